@@ -1,0 +1,50 @@
+"""walkback: does a claim about training without backprop hold, or must it be walked back?
+
+The public names, each imported when it is first used: `import walkback as wb` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from walkback.data import Dataset as Dataset
+    from walkback.data import load as load_data
+    from walkback.errors import WalkbackError as WalkbackError
+    from walkback.nets import Net as Net
+    from walkback.nets import make_net as make_net
+    from walkback.records import Run as Run
+    from walkback.records import RunConfig as RunConfig
+    from walkback.records import Snapshot as Snapshot
+    from walkback.records import find_runs as find_runs
+    from walkback.records import read_run as read_run
+    from walkback.rules import Credits as Credits
+    from walkback.rules import Rule as Rule
+    from walkback.rules import Shape as Shape
+    from walkback.rules import Signal as Signal
+    from walkback.rules import make_rule as make_rule
+    from walkback.rules import register_rule as register_rule
+    from walkback.train import plan as plan
+    from walkback.train import train_all as train_all
+
+_HOME = {
+    "Dataset": "data", "load_data": "data:load", "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
+    "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
+    "Credits": "rules", "Rule": "rules", "Shape": "rules", "Signal": "rules", "make_rule": "rules",
+    "register_rule": "rules", "plan": "train", "train_all": "train",
+}  # fmt: skip
+
+__all__ = [*_HOME]  # noqa: PLE0604
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'walkback' has no attribute {name!r}; it has {', '.join(sorted(_HOME))}")
+    room, _, inner = _HOME[name].partition(":")
+    thing = getattr(import_module(f"walkback.{room}"), inner or name)
+    globals()[name] = thing
+    return thing
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,37 @@
+"""The one family of errors: what was given, what was expected, what to do.
+
+Everything that is a user's mistake, or the machine's trouble, is raised as a `WalkbackError`. The command line
+prints it without a traceback; a library user catches one name.
+"""
+
+
+class WalkbackError(Exception):
+    """Says what went wrong and, where there is one, the remedy."""
+
+    def __init__(self, what: str, remedy: str | None = None):
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return self.what if self.remedy is None else f"{self.what}\n  Remedy: {self.remedy}"
+
+
+class UnknownName(WalkbackError):
+    """A name that no registry knows; the message offers the nearest known ones."""
+
+
+class BadValue(WalkbackError):
+    """A value that cannot be meant, refused before anything starts."""
+
+
+class DataError(WalkbackError):
+    """Data that are missing, torn or not what they should be."""
+
+
+class RecordError(WalkbackError):
+    """A run folder that cannot be read, written or trusted."""
+
+
+class Busy(RecordError):
+    """Another process is training this run."""

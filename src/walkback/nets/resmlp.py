@@ -1,0 +1,55 @@
+"""ResMLP: a pre-LayerNorm residual stack of d×d blocks on the flattened input. The main net of the protocol."""
+
+import math
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from walkback.nets.base import NETS, Net
+
+
+class Block(nn.Module):
+    """f(h) = W2·GELU(W1·LN(h)), both d×d; W2 ~ N(0, 0.01²), b2 = 0, W1 as PyTorch draws it."""
+
+    def __init__(self, width: int, gains: bool):
+        super().__init__()
+        self.norm = nn.LayerNorm(width, elementwise_affine=gains)
+        self.up = nn.Linear(width, width)
+        self.down = nn.Linear(width, width)
+        nn.init.normal_(self.down.weight, std=0.01)
+        nn.init.zeros_(self.down.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """The branch f(h)."""
+        branch: Tensor = self.down(F.gelu(self.up(self.norm(h))))
+        return branch
+
+
+class ResMLP(Net):
+    """embed = Linear(in, d), nothing after it; L blocks; readout = LayerNorm (a switch), Linear(d, C).
+
+    terminal_norm  the LayerNorm before the head; its gains are always trained
+    gains          whether the LayerNorms inside the blocks have trained gains and biases (default: none). The
+                   published curves fit the net without them; with them DFA's stream grows several times faster
+    skip           the residual connection; without it h_{l+1} = f_l(h_l)
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        classes: int,
+        *,
+        width: int = 256,
+        depth: int = 4,
+        terminal_norm: bool = True,
+        gains: bool = False,
+        skip: bool = True,
+    ):
+        super().__init__(width, classes, skip)
+        self.embed = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width))
+        self.blocks = nn.ModuleList(Block(width, gains) for _ in range(depth))
+        head = nn.Linear(width, classes)
+        self.readout = nn.Sequential(nn.LayerNorm(width), head) if terminal_norm else head
+
+
+NETS.add("resmlp", ResMLP)

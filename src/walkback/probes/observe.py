@@ -1,0 +1,60 @@
+"""One look at a net and its rule: every hidden state, true gradient and credit on the same samples, in one pass."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from walkback.nets import Net
+from walkback.probes.undisturbed import undisturbed
+from walkback.rules import Credits, Rule, Signal, output_error
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Tensors of one row a sample at the net's site; gradients and credits are of each sample's own loss."""
+
+    hidden: Sequence[Tensor]  # h_0 … h_L
+    branches: Sequence[Tensor]  # f_0 … f_{L−1}
+    gradients: Sequence[Tensor]  # g_0 … g_L
+    credits: Credits
+
+
+CHUNK = 256  # samples at once: bounds the memory; rows do not depend on it, since no sample sees another
+
+
+def observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
+    """Forward and backward through the hidden states alone; nothing of `net` or `rule` is changed."""
+    parts = []
+    with undisturbed(net, rule), torch.enable_grad():
+        for some, answers in zip(inputs.split(CHUNK), labels.split(CHUNK), strict=True):
+            parts.append(_observe(net, rule, some, answers, generator))
+    credits = [part.credits for part in parts]
+    return Observation(
+        hidden=_join([p.hidden for p in parts]),
+        branches=_join([p.branches for p in parts]),
+        gradients=_join([p.gradients for p in parts]),
+        credits=Credits(
+            blocks=_join([c.blocks for c in credits]),
+            embed=torch.cat([c.embed for c in credits]),
+            at_input=None if credits[0].at_input is None else _join([c.at_input for c in credits if c.at_input]),
+        ),
+    )
+
+
+def _join(parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
+    """[chunk][layer] → [layer], the rows of all chunks."""
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
+
+
+def _observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
+    stream, branches = net.unroll(net.embed(inputs).detach().requires_grad_())
+    logits = net.readout(stream[-1])
+    # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
+    loss = F.cross_entropy(logits, labels, reduction="sum")
+    gradients = [net.site(g) for g in torch.autograd.grad(loss, stream)]
+    hidden = [net.site(h.detach()) for h in stream]
+    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, gradients=gradients))
+    return Observation(hidden, [net.site(f.detach()) for f in branches], gradients, credits)

@@ -1,0 +1,290 @@
+"""A run is a folder: config.json, environment.json, snapshots.jsonl, checkpoint.safetensors, result.json.
+
+One writer at a time, held by a lock that dies with its process. Small files and checkpoints are written beside and
+renamed, so they are whole or absent; snapshots are appended, and only a torn last line can be lost. Nothing is
+unpickled. `read_run` needs no torch.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from walkback.errors import Busy, RecordError
+from walkback.records.schema import Environment, Record, Result, RunConfig, Snapshot
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+R = TypeVar("R", bound=Record)
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+FRESH = "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)"
+
+
+class Damaged(RecordError):
+    """A checkpoint that is not what was saved."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its folder tells it. `result` is None while it is not finished."""
+
+    path: Path
+    config: RunConfig
+    environment: Environment | None
+    snapshots: list[Snapshot]
+    result: Result | None
+    notes: list[str]  # what was odd about the folder, in words
+
+
+@contextlib.contextmanager
+def writing(what: Path) -> Iterator[None]:
+    """Turn the machine's troubles into errors that name the cause and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedies = {
+            errno.ENOSPC: "free some space and give the same command: it goes on from the last checkpoint",
+            errno.EDQUOT: "free some of your quota and give the same command: it goes on from the last checkpoint",
+            errno.EACCES: "get write permission there, or choose another folder with --out",
+            errno.EPERM: "get write permission there, or choose another folder with --out",
+            errno.EROFS: "the file system is read-only: choose another folder with --out",
+            errno.ENOTDIR: "a file is where a folder should be: choose another folder with --out",
+            errno.EEXIST: "a file is where a folder should be: choose another folder with --out",
+        }
+        remedy = remedies.get(error.errno or 0, "mend the cause and give the same command: it goes on where it was")
+        raise RecordError(f"cannot write {what}: {error.strerror or error}", remedy) from error
+
+
+def write_whole(path: Path, content: bytes, previous: Path | None = None) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut; the old one may stay as `previous`."""
+    temporary = path.with_name(f".{path.name}.part")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if previous is not None and path.exists():
+                path.replace(previous)
+            temporary.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def parse(model: type[R], text: str, where: str) -> R:
+    """Read a record, saying what is wrong with it if anything is; a newer schema is told apart from damage."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise RecordError(f"{where} is not whole JSON ({error})", FRESH) from error
+    expected = model.model_fields["schema_"].default if "schema_" in model.model_fields else None
+    found = raw.get("schema") if isinstance(raw, dict) else None
+    if expected and found != expected:
+        if isinstance(found, str) and found.partition("/")[0] == expected.partition("/")[0]:
+            raise RecordError(f"{where} has schema {found}; this walkback reads {expected}", "upgrade walkback")
+        raise RecordError(f"{where} is not a {expected} file: its schema is {found!r}", FRESH)
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordError(f"{where}: {place}: {first['msg']}", FRESH) from error
+
+
+def read_config(path: Path) -> RunConfig:
+    """The config of a run folder, refused if it is not the one that the folder was made for."""
+    file = path / "config.json"
+    try:
+        text = file.read_text()
+    except FileNotFoundError as error:
+        there = "there is no such folder" if not path.exists() else "it has no config.json"
+        raise RecordError(f"{path} is not a run: {there}", "give a folder that `walkback train` made") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"cannot read {file}: {error}", "check its permissions") from error
+    config = parse(RunConfig, text, str(file))
+    if not path.name.endswith(config.hash()):
+        raise RecordError(
+            f"{file} was edited, or its folder renamed: the config hashes to {config.hash()}, the folder is {path.name}",
+            "undo the edit; another config is another run, which `walkback train` puts in a folder of its own",
+        )
+    return config
+
+
+def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
+    """The snapshots of a folder, and a note if a torn last line was left out. Damage elsewhere is an error."""
+    file = path / "snapshots.jsonl"
+    if not file.exists():
+        return [], None
+    lines = file.read_bytes().split(b"\n")
+    torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
+    snapshots = []
+    for number, line in enumerate(lines, 1):
+        try:
+            snapshots.append(parse(Snapshot, line.decode(), f"{file} line {number}"))
+        except (RecordError, UnicodeDecodeError) as error:
+            if number == len(lines) and not torn:
+                torn = line
+                break
+            raise RecordError(f"{file} is damaged at line {number}: {error}", FRESH) from error
+    return snapshots, "the last line of snapshots.jsonl is torn and was left out" if torn else None
+
+
+def read_run(path: Path | str) -> Run:
+    """Everything that a run's folder tells, finished or not."""
+    path = Path(path)
+    config = read_config(path)
+    snapshots, note = read_snapshots(path)
+    result = _read_optional(Result, path / "result.json")
+    environment = _read_optional(Environment, path / "environment.json")
+    return Run(path, config, environment, snapshots, result, [note] if note else [])
+
+
+def _read_optional(model: type[R], file: Path) -> R | None:
+    try:
+        return parse(model, file.read_text(), str(file))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"cannot read {file}: {error}", FRESH) from error
+
+
+def find_runs(*places: Path | str) -> list[Path]:
+    """The run folders among `places` and directly inside them, in order of their names."""
+    found = []
+    for place in map(Path, places):
+        if (place / "config.json").exists():
+            found.append(place)
+        elif place.is_dir():
+            found += sorted(child for child in place.iterdir() if (child / "config.json").exists())
+        else:
+            raise RecordError(f"there is no folder {place}", "name a run's folder, or a folder that holds runs")
+    return found
+
+
+class RunFolder:
+    """A run's folder, opened by the one process that works on it. Use as a context: it holds the lock."""
+
+    def __init__(self, out: Path | str, config: RunConfig, *, fresh: bool = False):
+        self.path = Path(out) / config.folder()
+        self.config = config
+        self._lock = FileLock(Path(out) / f".{config.folder()}.lock")
+        self._fresh = fresh
+
+    def __enter__(self) -> "RunFolder":
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout as error:
+                raise Busy(
+                    f"another process is training {self.path.name}", "let it finish; the same command then finds it done"
+                ) from error
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def _open(self) -> None:
+        with writing(self.path):
+            if self._fresh and self.path.exists():
+                number = 1
+                while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
+                    number += 1
+                self.path.rename(aside)
+            self.path.mkdir(exist_ok=True)
+        if not (self.path / "config.json").exists():
+            write_whole(self.path / "config.json", self.config.model_dump_json(by_alias=True, indent=1).encode())
+        read_config(self.path)
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    def read(self) -> Run:
+        """What is there so far."""
+        return read_run(self.path)
+
+    def keep_snapshots(self, up_to_step: int) -> list[Snapshot]:
+        """Drop the lines beyond a checkpoint, which will be written again, and a torn one; returns what is kept."""
+        snapshots, _ = read_snapshots(self.path)
+        kept = [s for s in snapshots if s.step <= up_to_step]
+        write_whole(self.path / "snapshots.jsonl", "".join(s.text() + "\n" for s in kept).encode())
+        return kept
+
+    def append(self, snapshot: Snapshot) -> None:
+        """Add one line."""
+        file = self.path / "snapshots.jsonl"
+        with writing(file), file.open("ab") as out:
+            out.write(snapshot.text().encode() + b"\n")
+
+    def write(self, name: str, record: Record) -> None:
+        """Write environment.json or result.json."""
+        write_whole(self.path / name, record.model_dump_json(by_alias=True, indent=1).encode())
+
+    def save_checkpoint(self, tensors: Mapping[str, "Tensor"], state: Mapping[str, object]) -> None:
+        """Keep `tensors` and a small JSON `state`; the checkpoint before stays as a second one until the next."""
+        from safetensors.torch import save
+
+        with writing(self.path), (self.path / "snapshots.jsonl").open("ab") as lines:
+            os.fsync(lines.fileno())  # a checkpoint must never be ahead of its snapshots
+        named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        metadata = {"schema": "walkback.checkpoint/1", "state": json.dumps(state), "sha256": _digest(named)}
+        write_whole(self.path / CHECKPOINT, save(named, metadata), previous=self.path / PREVIOUS)
+
+    def load_checkpoint(self) -> tuple[dict[str, "Tensor"], dict[str, Any], str | None] | None:
+        """The newest whole checkpoint as (tensors, state, note), or None if there is none; note: what was damaged."""
+        damaged = []
+        for name in (CHECKPOINT, PREVIOUS):
+            file = self.path / name
+            if not file.exists():
+                continue
+            try:
+                tensors, state = load_tensors(file)
+            except Damaged:
+                damaged.append(name)
+                with writing(file):
+                    file.replace(file.with_name(f"{name}.damaged"))
+                continue
+            return tensors, state, f"{name} goes on for a damaged one, set aside as *.damaged" if damaged else None
+        if damaged:
+            raise RecordError(f"no whole checkpoint is left in {self.path}; the damaged are kept as *.damaged", FRESH)
+        return None
+
+
+def load_tensors(file: Path) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
+    """A checkpoint's tensors and state, refused unless they are what was saved."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError) as error:
+        raise Damaged(f"{file} is not a whole checkpoint: {error}", FRESH) from error
+    if metadata.get("schema") != "walkback.checkpoint/1":
+        raise RecordError(f"{file} has schema {metadata.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback")
+    if metadata.get("sha256") != _digest(tensors):
+        raise Damaged(f"{file} does not match its own checksum", FRESH)
+    return tensors, json.loads(metadata["state"])
+
+
+def _digest(tensors: Mapping[str, "Tensor"]) -> str:
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

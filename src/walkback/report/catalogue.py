@@ -1,0 +1,41 @@
+"""What is known by name: rules, nets and data sets, as tables."""
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from walkback.data import DATASETS, is_cached
+from walkback.registry import Registry
+
+
+def _table(title: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    return table
+
+
+def data_table(pattern: str = "*") -> Table:
+    """The data sets, and whether they are here."""
+    table = _table("data sets")
+    for name in DATASETS.names(pattern):
+        source = DATASETS.get(name)
+        here = "embedded" if source.embedded else "here" if is_cached(name) else f"walkback data fetch {name}"
+        table.add_row(name, f"{escape(source.summary)} [dim]({here})[/dim]")
+    return table
+
+
+def catalogue(pattern: str = "*") -> Group:
+    """Rules, nets and data sets whose names match a wildcard."""
+    from walkback.nets import NETS
+    from walkback.rules import RULES
+
+    tables = []
+    registries: list[tuple[str, Registry[object]]] = [("rules", RULES), ("nets", NETS)]  # type: ignore[list-item]
+    for title, registry in registries:
+        table = _table(title)
+        for name in registry.names(pattern):
+            about = (registry.get(name).__doc__ or "").strip().partition("\n")[0]
+            table.add_row(name, escape(about))
+        tables.append(table)
+    return Group(*(table for table in [*tables, data_table(pattern)] if table.row_count))

@@ -1,0 +1,205 @@
+"""Runs in the terminal: the live table while they train, the table of many, the page of one."""
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from walkback.records import Run, RunConfig, Snapshot
+from walkback.report.numbers import duration, number, relative
+from walkback.train import Event
+
+GLYPHS = {
+    "progress": "·", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
+}  # fmt: skip
+
+
+class LiveTable:
+    """One row a run while it trains; plain lines, now and then, where there is no terminal. A context manager."""
+
+    def __init__(self, configs: Sequence[RunConfig], console: Console, every: float = 5.0):
+        self.configs = configs
+        self.console = console
+        self.every = every
+        self.latest: dict[int, Event] = {}
+        self.ends: dict[int, Event] = {}
+        self._said: dict[int, float] = {}
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
+
+    def __enter__(self) -> Callable[[Event], None]:
+        if self.console.is_terminal:
+            self._live.start()
+        return self.tell
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._live.stop()
+
+    def tell(self, event: Event) -> None:
+        """Take note of an event, and show it."""
+        if event.kind == "progress":
+            self.latest[event.index] = event
+            if event.progress is not None and event.progress.note:
+                self.console.print(f"{escape(self._name(event.index))}: {escape(event.progress.note)}")
+        else:
+            self.ends[event.index] = event
+        if not self.console.is_terminal:
+            self._line(event)
+
+    def farewell(self) -> int:
+        """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
+        told = {"failed": 1, "stopped": 130, "busy": 1}
+        missing = [i for i in range(len(self.configs)) if i not in self.ends]
+        for index, end in sorted(self.ends.items()):
+            if end.kind in told and end.kind != "stopped":
+                self.console.print(f"{self._name(index)}: {end.says}", markup=False, soft_wrap=True)
+        stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
+        if stopped:
+            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command goes on where they are.")
+            return 130
+        return max((told.get(end.kind, 0) for end in self.ends.values()), default=0)
+
+    def _name(self, index: int) -> str:
+        config = self.configs[index]
+        return f"{config.label()} seed {config.seed}"
+
+    def _line(self, event: Event) -> None:
+        now = time.monotonic()
+        if event.kind == "progress" and now - self._said.get(event.index, -self.every) < self.every:
+            return
+        self._said[event.index] = now
+        cells = self._cells(event.index)
+        done = f"{len(self.ends)}/{len(self.configs)} runs done"
+        self.console.print(f"{' '.join(cells)}  [{done}]", markup=False, highlight=False, soft_wrap=True)
+
+    def _cells(self, index: int) -> list[str]:
+        end, latest = self.ends.get(index), self.latest.get(index)
+        name = self._name(index)
+        if latest is None or latest.progress is None:
+            return [GLYPHS[end.kind], name, end.says] if end else ["·", name, "waiting"]
+        snapshot, progress = latest.progress.snapshot, latest.progress
+        glyph = GLYPHS[end.kind] if end else "·"
+        told = [
+            f"epoch {snapshot.epoch}/{progress.epochs}", f"accuracy {number(snapshot.accuracy)}",
+            f"‖h_L‖ {number(snapshot.hidden_norms[-1])}", f"‖g_L‖ {number(snapshot.gradient_norms[-1])}",
+        ]  # fmt: skip
+        tail = end.says if end else f"{duration(progress.seconds_left)} left" if progress.seconds_left else "…"
+        return [glyph, name, *told, tail]
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left")
+        for heading in ("", "run", "epoch", "accuracy", "‖h_L‖", "‖g_L‖", "left"):
+            table.add_column(heading, justify="left" if heading in ("", "run") else "right", no_wrap=True)
+        hidden = 0
+        room = max(4, self.console.height - 4)
+        order = sorted(range(len(self.configs)), key=lambda i: (i in self.ends, i not in self.latest, i))
+        for index in order:
+            if table.row_count >= room:
+                hidden += 1
+                continue
+            end, latest = self.ends.get(index), self.latest.get(index)
+            progress = latest.progress if latest else None
+            row = [GLYPHS[end.kind] if end else "·" if latest else " ", escape(self._name(index))]
+            if progress is not None:
+                s = progress.snapshot
+                row += [f"{s.epoch}/{progress.epochs}", number(s.accuracy), number(s.hidden_norms[-1])]
+                row += [number(s.gradient_norms[-1]), end.kind if end else duration(progress.seconds_left)]
+            else:
+                row += ["", "", "", "", end.kind if end else "waiting"]
+            table.add_row(*row, style="dim" if end or not latest else None)
+        if hidden:
+            table.add_row("", f"… and {hidden} more")
+        return table
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """A row a run: what it reached, and what the layers say."""
+    table = Table(box=None, padding=(0, 2, 0, 0), caption_justify="left")
+    headings = ("run", "seed", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "cosine by block", "")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("run", "") else "right", no_wrap=True)
+    for run in runs:
+        last = run.snapshots[-1] if run.snapshots else None
+        row = [escape(run.config.label()), str(run.config.seed)]
+        if last is None:
+            row += ["0", "–", "–", "–", "–", "–"]
+        else:
+            row += [
+                str(last.epoch), number(last.accuracy), number(last.hidden_norms[-1]), number(last.gradient_norms[-1]),
+                number(last.gamma, 2), " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in last.cosine),
+            ]  # fmt: skip
+        row.append("" if run.result and run.result.status == "finished" else run.result.says if run.result else "unfinished")
+        table.add_row(*row)
+    return table
+
+
+LEGEND = (
+    "‖h_L‖: size of the last hidden state; ‖g_L‖: of the true gradient there, stated at batch 128 (medians over test\n"
+    "images). Γ: mean over blocks of the cosine between the rule's credit and the true gradient."
+)
+
+
+def show_run(run: Run, console: Console) -> None:
+    """One run on one screen: what it is, how it went, every layer at its last snapshot."""
+    c, depth = run.config, len(run.snapshots[-1].cosine) if run.snapshots else 0
+    options = ", ".join(f"{k}={v}" for k, v in {**c.net_options, **c.rule_options}.items())
+    console.print(Text(f"{run.path.name}", style="bold"), soft_wrap=True)
+    console.print(
+        f"{c.rule} on {c.data}, {c.net} ({options}), seed {c.seed}; {c.epochs} epochs, batch {c.batch_size}, lr {c.lr:g}, "
+        f"weight decay {c.weight_decay:g}, λ {c.penalty:g}, last {c.train_last} blocks train",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    state = run.result.says if run.result else f"not finished: {max(0, len(run.snapshots) - 1)} of {c.epochs} epochs"
+    console.print(state + (f"; accuracy {number(run.snapshots[-1].accuracy, 4)}" if run.snapshots else ""), markup=False)
+    for note in run.notes:
+        console.print(f"note: {note}", markup=False)
+    if run.environment:
+        spent = sum(s.seconds or 0 for s in run.environment.sittings)
+        last = run.environment.sittings[-1]
+        sittings = f"{len(run.environment.sittings)} sitting{'s' * (len(run.environment.sittings) > 1)}"
+        console.print(
+            f"{duration(spent)} in {sittings}; walkback {last.walkback} ({last.commit or 'no commit'}), torch {last.torch}, "
+            f"{last.cpu}, {last.threads} thread{'s' * (last.threads > 1)}",
+            style="dim", markup=False, highlight=False,
+        )  # fmt: skip
+    if not run.snapshots:
+        return
+    console.print()
+    console.print(_layers(run.snapshots[-1], depth))
+    console.print()
+    console.print(_history(run.snapshots))
+    console.print(f"files in {relative(run.path)}", style="dim", markup=False)
+
+
+def _layers(snapshot: Snapshot, depth: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title=f"layers at epoch {snapshot.epoch}", title_justify="left")
+    for heading in ("l", "‖h_l‖", "‖g_l‖", "‖f_l‖", "‖a_l‖", "cos(a_l, g_l)", "cos(a_l, g_l+1)", "alive"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for layer in range(depth + 1):
+        row = [str(layer), number(snapshot.hidden_norms[layer]), number(snapshot.gradient_norms[layer])]
+        if layer < depth:
+            at, out = snapshot.cosine[layer], snapshot.cosine_out[layer]
+            row += [number(snapshot.branch_norms[layer]), number(snapshot.credit_norms[layer])]
+            row += [f"{c.value:+.4f}" if c.status == "ok" else c.status for c in (at, out)]
+            row.append(f"{at.alive}/{at.total}")
+        table.add_row(*row)
+    return table
+
+
+def _history(snapshots: Sequence[Snapshot], most: int = 12) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), title="through training", title_justify="left")
+    for heading in ("epoch", "train loss", "test loss", "accuracy", "‖h_L‖", "‖g_L‖", "Γ"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    count = len(snapshots)
+    chosen = sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count > most else range(count)
+    for s in (snapshots[i] for i in chosen):
+        values = (s.train_loss, s.loss, s.accuracy, s.hidden_norms[-1], s.gradient_norms[-1], s.gamma)
+        table.add_row(str(s.epoch), *(number(v) for v in values))
+    return table

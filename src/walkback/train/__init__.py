@@ -1,0 +1,10 @@
+"""The trainer: one loop for all rules, resumable anywhere, many runs at once."""
+
+from walkback.train.executor import Event, cores, one_thread, train_all
+from walkback.train.loop import Progress, Stopped, Trainer, train
+from walkback.train.plan import SEEDS, plan, seed_list
+
+__all__ = [
+    "SEEDS", "Event", "Progress", "Stopped", "Trainer", "cores", "one_thread", "plan", "seed_list", "train",
+    "train_all",
+]

@@ -1,0 +1,76 @@
+"""Where and when a run was trained: kept apart from everything that must be the same on every machine."""
+
+import platform
+import subprocess
+import time
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from walkback.data import Dataset
+from walkback.errors import RecordError
+from walkback.records import Environment, Run, RunFolder, Sitting
+
+
+def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, device: str) -> Environment:
+    """Note who works on the run now; refuse if the data are not those that it began with."""
+    if before.environment is not None and before.environment.data_fingerprint != dataset.fingerprint:
+        raise RecordError(
+            f"{folder.path.name} began on other {dataset.name} data (fingerprint "
+            f"{before.environment.data_fingerprint[:12]}) than are here ({dataset.fingerprint[:12]})",
+            "bring the same data, or start this run again with --fresh (the old folder is moved aside, not deleted)",
+        )
+    sitting = Sitting(
+        started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
+        walkback=_version(), commit=_commit(), python=platform.python_version(), torch=torch.__version__,
+        platform=platform.platform(), cpu=_cpu(), threads=torch.get_num_threads(), device=device,
+    )  # fmt: skip
+    earlier = before.environment.sittings if before.environment is not None else []
+    environment = Environment(data_fingerprint=dataset.fingerprint, sittings=[*earlier, sitting])
+    folder.write("environment.json", environment)
+    return environment
+
+
+def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float) -> None:
+    """Note how far it came; `began` is a time.monotonic()."""
+    *earlier, sitting = environment.sittings
+    ended = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2)}
+    sittings = [*earlier, sitting.model_copy(update=ended)]
+    folder.write("environment.json", environment.model_copy(update={"sittings": sittings}))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("walkback")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@cache
+def _commit() -> str | None:
+    """The commit of our own source tree; None where this file is not tracked in one (an installed package)."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True)
+        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+@cache
+def _cpu() -> str:
+    """The processor's name, as far as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,273 @@
+"""Many runs at once: one process a core, one thread each, every run written by the one process that trains it.
+
+`train_all` is the small interface behind which other executors can stand: configs in, events out, runs back.
+"""
+
+import multiprocessing as mp
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from walkback.errors import BadValue, Busy, WalkbackError
+from walkback.records import Run, RunConfig, read_run
+from walkback.rules import RULES, Rule
+from walkback.rules.library import OURS
+from walkback.train.loop import Progress, Stopped, train
+
+Kind = Literal["progress", "finished", "diverged", "reused", "stopped", "busy", "failed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to run number `index`: progress, or an end with what there is to say of it."""
+
+    index: int
+    kind: Kind
+    progress: Progress | None = None
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train, as against what: nothing here changes a result."""
+
+    out: Path
+    checkpoint_every: float = 15.0
+    data_folder: Path | None = None
+    device: str = "cpu"
+    fresh: bool = False
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def train_all(
+    configs: Sequence[RunConfig],
+    out: Path | str = "runs",
+    *,
+    jobs: int | None = None,
+    tell: Callable[[Event], None] = lambda event: None,
+    checkpoint_every: float = 15.0,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    fresh: bool = False,
+) -> list[Run | None]:
+    """Train every config, `jobs` at a time (default: one a core); the runs in order, None for those with no end.
+
+    An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; the same call goes on.
+    """
+    settings = Settings(Path(out), checkpoint_every, data_folder, device, fresh)
+    jobs = min(len(configs), cores() if jobs is None else jobs)
+    if jobs < 1 and configs:
+        raise BadValue(f"{jobs} jobs cannot train anything", "give --jobs 1 or more")
+    ends: dict[int, Event] = {}
+
+    def note(event: Event) -> None:
+        if event.kind != "progress":
+            ends[event.index] = event
+        tell(event)
+
+    with interrupts() as interrupted:
+        if jobs <= 1:
+            with one_thread():
+                for index, config in enumerate(configs):
+                    if not interrupted():
+                        _one(index, config, settings, note, interrupted)
+        else:
+            _in_processes(configs, settings, jobs, note, interrupted)
+    return [_read_end(configs[i], settings, ends.get(i)) for i in range(len(configs))]
+
+
+def _read_end(config: RunConfig, settings: Settings, end: Event | None) -> Run | None:
+    if end is None or end.kind not in ("finished", "diverged", "reused"):
+        return None
+    return read_run(settings.out / config.folder())
+
+
+def _one(
+    index: int, config: RunConfig, settings: Settings, note: Callable[[Event], None], stop: Callable[[], bool]
+) -> None:
+    """Train one run here, and turn whatever happens into an event."""
+    told = False
+
+    def tell(progress: Progress) -> None:
+        nonlocal told
+        told = True
+        note(Event(index, "progress", progress))
+
+    try:
+        run = train(
+            config, settings.out, tell=tell, should_stop=stop, checkpoint_every=settings.checkpoint_every,
+            data_folder=settings.data_folder, device=settings.device, fresh=settings.fresh,
+        )  # fmt: skip
+        assert run.result is not None
+        note(Event(index, run.result.status if told else "reused", says=run.result.says))
+    except Stopped:
+        note(Event(index, "stopped", says="stopped; the same command goes on"))
+    except Busy as busy:
+        note(Event(index, "busy", says=str(busy)))
+    except WalkbackError as error:
+        note(Event(index, "failed", says=str(error)))
+    except Exception as error:
+        # A fault of a rule, a net or ours: it must not take the other runs with it.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        if os.environ.get("WALKBACK_TRACEBACK"):
+            traceback.print_exc(file=sys.stderr)
+        note(Event(index, "failed", says=f"{type(error).__name__}: {error} ({place}; WALKBACK_TRACEBACK=1 shows all)"))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread inside: at these sizes more threads are slower, and the arithmetic depends on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """SIGINT and SIGTERM set a flag inside; a second one acts as it always does."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag.is_set
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, frame: object) -> None:
+        flag.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield flag.is_set
+    finally:
+        restore()
+
+
+def _in_processes(
+    configs: Sequence[RunConfig],
+    settings: Settings,
+    jobs: int,
+    note: Callable[[Event], None],
+    interrupted: Callable[[], bool],
+) -> None:
+    """A pool that survives the death of its workers: each has a pipe of its own, and a lost one costs only its run."""
+    context = mp.get_context("spawn")
+    waiting = list(enumerate(configs))[::-1]
+    workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
+    stopping = False
+
+    def start() -> None:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_worker, args=(theirs, settings, _foreign_rules()), daemon=True)
+        try:
+            with _sigint_ignored():
+                process.start()
+        except Exception as error:
+            raise BadValue(
+                f"a rule could not be sent to another process: {error}",
+                "put the rule in a file and name it as my_rule.py:MyRule, or use one job (--jobs 1)",
+            ) from error
+        theirs.close()
+        workers[ours] = (process, -1)
+
+    def give(pipe: Connection) -> None:
+        process, _ = workers[pipe]
+        if waiting and not interrupted():
+            index, config = waiting.pop()
+            workers[pipe] = (process, index)
+            pipe.send((index, config))
+        else:
+            workers[pipe] = (process, -1)
+            pipe.send(None)
+
+    for _ in range(jobs):
+        start()
+    while workers:
+        for pipe in wait(list(workers), timeout=0.2):
+            assert isinstance(pipe, Connection)
+            try:
+                message = pipe.recv()
+            except (EOFError, ConnectionError):
+                process, index = workers.pop(pipe)
+                process.join()
+                if index >= 0:
+                    says = f"its process ended at once (exit {process.exitcode}); the same command goes on"
+                    note(Event(index, "failed", says=says))
+                    if waiting and not interrupted():
+                        start()
+                continue
+            if message == "ready":
+                give(pipe)
+            else:
+                note(message)
+                if message.kind != "progress":
+                    give(pipe)
+        if interrupted() and not stopping:
+            stopping = True
+            for process, _ in workers.values():
+                process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
+
+
+def _foreign_rules() -> dict[str, type[Rule]]:
+    """Rules registered by the user's own code, which a new process does not know yet."""
+    return {name: RULES.get(name) for name in RULES.names() if name not in OURS}
+
+
+def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) -> None:
+    """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
+    _die_with_parent()
+    torch.set_num_threads(1)
+    for name, rule in rules.items():
+        RULES.add(name, rule)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    try:
+        pipe.send("ready")
+        while (task := pipe.recv()) is not None:
+            index, config = task
+            _one(index, config, settings, pipe.send, stop.is_set)
+    except (EOFError, ConnectionError):
+        return
+
+
+@contextmanager
+def _sigint_ignored() -> Iterator[None]:
+    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and the parent answers for all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _die_with_parent() -> None:
+    """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -1,0 +1,253 @@
+"""The one loop: trains one net by one rule with one seed, watches every layer, and can be stopped anywhere.
+
+All randomness is a function of (seed, purpose, counter), so a checkpoint after any step is enough to go on bit for
+bit. Snapshots are written before the checkpoint that includes them; what a killed process wrote beyond its last
+checkpoint is dropped and comes out the same again.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from walkback.data import Dataset, Split, load
+from walkback.data.batches import TrainBatches, eval_batches
+from walkback.errors import RecordError
+from walkback.nets import Net, make_net
+from walkback.probes import REFERENCE_BATCH, accuracy_and_loss, credit_cosine, gamma, gradient_norm, median_norm, observe
+from walkback.records import CosineRecord, Result, Run, RunConfig, RunFolder, Snapshot
+from walkback.rules import Rule, Shape, make_rule
+from walkback.train.adamw import AdamW
+from walkback.train.environment import begin_sitting, end_sitting
+from walkback.train.step import backward
+from walkback.train.streams import global_stream, stream
+
+EVAL_BATCH = 1000
+
+
+class Stopped(Exception):
+    """The run was asked to stop; its checkpoint is written."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told after every snapshot: where the run is, and how many seconds are left at this pace."""
+
+    snapshot: Snapshot
+    epochs: int
+    seconds_left: float | None
+    note: str | None = None
+
+
+class Trainer:
+    """A net, its rule, its optimizer and its data, at one step of a run."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu"):
+        self.config = config
+        self.device = torch.device(device)
+        with global_stream(config.seed, "init"):
+            self.net: Net = make_net(config.net, dataset.shape, dataset.classes, config.net_options).to(self.device)
+        shape = Shape(self.net.width, self.net.depth, dataset.classes)
+        feedback = stream(config.seed, "feedback")
+        self.rule: Rule = make_rule(config.rule, shape, feedback, config.rule_options).to(self.device)
+        for block in self.net.blocks[: self.net.depth - config.train_last]:
+            block.requires_grad_(False)
+        named = {f"net.{k}": p for k, p in self.net.named_parameters() if p.requires_grad}
+        named |= {f"rule.{k}": p for k, p in self.rule.named_parameters() if p.requires_grad}
+        self.optimizer = AdamW(named, config.weight_decay)
+        self.batches = TrainBatches(dataset, config.augment, self.device)
+        self.test = eval_batches(dataset.test, dataset, EVAL_BATCH, self.device)
+        few = Split(dataset.test.inputs[: config.probe_images], dataset.test.labels[: config.probe_images])
+        ((self.probe_inputs, self.probe_labels),) = eval_batches(few, dataset, config.probe_images, self.device)
+        self.steps_per_epoch = math.ceil(len(self.batches) / config.batch_size)
+        self.total_steps = self.steps_per_epoch * config.epochs
+        self.step = 0
+        self.loss_sum, self.loss_count = 0.0, 0  # of the epoch under way
+
+    @property
+    def epoch(self) -> int:
+        """Epochs completed."""
+        return self.step // self.steps_per_epoch
+
+    def lr(self, epoch: int) -> float:
+        """Cosine over the epochs: lr (1 + cos(π epoch / epochs)) / 2."""
+        return self.config.lr * (1 + math.cos(math.pi * epoch / self.config.epochs)) / 2
+
+    def one_epoch(self, between: Callable[[], None]) -> None:
+        """From wherever the run is to the end of its epoch, calling `between` after each step."""
+        config, epoch = self.config, self.epoch
+        order = torch.randperm(len(self.batches), generator=stream(config.seed, "order", epoch))
+        lr = self.lr(epoch)
+        for position in range(self.step % self.steps_per_epoch, self.steps_per_epoch):
+            index = order[position * config.batch_size : (position + 1) * config.batch_size]
+            inputs, labels = self.batches.batch(index, stream(config.seed, "augment", self.step))
+            self.optimizer.zero_grad()
+            draws = stream(config.seed, "rule", self.step)
+            loss = backward(self.net, self.rule, inputs, labels, penalty=config.penalty, generator=draws)
+            self.optimizer.step(lr)
+            self.step += 1
+            value = float(loss)
+            if not math.isfinite(value):
+                raise FloatingPointError(f"the loss became {value}")
+            self.loss_sum += value * len(labels)
+            self.loss_count += len(labels)
+            between()
+
+    def check_finite(self) -> None:
+        """Raise if a weight is not a number."""
+        for name, parameter in self.net.named_parameters():
+            if not parameter.isfinite().all():
+                raise FloatingPointError(f"the weights {name} are no longer finite")
+
+    def snapshot(self) -> Snapshot:
+        """Measure everything now, and begin the next epoch's running loss."""
+        accuracy, loss = accuracy_and_loss(self.net, self.test)
+        draws = stream(self.config.seed, "probe", self.step)
+        seen = observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws)
+        at_input = seen.credits.blocks if seen.credits.at_input is None else seen.credits.at_input
+        cosines = [credit_cosine(a, g) for a, g in zip(at_input, seen.gradients[:-1], strict=True)]
+        outward = [credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
+        value, blocks = gamma(cosines)
+        begun = self.loss_count > 0
+        measured = Snapshot(
+            epoch=self.epoch,
+            step=self.step,
+            lr=self.lr(self.epoch - 1) if begun else None,
+            train_loss=self.loss_sum / self.loss_count if begun else None,
+            accuracy=accuracy,
+            loss=loss,
+            probe_images=len(self.probe_labels),
+            reference_batch=REFERENCE_BATCH,
+            hidden_norms=[median_norm(h) for h in seen.hidden],
+            branch_norms=[median_norm(f) for f in seen.branches],
+            gradient_norms=[gradient_norm(g) for g in seen.gradients],
+            credit_norms=[median_norm(a) for a in seen.credits.blocks],
+            cosine=[CosineRecord(**c._asdict()) for c in cosines],
+            cosine_out=[CosineRecord(**c._asdict()) for c in outward],
+            cosine_embed=CosineRecord(**credit_cosine(seen.credits.embed, seen.gradients[0])._asdict()),
+            gamma=value,
+            gamma_blocks=blocks,
+        )
+        self.loss_sum, self.loss_count = 0.0, 0
+        return measured
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a checkpoint keeps, by name."""
+        named = {f"net.{k}": v for k, v in self.net.state_dict().items()}
+        named |= {f"rule.{k}": v for k, v in self.rule.state_dict().items()}
+        return named | {f"adam.{k}": v for k, v in self.optimizer.state().items()}
+
+    def state(self) -> dict[str, object]:
+        """The rest: counters, of which every random stream is a function, and the running loss."""
+        return {
+            "seed": self.config.seed, "step": self.step, "epoch": self.epoch,
+            "loss_sum": self.loss_sum.hex(), "loss_count": self.loss_count,
+        }  # fmt: skip
+
+    def restore(self, tensors: dict[str, Tensor], state: dict[str, object]) -> None:
+        """Go back to a checkpoint. Values are copied into our own memory, whose alignment the arithmetic depends on."""
+        own = self.tensors()
+        if own.keys() != tensors.keys() or any(own[k].shape != tensors[k].shape for k in own):
+            odd = sorted(own.keys() ^ tensors.keys()) or [k for k in own if own[k].shape != tensors[k].shape]
+            raise RecordError(
+                f"the checkpoint does not fit this net and rule (first difference: {odd[0]})",
+                "start this run again with --fresh (the old folder is moved aside, not deleted)",
+            )
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
+        self.step = int(str(state["step"]))
+        self.loss_sum, self.loss_count = float.fromhex(str(state["loss_sum"])), int(str(state["loss_count"]))
+
+
+def train(
+    config: RunConfig,
+    out: Path | str = "runs",
+    *,
+    tell: Callable[[Progress], None] = lambda progress: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint_every: float = 15.0,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    fresh: bool = False,
+) -> Run:
+    """Train a run to its end, from wherever its folder stands; a finished one is read and returned.
+
+    Raises `Stopped` after `should_stop` said so, with the checkpoint written; `Busy` if another process has it.
+    """
+    with RunFolder(out, config, fresh=fresh) as folder:
+        before = folder.read()
+        if before.result is not None:
+            return before
+        began = time.monotonic()
+        dataset = load(config.data, data_folder)
+        trainer = Trainer(config, dataset, device)
+        checkpoint = folder.load_checkpoint()
+        note = None
+        if checkpoint is not None:
+            tensors, state, note = checkpoint
+            trainer.restore(tensors, state)
+        kept = folder.keep_snapshots(trainer.step if checkpoint is not None else -1)
+        if [s.epoch for s in kept] != list(range(trainer.epoch + 1 if checkpoint is not None else 0)):
+            raise RecordError(
+                f"{folder.path / 'snapshots.jsonl'} lacks snapshots that its checkpoint had",
+                "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)",
+            )
+        start = trainer.step
+        sitting = begin_sitting(folder, before, dataset, trainer.step, device)
+        last_saved = time.monotonic()
+
+        def save() -> None:
+            nonlocal last_saved
+            folder.save_checkpoint(trainer.tensors(), trainer.state())
+            last_saved = time.monotonic()
+
+        def between() -> None:
+            if should_stop():
+                save()
+                raise Stopped
+            if time.monotonic() - last_saved > checkpoint_every and trainer.step % trainer.steps_per_epoch:
+                save()
+
+        def snap(note: str | None = None) -> Snapshot:
+            measured = trainer.snapshot()
+            folder.append(measured)
+            done, left = trainer.step - start, trainer.total_steps - trainer.step
+            pace = (time.monotonic() - began) / done if done else None
+            tell(Progress(measured, config.epochs, pace * left if pace is not None else None, note))
+            return measured
+
+        latest = kept[-1] if kept else snap()
+        if kept:
+            tell(Progress(latest, config.epochs, None, note))
+        result = None
+        try:
+            while trainer.step < trainer.total_steps:
+                trainer.one_epoch(between)
+                trainer.check_finite()
+                latest = snap()
+                if time.monotonic() - last_saved > checkpoint_every:
+                    save()
+        except FloatingPointError as trouble:
+            epoch = (trainer.step - 1) // trainer.steps_per_epoch + 1
+            says = f"diverged at epoch {epoch} (step {trainer.step}): {trouble}"
+            result = _result("diverged", epoch - 1, trainer.step, latest, says)
+        except Stopped:
+            end_sitting(folder, sitting, trainer.step, began)
+            raise
+        if result is None:
+            result = _result("finished", config.epochs, trainer.step, latest, f"finished {config.epochs} epochs")
+            save()
+        end_sitting(folder, sitting, trainer.step, began)
+        folder.write("result.json", result)
+        return folder.read()
+
+
+def _result(status: str, epochs: int, steps: int, latest: Snapshot, says: str) -> Result:
+    return Result.model_validate(
+        {"status": status, "epochs": epochs, "steps": steps, "accuracy": latest.accuracy, "loss": latest.loss, "says": says}
+    )

@@ -1,0 +1,109 @@
+"""From what a person asks to the runs it means: every name known, every default written out, nothing impossible."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from walkback.data import DATASETS
+from walkback.errors import BadValue
+from walkback.nets import NETS, check_options
+from walkback.records import RunConfig
+from walkback.rules import find_rule, fingerprint
+
+SEEDS = (42, 123, 456)
+
+
+def seed_list(count: int) -> list[int]:
+    """The first `count` seeds: the published three, then 1001, 1002, …
+
+    >>> seed_list(4)
+    [42, 123, 456, 1001]
+    """
+    if count < 1:
+        raise BadValue(f"{count} seeds cannot be trained", "ask for at least 1")
+    return [*SEEDS[:count], *range(1001, 1001 + count - len(SEEDS))]
+
+
+def plan(
+    *,
+    data: str = "mnist1d",
+    net: str = "resmlp",
+    rules: Sequence[str] = ("bp", "fa", "dfa"),
+    seeds: int | Sequence[int] = 1,
+    epochs: int = 100,
+    batch_size: int = 128,
+    lr: float = 1e-3,
+    weight_decay: float = 0.01,
+    penalty: float = 0.0,
+    train_last: int | None = None,
+    augment: bool | None = None,
+    normalize: str | None = None,
+    net_options: dict[str, Any] | None = None,
+    rule_options: dict[str, Any] | None = None,
+    probe_images: int = 1024,
+) -> list[RunConfig]:
+    """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
+
+    `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to every rule named.
+    """
+    usual = DATASETS.get(data).augment
+    if augment and not usual:
+        raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
+    family = NETS.get(net)
+    wanted = dict(net_options or {})
+    check_options(f"net {net}", family, wanted)
+    resolved_net = {**_defaults(family), **wanted}
+    for name in ("width", "depth"):
+        if name in resolved_net and not (isinstance(resolved_net[name], int) and resolved_net[name] >= 1):
+            raise BadValue(f"{name} must be a whole number of at least 1, not {resolved_net[name]!r}")
+    depth = resolved_net["depth"]
+    last = depth if train_last is None else train_last
+    if not 0 <= last <= depth:
+        raise BadValue(f"the last {last} blocks cannot train: the net has {depth}", f"give --train-last 0 … {depth}")
+    if not rules:
+        raise BadValue("no rule is named", "give --rules bp,fa,dfa")
+
+    seed_numbers = seed_list(seeds) if isinstance(seeds, int) else list(seeds)
+    configs = []
+    for rule in dict.fromkeys(rules):
+        options = _rule_options(rule, normalize, dict(rule_options or {}))
+        for seed in dict.fromkeys(seed_numbers):
+            fields: dict[str, Any] = {
+                "data": data, "augment": usual if augment is None else augment,
+                "net": net, "net_options": resolved_net,
+                "rule": str(Path(rule)) if ".py" in rule else rule, "rule_options": options,
+                "rule_source": fingerprint(rule),
+                "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
+                "penalty": penalty, "train_last": last, "probe_images": probe_images,
+            }  # fmt: skip
+            configs.append(_config(fields))
+    return configs
+
+
+def _config(fields: dict[str, Any]) -> RunConfig:
+    try:
+        return RunConfig(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise BadValue(f"--{name} {first['input']}: {first['msg'].lower()}", f"give another --{name}") from error
+
+
+def _rule_options(rule: str, normalize: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    kind = find_rule(rule)
+    known = _defaults(kind)
+    if "normalize" in known:
+        known["normalize"] = kind.default_normalize if normalize is None else normalize
+    elif normalize is not None and kind.local:
+        raise BadValue(f"rule {rule} has no option 'normalize'", "leave --normalize out")
+    check_options(f"rule {rule}", kind, options)
+    return {**known, **options}
+
+
+def _defaults(maker: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword options of a net or rule with their defaults."""
+    parameters = inspect.signature(maker).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -1,0 +1,74 @@
+"""One training step, the same for every rule: forward once, all credits, ONE backward call.
+
+A local rule's block l minimises the batch mean of ⟨f_l(h_l), a_l⟩ + λ‖f_l(h_l)‖², with h_l and a_l held fixed. The
+gradient of that at f_l is (a_l + 2λ f_l)/N, so no objective needs to be formed: the credits themselves are handed to
+autograd as the gradients of the branches, beside the loss, which trains the readout alone. Blocks are cut from each
+other, so one call does what one optimizer and one backward per block would do.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from walkback.nets import Net
+from walkback.rules import Rule, Signal, output_error
+
+
+def backward(
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, *, penalty: float, generator: torch.Generator
+) -> Tensor:
+    """Put the rule's gradients into the parameters of `net` and `rule`; returns the batch's mean loss, detached."""
+    step = _local if rule.local else _end_to_end
+    return step(net, rule, inputs, labels, penalty, generator)
+
+
+def _local(
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float, generator: torch.Generator
+) -> Tensor:
+    start = net.embed(inputs)
+    stream, branches = [start.detach()], []
+    for block in net.blocks:
+        branches.append(block(stream[-1]))
+        stream.append(net.join(stream[-1], branches[-1].detach()))
+    top = stream[-1].detach().requires_grad_()
+    logits = net.readout(top)
+    loss = F.cross_entropy(logits, labels)
+
+    hidden = [net.site(h) for h in stream]
+    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, loss_and_state=(loss, top)))
+
+    share = 1 / len(labels)
+    roots: list[Tensor] = [loss, net.embed_site(start)]
+    gradients: list[Tensor | None] = [None, credits.embed * share]
+    for branch, credit in zip(branches, credits.blocks, strict=True):
+        if branch.requires_grad:  # a frozen block has nothing to learn
+            at = net.site(branch)
+            roots.append(at)
+            gradients.append(credit * share + at.detach() * (2 * penalty * share) if penalty else credit * share)
+    if credits.loss is not None:
+        roots.append(credits.loss)
+        gradients.append(None)
+    torch.autograd.backward(roots, gradients)
+    return loss.detach()
+
+
+def _end_to_end(
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float, generator: torch.Generator
+) -> Tensor:
+    del rule, generator  # autograd is the rule
+    stream, branches = net.unroll(net.embed(inputs))
+    loss = F.cross_entropy(net.readout(stream[-1]), labels)
+    total = loss + penalty * _branch_energy(net, branches) if penalty else loss
+    total.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
+
+
+def _branch_energy(net: Net, branches: Sequence[Tensor]) -> Tensor:
+    """Σ_l of the batch mean of ‖f_l‖², over the blocks that train."""
+    energy = branches[0].new_zeros(())
+    for block, branch in zip(net.blocks, branches, strict=True):
+        if any(p.requires_grad for p in block.parameters()):
+            energy = energy + net.site(branch).square().sum(1).mean()
+    return energy
