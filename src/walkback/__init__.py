@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from walkback.data import Dataset as Dataset
-    from walkback.data import load as load_data
+    from walkback.data import load as load_data  # noqa: F401
     from walkback.errors import WalkbackError as WalkbackError
     from walkback.nets import Net as Net
     from walkback.nets import make_net as make_net
@@ -33,7 +33,7 @@ _HOME = {
     "register_rule": "rules", "plan": "train", "train_all": "train",
 }  # fmt: skip
 
-__all__ = [*_HOME]  # noqa: PLE0604
+__all__ = [*_HOME]
 __version__ = "0.1.0"
 
 

@@ -18,9 +18,9 @@ app = App(
 data_app = App(name="data", help="The data sets: list them, fetch them.")
 app.command(data_app)
 
-WHAT = Group("What is trained", sort_key=1)
-HOW = Group("How it is trained", sort_key=2)
-WHERE = Group("Where and how fast (changes no result)", sort_key=3)
+WHAT = Parameter(group=Group("What is trained", sort_key=1))
+HOW = Parameter(group=Group("How it is trained", sort_key=2))
+WHERE = Parameter(group=Group("Where and how fast (changes no result)", sort_key=3))
 
 
 def _comma(text: str) -> list[str]:
@@ -63,33 +63,87 @@ def _options(pairs: list[str] | None) -> dict[str, Any]:
 @app.command
 def train(
     *,
-    data: Annotated[str, Parameter(group=WHAT, help="Data set; see `walkback data list`.")] = "mnist1d",
-    net: Annotated[str, Parameter(group=WHAT, help="Net; see `walkback list`.")] = "resmlp",
-    rules: Annotated[str, Parameter(group=WHAT, help="Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa",
-    seeds: Annotated[str | None, Parameter(group=WHAT, help="How many seeds (3: 42, 123, 456), or which (42,7).")] = None,
-    seed: Annotated[int | None, Parameter(group=WHAT, help="One seed.")] = None,
-    width: Annotated[int | None, Parameter(group=WHAT, help="Width d of the net (resmlp 256, vit-mini 128).")] = None,
-    depth: Annotated[int | None, Parameter(group=WHAT, help="Number of blocks L (4).")] = None,
-    terminal_norm: Annotated[bool | None, Parameter(group=WHAT, help="LayerNorm before the head (yes).")] = None,
-    gains: Annotated[bool | None, Parameter(group=WHAT, help="Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None,
-    skip: Annotated[bool | None, Parameter(group=WHAT, help="Residual connections (yes).")] = None,
-    train_last: Annotated[int | None, Parameter(group=WHAT, help="Train only the last k blocks; 0: all frozen at init.")] = None,
-    penalty: Annotated[float, Parameter(group=WHAT, help="λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0,
-    normalize: Annotated[str | None, Parameter(group=WHAT, help="Credit normalisation: none, sample or batch (the rule's own).")] = None,
-    rule_option: Annotated[list[str] | None, Parameter(group=WHAT, help="Further option of the rules, as name=value.")] = None,
-    epochs: Annotated[int, Parameter(group=HOW, help="Epochs.")] = 100,
-    batch_size: Annotated[int, Parameter(group=HOW, help="Batch size.")] = 128,
-    lr: Annotated[float, Parameter(group=HOW, help="AdamW's learning rate, cosine over the epochs.")] = 1e-3,
-    weight_decay: Annotated[float, Parameter(group=HOW, help="AdamW's weight decay.")] = 0.01,
-    augment: Annotated[bool | None, Parameter(group=HOW, help="Random crop and flip (cifar10 yes, others no).")] = None,
-    out: Annotated[Path, Parameter(group=WHERE, help="Folder that holds the runs.")] = Path("runs"),
-    jobs: Annotated[int | None, Parameter(group=WHERE, help="Runs at once (one a core).")] = None,
-    data_folder: Annotated[Path | None, Parameter(group=WHERE, help="Where your data lie (or WALKBACK_DATA).")] = None,
-    device: Annotated[str, Parameter(group=WHERE, help="Torch device.")] = "cpu",
-    checkpoint_every: Annotated[float, Parameter(group=WHERE, help="Seconds between checkpoints.")] = 15.0,
-    fresh: Annotated[bool, Parameter(group=WHERE, negative="", help="Begin again; the old folder is moved aside.")] = False,
+    data: Annotated[str, WHAT] = "mnist1d",
+    net: Annotated[str, WHAT] = "resmlp",
+    rules: Annotated[str, WHAT] = "bp,fa,dfa",
+    seeds: Annotated[str | None, WHAT] = None,
+    seed: Annotated[int | None, WHAT] = None,
+    width: Annotated[int | None, WHAT] = None,
+    depth: Annotated[int | None, WHAT] = None,
+    terminal_norm: Annotated[bool | None, WHAT] = None,
+    gains: Annotated[bool | None, WHAT] = None,
+    skip: Annotated[bool | None, WHAT] = None,
+    train_last: Annotated[int | None, WHAT] = None,
+    penalty: Annotated[float, WHAT] = 0.0,
+    normalize: Annotated[str | None, WHAT] = None,
+    rule_option: Annotated[list[str] | None, WHAT] = None,
+    epochs: Annotated[int, HOW] = 100,
+    batch_size: Annotated[int, HOW] = 128,
+    lr: Annotated[float, HOW] = 1e-3,
+    weight_decay: Annotated[float, HOW] = 0.01,
+    augment: Annotated[bool | None, HOW] = None,
+    out: Annotated[Path, WHERE] = Path("runs"),
+    jobs: Annotated[int | None, WHERE] = None,
+    data_folder: Annotated[Path | None, WHERE] = None,
+    device: Annotated[str, WHERE] = "cpu",
+    checkpoint_every: Annotated[float, WHERE] = 15.0,
+    fresh: Annotated[bool, WHERE, Parameter(negative="")] = False,
 ) -> int:
-    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
+    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped.
+
+    Parameters
+    ----------
+    data
+        Data set; see `walkback data list`.
+    net
+        Net; see `walkback list`.
+    rules
+        Rules, by comma; a file of yours as my_rule.py:MyRule.
+    seeds
+        How many seeds (3: 42, 123, 456), or which (42,7).
+    seed
+        One seed.
+    width
+        Width d of the net (resmlp 256, vit-mini 128).
+    depth
+        Number of blocks L (4).
+    terminal_norm
+        LayerNorm before the head (yes).
+    gains
+        Trained LayerNorm gains in blocks (resmlp no, vit yes).
+    skip
+        Residual connections (yes).
+    train_last
+        Train only the last k blocks; 0: all frozen at init.
+    penalty
+        λ of the penalty λ‖f_l‖² on each block's output.
+    normalize
+        Credit normalisation: none, sample or batch (the rule's own).
+    rule_option
+        Further option of the rules, as name=value.
+    epochs
+        Epochs.
+    batch_size
+        Batch size.
+    lr
+        AdamW's learning rate, cosine over the epochs.
+    weight_decay
+        AdamW's weight decay.
+    augment
+        Random crop and flip (cifar10 yes, others no).
+    out
+        Folder that holds the runs.
+    jobs
+        Runs at once (one a core).
+    data_folder
+        Where your data lie (or WALKBACK_DATA).
+    device
+        Torch device.
+    checkpoint_every
+        Seconds between checkpoints.
+    fresh
+        Begin again; the old folder is moved aside.
+    """
     from rich.console import Console
 
     from walkback.report.numbers import relative
@@ -113,7 +167,8 @@ def train(
     if ended:
         console.print()
         console.print(runs_table(ended))
-        console.print(f"\n{LEGEND}\nRecords in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}", soft_wrap=True, style="dim")
+        hint = f"Records in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}"
+        console.print(f"\n{LEGEND}\n{hint}", soft_wrap=True, style="dim")
     return live.farewell()
 
 

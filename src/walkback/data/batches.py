@@ -69,7 +69,9 @@ class TrainBatches:
         return torch.from_numpy(pixels)
 
 
-def eval_batches(split: Split, dataset: Dataset, size: int, device: torch.device | str = "cpu") -> list[tuple[Tensor, Tensor]]:
+def eval_batches(
+    split: Split, dataset: Dataset, size: int, device: torch.device | str = "cpu"
+) -> list[tuple[Tensor, Tensor]]:
     """The whole split in order, normalised, without augmentation, in batches of `size`."""
     count = math.ceil(len(split.labels) / size)
     cuts = [slice(i * size, (i + 1) * size) for i in range(count)]

@@ -7,6 +7,14 @@ from walkback.probes.observe import Observation, observe
 from walkback.probes.undisturbed import undisturbed
 
 __all__ = [
-    "REFERENCE_BATCH", "Cosine", "Observation", "accuracy_and_loss", "credit_cosine", "gamma", "gradient_norm",
-    "median_norm", "observe", "undisturbed",
+    "REFERENCE_BATCH",
+    "Cosine",
+    "Observation",
+    "accuracy_and_loss",
+    "credit_cosine",
+    "gamma",
+    "gradient_norm",
+    "median_norm",
+    "observe",
+    "undisturbed",
 ]

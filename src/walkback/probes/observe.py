@@ -29,7 +29,7 @@ def observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: tor
     """Forward and backward through the hidden states alone; nothing of `net` or `rule` is changed."""
     parts = []
     with undisturbed(net, rule), torch.enable_grad():
-        for some, answers in zip(inputs.split(CHUNK), labels.split(CHUNK), strict=True):
+        for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
             parts.append(_observe(net, rule, some, answers, generator))
     credits = [part.credits for part in parts]
     return Observation(

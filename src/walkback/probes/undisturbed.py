@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def undisturbed(*modules: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; mode of every submodule, gradients, buffers and random state restored, also after an error."""
+    """Evaluation mode inside; modes, gradients, buffers and random state are put back, also after an error."""
     parts = [part for module in modules for part in module.modules()]
     modes = [part.training for part in parts]
     parameters = [p for module in modules for p in module.parameters()]

@@ -4,6 +4,15 @@ from walkback.records.run import Run, RunFolder, find_runs, load_tensors, read_r
 from walkback.records.schema import CosineRecord, Environment, Result, RunConfig, Sitting, Snapshot
 
 __all__ = [
-    "CosineRecord", "Environment", "Result", "Run", "RunConfig", "RunFolder", "Sitting", "Snapshot", "find_runs",
-    "load_tensors", "read_run",
+    "CosineRecord",
+    "Environment",
+    "Result",
+    "Run",
+    "RunConfig",
+    "RunFolder",
+    "Sitting",
+    "Snapshot",
+    "find_runs",
+    "load_tensors",
+    "read_run",
 ]

@@ -65,7 +65,7 @@ def writing(what: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes, previous: Path | None = None) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut; the old one may stay as `previous`."""
+    """Write a file that is there whole or not at all, also after a power cut; the old one may stay as `previous`."""
     temporary = path.with_name(f".{path.name}.part")
     with writing(path):
         try:
@@ -115,7 +115,7 @@ def read_config(path: Path) -> RunConfig:
     config = parse(RunConfig, text, str(file))
     if not path.name.endswith(config.hash()):
         raise RecordError(
-            f"{file} was edited, or its folder renamed: the config hashes to {config.hash()}, the folder is {path.name}",
+            f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}",
             "undo the edit; another config is another run, which `walkback train` puts in a folder of its own",
         )
     return config
@@ -188,7 +188,8 @@ class RunFolder:
                 self._lock.acquire(timeout=0)
             except Timeout as error:
                 raise Busy(
-                    f"another process is training {self.path.name}", "let it finish; the same command then finds it done"
+                    f"another process is training {self.path.name}",
+                    "let it finish; the same command then finds it done",
                 ) from error
         try:
             self._open()
@@ -274,7 +275,9 @@ def load_tensors(file: Path) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
     except (SafetensorError, OSError) as error:
         raise Damaged(f"{file} is not a whole checkpoint: {error}", FRESH) from error
     if metadata.get("schema") != "walkback.checkpoint/1":
-        raise RecordError(f"{file} has schema {metadata.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback")
+        raise RecordError(
+            f"{file} has schema {metadata.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback"
+        )
     if metadata.get("sha256") != _digest(tensors):
         raise Damaged(f"{file} does not match its own checksum", FRESH)
     return tensors, json.loads(metadata["state"])

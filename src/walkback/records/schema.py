@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-RUN_SCHEMA = "walkback.run/1"
-
 Whole = Annotated[int, Field(ge=1)]
 
 
@@ -28,7 +26,7 @@ class Record(BaseModel):
 class RunConfig(Record):
     """All that determines a run. Options are resolved: every default is written out, so none can change unseen."""
 
-    schema_: Literal["walkback.run/1"] = Field(default=RUN_SCHEMA, alias="schema")
+    schema_: Literal["walkback.run/1"] = Field(default="walkback.run/1", alias="schema")
     data: str
     augment: bool
     net: str

@@ -133,9 +133,11 @@ def runs_table(runs: Sequence[Run]) -> Table:
         else:
             row += [
                 str(last.epoch), number(last.accuracy), number(last.hidden_norms[-1]), number(last.gradient_norms[-1]),
-                number(last.gamma, 2), " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in last.cosine),
+                number(last.gamma, 2),
+                " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in last.cosine),
             ]  # fmt: skip
-        row.append("" if run.result and run.result.status == "finished" else run.result.says if run.result else "unfinished")
+        finished = run.result is not None and run.result.status == "finished"
+        row.append("" if finished else run.result.says if run.result else "unfinished")
         table.add_row(*row)
     return table
 
@@ -152,12 +154,14 @@ def show_run(run: Run, console: Console) -> None:
     options = ", ".join(f"{k}={v}" for k, v in {**c.net_options, **c.rule_options}.items())
     console.print(Text(f"{run.path.name}", style="bold"), soft_wrap=True)
     console.print(
-        f"{c.rule} on {c.data}, {c.net} ({options}), seed {c.seed}; {c.epochs} epochs, batch {c.batch_size}, lr {c.lr:g}, "
-        f"weight decay {c.weight_decay:g}, λ {c.penalty:g}, last {c.train_last} blocks train",
+        f"{c.rule} on {c.data}, {c.net} ({options}), seed {c.seed}; {c.epochs} epochs, batch {c.batch_size}, "
+        f"lr {c.lr:g}, weight decay {c.weight_decay:g}, λ {c.penalty:g}, last {c.train_last} blocks train",
         markup=False, highlight=False,
     )  # fmt: skip
     state = run.result.says if run.result else f"not finished: {max(0, len(run.snapshots) - 1)} of {c.epochs} epochs"
-    console.print(state + (f"; accuracy {number(run.snapshots[-1].accuracy, 4)}" if run.snapshots else ""), markup=False)
+    console.print(
+        state + (f"; accuracy {number(run.snapshots[-1].accuracy, 4)}" if run.snapshots else ""), markup=False
+    )
     for note in run.notes:
         console.print(f"note: {note}", markup=False)
     if run.environment:
@@ -165,8 +169,8 @@ def show_run(run: Run, console: Console) -> None:
         last = run.environment.sittings[-1]
         sittings = f"{len(run.environment.sittings)} sitting{'s' * (len(run.environment.sittings) > 1)}"
         console.print(
-            f"{duration(spent)} in {sittings}; walkback {last.walkback} ({last.commit or 'no commit'}), torch {last.torch}, "
-            f"{last.cpu}, {last.threads} thread{'s' * (last.threads > 1)}",
+            f"{duration(spent)} in {sittings}; walkback {last.walkback} ({last.commit or 'no commit'}), "
+            f"torch {last.torch}, {last.cpu}, {last.threads} thread{'s' * (last.threads > 1)}",
             style="dim", markup=False, highlight=False,
         )  # fmt: skip
     if not run.snapshots:

@@ -8,6 +8,16 @@ from walkback.rules.base import NORMALIZATIONS, Credits, Rule, Shape, Signal, no
 from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
 
 __all__ = [
-    "NORMALIZATIONS", "RULES", "Credits", "Rule", "Shape", "Signal", "find_rule", "fingerprint", "make_rule",
-    "normalize_credit", "output_error", "register_rule",
+    "NORMALIZATIONS",
+    "RULES",
+    "Credits",
+    "Rule",
+    "Shape",
+    "Signal",
+    "find_rule",
+    "fingerprint",
+    "make_rule",
+    "normalize_credit",
+    "output_error",
+    "register_rule",
 ]

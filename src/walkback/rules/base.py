@@ -104,7 +104,7 @@ def normalize_credit(credit: Tensor, how: str) -> Tensor:
         return credit
     over = (-1,) if how == "sample" else (-2, -1)
     count = math.prod(credit.shape[axis] for axis in over)
-    rms = torch.linalg.vector_norm(credit, dim=over, keepdim=True) / count**0.5
+    rms: Tensor = torch.linalg.vector_norm(credit, dim=over, keepdim=True) / count**0.5
     return credit / (rms + 1e-6)
 
 

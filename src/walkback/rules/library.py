@@ -58,7 +58,9 @@ def _load(path: Path) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise BadValue(f"{path.name} could not be imported: {type(error).__name__}: {error}", "mend the file") from error
+        raise BadValue(
+            f"{path.name} could not be imported: {type(error).__name__}: {error}", "mend the file"
+        ) from error
     return module
 
 

@@ -5,6 +5,15 @@ from walkback.train.loop import Progress, Stopped, Trainer, train
 from walkback.train.plan import SEEDS, plan, seed_list
 
 __all__ = [
-    "SEEDS", "Event", "Progress", "Stopped", "Trainer", "cores", "one_thread", "plan", "seed_list", "train",
+    "SEEDS",
+    "Event",
+    "Progress",
+    "Stopped",
+    "Trainer",
+    "cores",
+    "one_thread",
+    "plan",
+    "seed_list",
+    "train",
     "train_all",
 ]

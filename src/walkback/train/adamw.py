@@ -55,7 +55,7 @@ class AdamW:
 
     def state(self) -> dict[str, Tensor]:
         """The state by name, for a checkpoint."""
-        named = {}
+        named: dict[str, Tensor] = {}
         for i, name in enumerate(self.names):
             named |= {f"m.{name}": self.m[i], f"v.{name}": self.v[i], f"count.{name}": self.counts[i]}
         return named

@@ -58,7 +58,7 @@ def train_all(
     out: Path | str = "runs",
     *,
     jobs: int | None = None,
-    tell: Callable[[Event], None] = lambda event: None,
+    tell: Callable[[Event], object] = lambda _: None,
     checkpoint_every: float = 15.0,
     data_folder: Path | None = None,
     device: str = "cpu",
@@ -153,7 +153,7 @@ def interrupts() -> Iterator[Callable[[], bool]]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def handle(number: int, frame: object) -> None:
+    def handle(_number: int, _frame: object) -> None:
         flag.set()
         restore()
 
@@ -242,7 +242,7 @@ def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) 
     for name, rule in rules.items():
         RULES.add(name, rule)
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         pipe.send("ready")
         while (task := pipe.recv()) is not None:
@@ -254,7 +254,7 @@ def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) 
 
 @contextmanager
 def _sigint_ignored() -> Iterator[None]:
-    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and the parent answers for all."""
+    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and our parent answers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

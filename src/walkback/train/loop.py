@@ -18,7 +18,15 @@ from walkback.data import Dataset, Split, load
 from walkback.data.batches import TrainBatches, eval_batches
 from walkback.errors import RecordError
 from walkback.nets import Net, make_net
-from walkback.probes import REFERENCE_BATCH, accuracy_and_loss, credit_cosine, gamma, gradient_norm, median_norm, observe
+from walkback.probes import (
+    REFERENCE_BATCH,
+    accuracy_and_loss,
+    credit_cosine,
+    gamma,
+    gradient_norm,
+    median_norm,
+    observe,
+)
 from walkback.records import CosineRecord, Result, Run, RunConfig, RunFolder, Snapshot
 from walkback.rules import Rule, Shape, make_rule
 from walkback.train.adamw import AdamW
@@ -168,7 +176,7 @@ def train(
     config: RunConfig,
     out: Path | str = "runs",
     *,
-    tell: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[Progress], object] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_every: float = 15.0,
     data_folder: Path | None = None,
@@ -248,6 +256,5 @@ def train(
 
 
 def _result(status: str, epochs: int, steps: int, latest: Snapshot, says: str) -> Result:
-    return Result.model_validate(
-        {"status": status, "epochs": epochs, "steps": steps, "accuracy": latest.accuracy, "loss": latest.loss, "says": says}
-    )
+    measured = {"accuracy": latest.accuracy, "loss": latest.loss}
+    return Result.model_validate({"status": status, "epochs": epochs, "steps": steps, "says": says, **measured})

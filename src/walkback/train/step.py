@@ -24,9 +24,7 @@ def backward(
     return step(net, rule, inputs, labels, penalty, generator)
 
 
-def _local(
-    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float, generator: torch.Generator
-) -> Tensor:
+def _local(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float, generator: torch.Generator) -> Tensor:
     start = net.embed(inputs)
     stream, branches = [start.detach()], []
     for block in net.blocks:

@@ -1,0 +1,114 @@
+"""The data room's shelf: every data set is kept as `NAME.safetensors` and read back from there.
+
+It promises that a file on the shelf is whole or absent: written under another name, flushed, then renamed, by one
+process at a time. Whether it holds what it should is for the reader to verify, each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from walkback.data.base import Split
+from walkback.errors import DataError
+
+Say = Callable[[str], None]
+
+PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170 MB fits
+
+
+def shelf() -> Path:
+    """The folder of the cached data sets: WALKBACK_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("WALKBACK_CACHE")
+    # Absolute, since package managers are run from another folder.
+    return Path(chosen or platformdirs.user_cache_dir("walkback")).expanduser().absolute()
+
+
+def place(name: str) -> Path:
+    """Where the data set of that name is kept."""
+    return shelf() / f"{name}.safetensors"
+
+
+@contextlib.contextmanager
+def troubles(doing: str) -> Iterator[None]:
+    """Turn the file system's refusals (full, forbidden, gone) into a `DataError` with its remedy."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise DataError(
+            f"{doing} failed: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
+            f"{'make room there' if full else 'make that folder writable'}, "
+            "or set WALKBACK_CACHE to a folder with about 1 GB free that you may write to",
+        ) from error
+
+
+@contextlib.contextmanager
+def alone(name: str, say: Say) -> Iterator[None]:
+    """Keep other processes from making the same file at the same time; wait for one that does."""
+    path = place(name)
+    with troubles(f"preparing the cache folder {path.parent}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(path.with_suffix(".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            say(f"another process is making {path.name}; waiting for it")
+            try:
+                lock.acquire(timeout=PATIENCE)
+            except filelock.Timeout as error:
+                raise DataError(
+                    f"another process has held {lock.lock_file} for {PATIENCE:.0f} s",
+                    "let it finish or end it, then try again",
+                ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write(path: Path, train: Split, test: Split, about: dict[str, str]) -> None:
+    """Put both splits on the shelf, with a few words about them; to be called `alone`."""
+    from safetensors.torch import save
+
+    tensors = {
+        "train.inputs": train.inputs,
+        "train.labels": train.labels,
+        "test.inputs": test.inputs,
+        "test.labels": test.labels,
+    }
+    unfinished = path.with_suffix(f".{os.getpid()}.part")
+    with troubles(f"writing {path}"):
+        for left in path.parent.glob(f"{path.stem}.*.part"):  # by a process that was killed
+            left.unlink(missing_ok=True)
+        try:
+            with unfinished.open("wb") as file:
+                file.write(save(tensors, about))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
+    """Both splits of a file on the shelf and what was said about them; a `DataError` if it cannot be read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = dict(file.metadata() or {})
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - the file is no dict
+        return (
+            Split(tensors["train.inputs"], tensors["train.labels"]),
+            Split(tensors["test.inputs"], tensors["test.labels"]),
+            about,
+        )
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise DataError(f"the cached file {path} cannot be read: {error}", "delete it and fetch again") from error

