@@ -2,19 +2,56 @@
 
 from walkback.probes.accuracy import accuracy_and_loss
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
+from walkback.probes.drift import Drift, drift
+from walkback.probes.growth import Growth, Ratio, growth
+from walkback.probes.measure import Measurement, measure
+from walkback.probes.modules import Layer, Look, find_blocks, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
+from walkback.probes.nudging import Nudge, nudging
+from walkback.probes.null import Null, NullReport, feedback_null, random_null
 from walkback.probes.observe import Observation, observe
+from walkback.probes.perturbation import Correlation, pearson, perturbation
+from walkback.probes.precision import Precision, module_precision, net_precision, precision
+from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
 from walkback.probes.undisturbed import undisturbed
 
 __all__ = [
     "REFERENCE_BATCH",
+    "Correlation",
     "Cosine",
+    "Drift",
+    "Growth",
+    "Layer",
+    "Look",
+    "LossFrom",
+    "Measurement",
+    "Nudge",
+    "Null",
+    "NullReport",
     "Observation",
+    "Precision",
+    "Ratio",
+    "Replay",
     "accuracy_and_loss",
     "credit_cosine",
+    "drift",
+    "feedback_null",
+    "find_blocks",
     "gamma",
     "gradient_norm",
+    "growth",
+    "look",
+    "measure",
     "median_norm",
+    "module_precision",
+    "net_precision",
+    "nudging",
     "observe",
+    "pearson",
+    "perturbation",
+    "precision",
+    "random_null",
+    "replay_module",
+    "replay_net",
     "undisturbed",
 ]

@@ -241,7 +241,8 @@ class RunFolder:
         with writing(self.path), (self.path / "snapshots.jsonl").open("ab") as lines:
             os.fsync(lines.fileno())  # a checkpoint must never be ahead of its snapshots
         named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        metadata = {"schema": "walkback.checkpoint/1", "state": json.dumps(state), "sha256": _digest(named)}
+        about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
+        metadata = {"walkback": json.dumps(about)}  # one entry: of several, safetensors would shuffle the order
         write_whole(self.path / CHECKPOINT, save(named, metadata), previous=self.path / PREVIOUS)
 
     def load_checkpoint(self) -> tuple[dict[str, "Tensor"], dict[str, Any], str | None] | None:
@@ -270,17 +271,15 @@ def load_tensors(file: Path) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
 
     try:
         with safe_open(file, framework="pt") as opened:
-            metadata = opened.metadata() or {}
+            about = json.loads((opened.metadata() or {}).get("walkback", "{}"))
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise Damaged(f"{file} is not a whole checkpoint: {error}", FRESH) from error
-    if metadata.get("schema") != "walkback.checkpoint/1":
-        raise RecordError(
-            f"{file} has schema {metadata.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback"
-        )
-    if metadata.get("sha256") != _digest(tensors):
+    if about.get("schema") != "walkback.checkpoint/1":
+        raise RecordError(f"{file} has schema {about.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback")
+    if about.get("sha256") != _digest(tensors):
         raise Damaged(f"{file} does not match its own checksum", FRESH)
-    return tensors, json.loads(metadata["state"])
+    return tensors, about["state"]
 
 
 def _digest(tensors: Mapping[str, "Tensor"]) -> str:

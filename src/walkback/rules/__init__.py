@@ -4,7 +4,16 @@ from walkback.rules import bp as bp
 from walkback.rules import dfa as dfa
 from walkback.rules import fa as fa
 from walkback.rules import random as random
-from walkback.rules.base import NORMALIZATIONS, Credits, Rule, Shape, Signal, normalize_credit, output_error
+from walkback.rules.base import (
+    NORMALIZATIONS,
+    Credits,
+    Rule,
+    Shape,
+    Signal,
+    check_normalization,
+    normalize_credit,
+    output_error,
+)
 from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "Rule",
     "Shape",
     "Signal",
+    "check_normalization",
     "find_rule",
     "fingerprint",
     "make_rule",

@@ -93,6 +93,13 @@ class Credits:
 NORMALIZATIONS = ("none", "sample", "batch")
 
 
+def check_normalization(how: str) -> str:
+    """`how`, if it is one that we know."""
+    if how not in NORMALIZATIONS:
+        raise BadValue(f"no normalization is named {how!r}", nearest(str(how), NORMALIZATIONS))
+    return how
+
+
 def normalize_credit(credit: Tensor, how: str) -> Tensor:
     """`sample`: each row divided by its own RMS (+1e-6); `batch`: all by the RMS of the whole; `none`: as it is.
 
@@ -123,9 +130,7 @@ class Rule(nn.Module):
         super().__init__()
         self.shape = shape
         self.generator = generator
-        self.normalize = self.default_normalize if normalize is None else normalize
-        if self.normalize not in NORMALIZATIONS:
-            raise BadValue(f"no normalization is named {self.normalize!r}", nearest(self.normalize, NORMALIZATIONS))
+        self.normalize = check_normalization(self.default_normalize if normalize is None else normalize)
 
     def feedback(self, *size: int, std: float) -> nn.Buffer:
         """Fixed Gaussian feedback weights, to be kept as an attribute; so they are saved with the run."""

@@ -11,7 +11,7 @@ from walkback.data import DATASETS
 from walkback.errors import BadValue
 from walkback.nets import NETS, check_options
 from walkback.records import RunConfig
-from walkback.rules import find_rule, fingerprint
+from walkback.rules import check_normalization, find_rule, fingerprint
 
 SEEDS = (42, 123, 456)
 
@@ -96,7 +96,7 @@ def _rule_options(rule: str, normalize: str | None, options: dict[str, Any]) -> 
     kind = find_rule(rule)
     known = _defaults(kind)
     if "normalize" in known:
-        known["normalize"] = kind.default_normalize if normalize is None else normalize
+        known["normalize"] = check_normalization(kind.default_normalize if normalize is None else normalize)
     elif normalize is not None and kind.local:
         raise BadValue(f"rule {rule} has no option 'normalize'", "leave --normalize out")
     check_options(f"rule {rule}", kind, options)

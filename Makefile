@@ -1,0 +1,44 @@
+# Two commands do everything on a machine with Python 3.11, make and git: `make demo` and `make test`.
+# pip finds torch's CPU build through constraints.txt; one environment, .venv, made anew when pyproject.toml changes.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+
+.PHONY: demo test lint test-slow test-network bench clean help
+.DEFAULT_GOAL := help
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "walkback needs $(PYTHON); name another with make PYTHON=…"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## Train bp, fa and dfa on the embedded MNIST-1D, and print what every run reached
+	$(BIN)/walkback train --data mnist1d --rules bp,fa,dfa --seeds 2 --width 128 --epochs 40
+
+lint: $(STAMP)  ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## Everything that must pass before a change lands
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES)
+
+test-slow: $(STAMP)  ## The tests that take longer
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) -m slow
+
+test-network: $(STAMP)  ## The tests that fetch real data
+	$(BIN)/pytest -m network
+
+bench: $(STAMP)  ## Measure speed as ratios, in one process; writes bench.json
+	$(BIN)/python bench/bench.py
+
+clean:  ## Remove the environment and the caches (runs are kept)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,447 @@
+"""A look inside any nn.Module: hidden states, true gradients and credits at named blocks. The model stays as it was.
+
+h_0 is the input of the first block and h_{l+1} the output of block l, each at its own place in time: a later change in
+place does not reach it. g_l is the gradient of each sample's own loss there, through everything that depends on it.
+How token and image features become one row a sample is said in `reduction.py`, and in every row of the table.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn import functional as F
+
+from walkback.errors import BadValue, UnknownName
+from walkback.probes.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
+from walkback.probes.undisturbed import undisturbed
+from walkback.registry import nearest
+
+PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
+CreditFunction = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
+
+
+class Layer(NamedTuple):
+    """One row of the table: what was seen of a block's output (of the first block's input, for `Look.start`).
+
+    status      "ok", or why the row is not (wholly) measured: "not reached", "called 2 times", "no gradient", …
+    shape       of the feature before reduction, without the batch dimension
+    reduction   how it became a row a sample: "as is", "cls", "mean" or "flatten"
+    same_shape  does the block give the shape it takes? A residual stream needs it; it does not prove a skip
+    note        what else a reader should know: a tuple's first tensor was taken, something lies between two blocks
+    """
+
+    name: str
+    status: str
+    shape: tuple[int, ...] | None
+    reduction: str | None
+    same_shape: bool | None
+    note: str
+
+
+class Look(NamedTuple):
+    """What `look` saw, over all batches. Rows are samples; a layer without a measurement is None and its row says why.
+
+    hidden, gradients   h_0 … h_L and g_0 … g_L;  credits: a_0 … a_{L−1}, or None if no function was given
+    accuracy, loss      of the logits; the mean over samples. `status` is theirs
+    notes               about the model as a whole
+    """
+
+    start: Layer
+    layers: tuple[Layer, ...]
+    hidden: tuple[Tensor | None, ...]
+    gradients: tuple[Tensor | None, ...]
+    credits: tuple[Tensor | None, ...] | None
+    samples: int
+    accuracy: float
+    loss: float
+    status: str
+    notes: tuple[str, ...]
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The blocks that were measured."""
+        return tuple(row.name for row in self.layers if row.status == "ok")
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """The others, each with its reason."""
+        return tuple(f"{row.name}: {row.status}" for row in self.layers if row.status != "ok")
+
+
+def find_blocks(model: nn.Module, pattern: str | Sequence[str]) -> dict[str, nn.Module]:
+    """The modules whose name matches: in the model's order for one pattern, in yours for a list of names or patterns.
+
+    `*` stands for one component of the name: "layers.*" is layers.0, layers.1, … and not layers.0.linear.
+
+    >>> stack = nn.ModuleDict({"layers": nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))})
+    >>> list(find_blocks(stack, "layers.*"))
+    ['layers.0', 'layers.1']
+    """
+    # With duplicates: a module registered under two names is two blocks, and both rows will say "called 2 times".
+    names = {name: part for name, part in model.named_modules(remove_duplicate=False) if name}
+    found: dict[str, nn.Module] = {}
+    for one in [pattern] if isinstance(pattern, str) else pattern:
+        matched = {name: part for name, part in names.items() if _matches(name, one)}
+        if not matched:
+            near = difflib.get_close_matches(one, names, n=8, cutoff=0)  # a large model has too many to list
+            raise UnknownName(f"none of the {len(names)} modules in {type(model).__name__} matches {one!r}",
+                              nearest(one, near) if near else "it has no modules inside")  # fmt: skip
+        found |= matched
+    if not found:
+        raise BadValue("no blocks were named", 'name them, as in blocks="layers.*"')
+    return found
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=True))
+
+
+def first_tensor(output: Any) -> tuple[Tensor | None, str]:
+    """A module's output, or the first tensor in a tuple, list or mapping, and a word that says so."""
+    if isinstance(output, Tensor):
+        return output, ""
+    values: Iterable[Any] = ()
+    if isinstance(output, Mapping):
+        values = output.values()
+    elif isinstance(output, Sequence) and not isinstance(output, str):
+        values = output
+    found = next((value for value in values if isinstance(value, Tensor)), None)
+    return found, f"first tensor of a {type(output).__name__}" if found is not None else ""
+
+
+def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
+    """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
+    if isinstance(inputs, Tensor):
+        return do(inputs)
+    if isinstance(inputs, Mapping):
+        return {key: do(value) if isinstance(value, Tensor) else value for key, value in inputs.items()}
+    return [do(value) if isinstance(value, Tensor) else value for value in inputs]
+
+
+def call(model: nn.Module, inputs: Any) -> Tensor:
+    """model(x), model(*sequence) or model(**mapping); the logits, which are the first tensor of what comes out."""
+    if isinstance(inputs, Tensor):
+        output = model(inputs)
+    else:
+        output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
+    logits, _ = first_tensor(output)
+    if logits is None:
+        raise BadValue(f"the model gives {type(output).__name__} with no tensor in it", "let it return its logits")
+    return logits
+
+
+def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None) -> Tensor:
+    """One loss a sample, (N,): cross-entropy unless you give another."""
+    if loss is None:
+        if logits.dim() != 2 or len(logits) != len(labels) or labels.dim() != 1:
+            raise BadValue(
+                f"cross-entropy needs logits (N, classes) for labels (N,); got {_size(logits)} and {_size(labels)}",
+                "give loss=, a function (output, labels) → one loss a sample; is the batch dimension first?",
+            )
+        return F.cross_entropy(logits, labels, reduction="none")
+    losses = loss(logits, labels)
+    if losses.shape != (len(labels),):
+        raise BadValue(
+            f"the loss gives {_size(losses)} for {len(labels)} samples",
+            'give one loss a sample, (N,), as with reduction="none"; a batch mean hides whose gradient is whose',
+        )
+    return losses
+
+
+def _size(t: Tensor) -> str:
+    return str(tuple(t.shape))
+
+
+class _State(NamedTuple):
+    """A feature at one moment: its value then, and where its gradient will arrive."""
+
+    value: Tensor
+    edge: GradientEdge | None
+    note: str
+
+
+class _Seen:
+    """What the hooks saw in one forward pass, by the identity of the module."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[int] = Counter()
+        self.order: list[int] = []
+        self.inputs: dict[int, _State] = {}
+        self.outputs: dict[int, _State] = {}
+
+
+def _keep(into: dict[int, _State], key: int, something: Any) -> None:
+    value, note = first_tensor(something)
+    if value is not None:
+        # The clone and the edge are of this moment: what changes the tensor in place later gets a new edge.
+        edge = get_gradient_edge(value) if value.requires_grad else None
+        into[key] = _State(value.detach().clone(), edge, note)
+
+
+@contextmanager
+def fastpath_off() -> Iterator[None]:
+    """PyTorch's fused transformer path calls no inner modules, so hooks would miss them."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _watching(blocks: Iterable[nn.Module]) -> Iterator[_Seen]:
+    """Hooks on the blocks, removed whatever happens."""
+    seen, handles = _Seen(), []
+
+    def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        seen.calls[id(block)] += 1
+        if seen.calls[id(block)] == 1:
+            seen.order.append(id(block))
+            given = [*args, *kwargs.values()]
+            _keep(seen.inputs, id(block), next((a for a in given if isinstance(a, Tensor)), given))
+
+    def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        del args
+        _keep(seen.outputs, id(block), output)
+
+    try:
+        for block in {id(block): block for block in blocks}.values():
+            handles.append(block.register_forward_pre_hook(before, with_kwargs=True))
+            handles.append(block.register_forward_hook(after))
+        with fastpath_off():
+            yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Part(NamedTuple):
+    """One layer in one batch."""
+
+    row: Layer
+    hidden: Tensor | None = None
+    gradient: Tensor | None = None
+    size: torch.Size | None = None  # of the whole feature, batch included
+
+
+def look(
+    model: nn.Module,
+    batches: Iterable[tuple[Any, Tensor]],
+    blocks: str | Sequence[str],
+    *,
+    credits: CreditFunction | None = None,
+    reduction: str = "auto",
+    loss: PerSampleLoss | None = None,
+) -> Look:
+    """Run `model` over (inputs, labels) batches and see what passes its blocks; one backward, to hidden states only.
+
+    credits   (model, inputs, labels) → one credit a block, each (N, d) as reduced, or of the block output's own shape;
+              None for a block that has none. In the scale of each sample's own loss
+    loss      (output, labels) → one loss a sample; cross-entropy unless given
+
+    The model is in evaluation mode meanwhile (so BatchNorm mixes no samples), and afterwards as it was.
+    """
+    found = find_blocks(model, blocks)
+    cls = has_cls_token(model)
+    sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
+    given: list[list[Tensor | None]] = [[] for _ in found]
+    right, total, loss_sum, countable = 0, 0, 0.0, True
+    with undisturbed(model), torch.enable_grad():
+        for batch in batches:
+            inputs, labels = _pair(batch)
+            parts, logits, losses = _one_batch(model, inputs, labels, found, reduction, cls, loss)
+            for site, part in zip(sites, parts, strict=True):
+                site.append(part)
+            if credits is not None:
+                for store, credit in zip(given, _credits(credits(model, inputs, labels), parts), strict=True):
+                    store.append(credit)
+            countable &= logits.dim() == 2 and labels.dim() == 1 and not labels.is_floating_point()
+            if countable:
+                right += int(((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum())
+            total += len(labels)
+            loss_sum += float(losses.sum())
+    if not total:
+        raise BadValue("there are no samples to look at", "give at least one batch (inputs, labels)")
+    merged = [_merge(site) for site in sites]
+    finite = loss_sum - loss_sum == 0
+    return Look(
+        start=merged[0].row,
+        layers=tuple(part.row for part in merged[1:]),
+        hidden=tuple(part.hidden for part in merged),
+        gradients=tuple(part.gradient for part in merged),
+        credits=None if credits is None else tuple(_joined(store) for store in given),
+        samples=total,
+        accuracy=right / total if countable else float("nan"),
+        loss=loss_sum / total,
+        status="not finite" if not finite else "ok" if countable else "no accuracy: it needs logits (N, classes)",
+        notes=_notes(model),
+    )
+
+
+def _pair(batch: Any) -> tuple[Any, Tensor]:
+    if not isinstance(batch, tuple | list) or len(batch) != 2 or not isinstance(batch[1], Tensor):
+        raise BadValue(f"a batch is a {type(batch).__name__}, not (inputs, labels)",
+                       "give an iterable of pairs; one batch alone as [(inputs, labels)]")  # fmt: skip
+    return batch[0], batch[1]
+
+
+def _one_batch(
+    model: nn.Module, inputs: Any, labels: Tensor, found: dict[str, nn.Module], reduction: str, cls: bool,
+    loss: PerSampleLoss | None,
+) -> tuple[list[_Part], Tensor, Tensor]:  # fmt: skip
+    """The L+1 layers of one batch, with the logits and each sample's loss."""
+    rooted: list[bool] = []
+
+    def own(t: Tensor) -> Tensor:
+        # A clone, so that a model that works in place spoils nobody's data; not a leaf, so that it may.
+        if not t.is_floating_point():
+            return t.clone()
+        rooted.append(True)
+        return t.detach().requires_grad_().clone()
+
+    prepared = on_tensors(inputs, own)
+    if not rooted:  # token numbers carry no gradient; the graph has to begin at the embedding's weights
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.requires_grad_()
+    with _watching(found.values()) as seen:
+        logits = call(model, prepared)
+    losses = per_sample_losses(logits, labels, loss)
+    _check_order(seen, found)
+
+    names, modules = list(found), list(found.values())
+    states = [seen.inputs.get(id(modules[0])), *(seen.outputs.get(id(m)) for m in modules)]
+    gradients, trouble = _gradients(losses, [s.edge if s else None for s in states])
+    parts = []
+    for i, state in enumerate(states):
+        module, name = modules[max(i - 1, 0)], names[max(i - 1, 0)]
+        took = seen.inputs.get(id(module))
+        note = state.note if state else ""
+        if 0 < i < len(modules) and state and (then := seen.inputs.get(id(modules[i]))) is not None:
+            same = then.value.shape == state.value.shape and torch.equal(then.value, state.value)
+            if not same:
+                note = "; ".join(filter(None, [note, f"{names[i]} receives something else: is there a skip between?"]))
+        if isinstance(module, nn.ModuleList | nn.ModuleDict):
+            note = f"a {type(module).__name__} is never called: did you mean {name}.*?"
+        row = Layer(
+            name=name if i else f"input of {name}",
+            status="ok",
+            shape=tuple(state.value.shape[1:]) if state else None,
+            reduction=None,
+            same_shape=took.value.shape == state.value.shape if i and took and state else None,
+            note=note,
+        )
+        calls = seen.calls[id(module)]
+        if calls != 1:
+            status = f"called {calls} times" if calls else "not reached"
+            parts.append(_Part(row._replace(status=status, shape=None, same_shape=None)))
+        elif state is None:
+            parts.append(_Part(row._replace(status="no tensor")))
+        else:
+            parts.append(_measure(row, state.value, gradients[i], trouble, len(labels), module, reduction, cls))
+    return parts, logits.detach(), losses.detach()
+
+
+def _check_order(seen: _Seen, found: dict[str, nn.Module]) -> None:
+    once = {id(m): name for name, m in found.items() if seen.calls[id(m)] == 1}
+    called = [once[key] for key in seen.order if key in once]
+    listed = [name for name, m in found.items() if id(m) in once]
+    if called != listed:
+        raise BadValue(f"the model calls its blocks in another order than {', '.join(listed)}",
+                       f"name them as they are called: {called}")  # fmt: skip
+
+
+def _gradients(losses: Tensor, edges: list[GradientEdge | None]) -> tuple[list[Tensor | None], str]:
+    """The gradient of Σ losses at each edge, row by row that of each sample's own loss; and what went wrong."""
+    wanted = [edge for edge in edges if edge is not None]
+    if not wanted or not losses.requires_grad:
+        return [None] * len(edges), ""
+    try:
+        # The sum, not the mean: a row is then of its own sample's loss, whatever the batch.
+        got = iter(torch.autograd.grad(losses.sum(), wanted, allow_unused=True))
+    except RuntimeError as error:  # e.g. the model overwrote what its own backward needs
+        return [None] * len(edges), str(error).splitlines()[0]
+    return [None if edge is None else next(got) for edge in edges], ""
+
+
+def _measure(
+    row: Layer, value: Tensor, gradient: Tensor | None, trouble: str, count: int, module: nn.Module, asked: str,
+    cls: bool,
+) -> _Part:  # fmt: skip
+    """One layer's feature and gradient as rows of samples."""
+    if not value.is_floating_point():
+        return _Part(row._replace(status=f"not a floating-point feature ({value.dtype})"))
+    sizes = tuple(value.shape)
+    unclear = len(sizes) == 3 and sizes[0] == sizes[1] == count and any(
+        getattr(part, "batch_first", True) is False for part in module.modules()
+    )  # fmt: skip
+    if (len(sizes) == 3 and sizes[0] != count and sizes[1] == count) or unclear:
+        raise BadValue(
+            f"{row.name} has shape {sizes} for {count} samples: the batch dimension is not the first",
+            "build the model with batch_first=True, or wrap the blocks so that they take and give (N, T, d)",
+        )
+    if not sizes or sizes[0] != count:
+        return _Part(row._replace(status=f"shape {sizes} does not begin with the {count} samples"))
+    how = reduction_of(len(sizes), asked, cls)
+    row = row._replace(reduction=how)
+    hidden = reduce_hidden(value, how).contiguous()
+    if gradient is None:
+        return _Part(row._replace(status="no gradient", note=trouble or row.note), hidden, None, value.shape)
+    return _Part(row, hidden, reduce_gradient(gradient, how).contiguous(), value.shape)
+
+
+def _credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[Tensor | None]:
+    """A batch's credits as rows of samples, checked against the blocks' outputs."""
+    if len(given) != len(parts) - 1:
+        raise BadValue(f"there are {len(given)} credits for {len(parts) - 1} blocks", "give one a block, or None")
+    rows: list[Tensor | None] = []
+    for credit, part in zip(given, parts[1:], strict=True):
+        if credit is None or part.hidden is None:
+            rows.append(None)
+        elif credit.shape == part.hidden.shape:
+            rows.append(credit.detach().clone())
+        elif credit.shape == part.size:
+            rows.append(reduce_gradient(credit.detach(), part.row.reduction or "as is").clone())
+        else:
+            raise BadValue(
+                f"the credit of {part.row.name} has shape {_size(credit)}",
+                f"give {tuple(part.size or ())}, as the block's output, or {_size(part.hidden)}, "
+                f"as it is reduced ({part.row.reduction})",
+            )
+    return rows
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    present = [part for part in parts if part is not None]
+    same = len({part.shape[1:] for part in present}) == 1
+    return torch.cat(present) if same and len(present) == len(parts) else None
+
+
+def _merge(parts: list[_Part]) -> _Part:
+    """One layer over all batches: the first trouble is the row's status."""
+    hidden, gradient = _joined([p.hidden for p in parts]), _joined([p.gradient for p in parts])
+    row = next((p.row for p in parts if p.row.status != "ok"), parts[0].row)
+    if row.status == "ok" and hidden is None:
+        row = row._replace(status="its width changes from batch to batch")
+    elif hidden is not None and not hidden.isfinite().all():
+        row = row._replace(status="not finite", note="hidden state")
+    elif gradient is not None and not gradient.isfinite().all():
+        row = row._replace(status="not finite", note="gradient")
+    return _Part(row, hidden, gradient)
+
+
+def _notes(model: nn.Module) -> tuple[str, ...]:
+    """What makes a row depend on other samples than its own."""
+    mixing = [
+        name for name, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
+        and m.running_mean is None
+    ]  # fmt: skip
+    return tuple(f"{name} keeps no running statistics and mixes the samples of a batch" for name in mixing)

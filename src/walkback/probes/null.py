@@ -1,0 +1,181 @@
+"""The null: what cosine a credit with nothing learned would have. The zero of the scale, with its spread."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from walkback.nets import Net
+from walkback.probes.undisturbed import undisturbed
+from walkback.rules import Credits, Rule, Signal, output_error
+
+DRAWS = 20
+SAMPLES = 256
+FRESH, RANDOM = "fresh feedback", "random directions"
+
+
+class Null(NamedTuple):
+    """Mean and std (ddof = 1) over `n` draws of the mean cosine; NaN unless `status` is "ok".
+
+    spread  the root mean square of a single sample's cosine over all draws; for random directions 1/√d
+    kind    "fresh feedback", "random directions", or for Γ over blocks of both kinds "mixed"
+    """
+
+    mean: float
+    std: float
+    n: int
+    kind: str
+    spread: float
+    status: str
+
+
+class NullReport(NamedTuple):
+    """The null of every block's cosine and of Γ: with the gradient at the block's input (published), and its output."""
+
+    at_input: list[Null]
+    at_output: list[Null]
+    gamma: Null
+    gamma_out: Null
+
+
+def row_norms(rows: Tensor) -> Tensor:
+    """The rows' norms, (N,), in float64: the square of 1e-30 is zero in float32. NaN for a row without a direction.
+
+    >>> row_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+    tensor([5.0000e-30,        nan], dtype=torch.float64)
+    """
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.where(norms.isfinite() & (norms > 0), math.nan)
+
+
+def summary(draws: Sequence[float], squares: Sequence[float], kind: str) -> Null:
+    """Mean and std of the draws that exist.
+
+    >>> summary([0.1, 0.3], [0.01, 0.09], "fresh feedback")._replace(std=0, spread=0)
+    Null(mean=0.2, std=0, n=2, kind='fresh feedback', spread=0, status='ok')
+    """
+    values = torch.tensor([d for d in draws if math.isfinite(d)], dtype=torch.float64)
+    if len(values) < 2:
+        return Null(math.nan, math.nan, len(values), kind, math.nan, "fewer than 2 draws with a direction")
+    spread = math.sqrt(sum(s for s in squares if math.isfinite(s)) / len(values))
+    return Null(float(values.mean()), float(values.std(correction=1)), len(values), kind, spread, "ok")
+
+
+class _Draws:
+    """The cosines of the draws at one place (block inputs or outputs), block by block.
+
+    Gradients are normalised once, not once a draw, and products are taken in float32: that is enough, since beside a
+    unit vector their error is 1e-7 of the credit's norm, and no null has a std below 1e-4.
+    """
+
+    def __init__(self, gradients: Sequence[Tensor | None]):
+        self.units = [None if g is None else (g / row_norms(g)[:, None]).float() for g in gradients]
+        self.means: list[list[float]] = [[] for _ in gradients]
+        self.squares: list[list[float]] = [[] for _ in gradients]
+
+    def add(self, block: int, credit: Tensor | None, norms: Tensor | None) -> None:
+        """One draw of one block; a sample without a gradient or a credit is NaN here, and left out."""
+        unit = self.units[block]
+        mean = square = math.nan
+        if unit is not None and credit is not None and norms is not None:
+            cosines = (unit * credit).sum(1) / norms
+            mean, square = float(cosines.nanmean()), float(cosines.square().nanmean())
+        self.means[block].append(mean)
+        self.squares[block].append(square)
+
+    def report(self, kinds: Sequence[str]) -> tuple[list[Null], Null]:
+        """Every block's null, and Γ's: in each draw the mean over the blocks that have a value."""
+        blocks = [summary(m, s, kind) for m, s, kind in zip(self.means, self.squares, kinds, strict=True)]
+        gammas, squares = [], []
+        for values in zip(*self.means, strict=True):
+            known = [v for v in values if math.isfinite(v)]
+            gammas.append(sum(known) / len(known) if known else math.nan)
+            squares.append(gammas[-1] ** 2)
+        return blocks, summary(gammas, squares, kinds[0] if len(set(kinds)) == 1 else "mixed")
+
+
+def random_null(
+    gradients: Sequence[Tensor | None], generator: torch.Generator, *, draws: int = DRAWS, samples: int = SAMPLES
+) -> NullReport:
+    """The null of a credit that has no feedback to redraw: a Gaussian direction a sample, against g_0 … g_L.
+
+    `gradients` as in a `Look`; of at most `samples` samples.
+    """
+    few = [None if g is None else g[:samples] for g in gradients]
+    places = _Draws(few[:-1]), _Draws(few[1:])
+    for _ in range(draws):
+        for block, (before, after) in enumerate(pairwise(few)):
+            _random_draw(places, block, before, after, generator)
+    return _report(places, [RANDOM] * (len(few) - 1))
+
+
+def _random_draw(
+    places: tuple[_Draws, _Draws], block: int, before: Tensor | None, after: Tensor | None, generator: torch.Generator
+) -> None:
+    """One Gaussian direction a sample, of the width of each place; the same for both if they are of one width."""
+    drawn: Tensor | None = None
+    for place, like in zip(places, (before, after), strict=True):
+        if like is not None and (drawn is None or drawn.shape != like.shape):
+            drawn = torch.randn(like.shape, generator=generator, device=generator.device).to(like.device)
+            norms = row_norms(drawn)
+        place.add(block, *((None, None) if like is None or drawn is None else (drawn, norms)))
+
+
+def _report(places: tuple[_Draws, _Draws], kinds: Sequence[str]) -> NullReport:
+    (at_input, gamma), (at_output, gamma_out) = (place.report(kinds) for place in places)
+    return NullReport(at_input, at_output, gamma, gamma_out)
+
+
+def feedback_null(
+    net: Net,
+    rule: Rule,
+    make_fresh: Callable[[int], Rule],
+    inputs: Tensor,
+    labels: Tensor,
+    generator: torch.Generator,
+    *,
+    draws: int = DRAWS,
+    samples: int = SAMPLES,
+) -> NullReport:
+    """The cosines with `draws` fresh rules in place of the trained one: make_fresh(0), make_fresh(1), …
+
+    Only the feedback differs between draws; samples, net and the rule's own random stream stay the same. A block whose
+    redrawn credit is the real one, bit for bit, hears nothing of the feedback (every block of bp, the last one of fa):
+    its null is of random directions, Gaussian and fresh for every sample. Uses the first `samples` samples.
+    """
+    with undisturbed(net, rule), torch.enable_grad():
+        inputs, labels = inputs[:samples], labels[:samples]
+        stream, _ = net.unroll(net.embed(inputs).detach().requires_grad_())
+        logits = net.readout(stream[-1])
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        gradients = [net.site(g) for g in torch.autograd.grad(loss, stream)]
+        hidden, error = [net.site(h.detach()) for h in stream], output_error(logits, labels)
+        own, start = torch.Generator(generator.device), generator.get_state()  # the caller's stream is not moved by it
+
+        def credits_of(one: Rule) -> Credits:
+            own.set_state(start)
+            credits: Credits = one(Signal(net, error, hidden, own, gradients=gradients))
+            return credits
+
+        real, places, kinds = credits_of(rule), (_Draws(gradients[:-1]), _Draws(gradients[1:])), [RANDOM] * net.depth
+        directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        for draw in range(draws):
+            fresh = credits_of(make_fresh(draw).to(error.device).eval())
+            for block in range(net.depth):
+                if draw == 0 and not torch.equal(fresh.blocks[block], real.blocks[block]):
+                    kinds[block] = FRESH
+                if kinds[block] == RANDOM:
+                    _random_draw(places, block, gradients[block], gradients[block + 1], directions)
+                    continue
+                credit = fresh.blocks[block].detach()
+                norms = row_norms(credit)
+                places[1].add(block, credit, norms)
+                if fresh.at_input is not None:
+                    credit = fresh.at_input[block].detach()
+                    norms = row_norms(credit)
+                places[0].add(block, credit, norms)
+    return _report(places, kinds)

@@ -1,0 +1,80 @@
+"""From token and image features to one row a sample, (N, d), in a stated way; and what that makes of their gradients.
+
+    as is     (N, d)
+    cls       the first token of (N, T, d); g is that token's gradient
+    mean      over the tokens of (N, T, d), or the positions of (N, C, H, W); g is the *sum* of their gradients, because
+              only then ⟨g, δ⟩ is the change of the loss when every token moves by δ, which moves their mean by δ
+    flatten   everything in one row
+    auto      (N, d): as is. (N, T, d): cls if a parameter, buffer or switched-on flag of the model has "cls" or
+              "class_token" in its name, else mean. Images and the rest: flatten
+
+A 3-d feature is taken for tokens; for (N, channels, length) of a 1-d convolution ask for "flatten".
+"""
+
+from torch import Tensor, nn, zeros_like
+
+from walkback.errors import BadValue
+from walkback.registry import nearest
+
+REDUCTIONS = ("auto", "cls", "mean", "flatten")
+
+
+def has_cls_token(model: nn.Module) -> bool:
+    """Whether "cls" or "class_token" is in the name of a parameter, a buffer or a flag that is on (use_cls=True)."""
+    for part in model.modules():
+        on = [name for name, value in vars(part).items() if value is True]
+        tensors = [name for name, t in (*part._parameters.items(), *part._buffers.items()) if t is not None]
+        if any("cls" in name.lower() or "class_token" in name.lower() for name in on + tensors):
+            return True
+    return False
+
+
+def reduction_of(dims: int, asked: str, cls: bool) -> str:
+    """The way a feature of `dims` dimensions becomes one row a sample, when `asked` was asked for.
+
+    >>> reduction_of(2, "mean", False), reduction_of(3, "auto", True), reduction_of(4, "auto", True)
+    ('as is', 'cls', 'flatten')
+    """
+    if asked not in REDUCTIONS:
+        raise BadValue(f"no reduction is named {asked!r}", nearest(asked, REDUCTIONS))
+    if dims <= 2:
+        return "as is"
+    if asked == "cls" and dims != 3:
+        raise BadValue(f"cls takes the first token of (N, T, d), and this feature has {dims} dimensions", "use flatten")
+    if asked == "auto":
+        return "flatten" if dims != 3 else "cls" if cls else "mean"
+    return asked
+
+
+def reduce_hidden(h: Tensor, how: str) -> Tensor:
+    """The feature as (N, d)."""
+    if how == "cls":
+        return h[:, 0]
+    if how == "mean":
+        return h.mean(1) if h.dim() == 3 else h.flatten(2).mean(2)
+    return h.reshape(len(h), -1)
+
+
+def reduce_gradient(g: Tensor, how: str) -> Tensor:
+    """The gradient (or credit) for a move of the reduced feature: as `reduce_hidden`, but the *sum* for "mean".
+
+    >>> import torch
+    >>> g = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])  # one sample, two tokens
+    >>> reduce_gradient(g, "mean"), reduce_gradient(g, "cls")
+    (tensor([[4., 6.]]), tensor([[1., 2.]]))
+    """
+    if how == "mean":
+        return g.sum(1) if g.dim() == 3 else g.flatten(2).sum(2)
+    return reduce_hidden(g, how)
+
+
+def lift(delta: Tensor, like: Tensor, how: str) -> Tensor:
+    """The move of the whole feature that moves its reduction by `delta`: ⟨reduce_gradient(G), δ⟩ = ⟨G, lift(δ)⟩."""
+    if how == "cls":
+        moved = zeros_like(like)
+        moved[:, 0] = delta
+        return moved
+    if how == "mean":
+        shape = (len(delta), 1, -1) if like.dim() == 3 else (*delta.shape, *(1 for _ in like.shape[2:]))
+        return delta.reshape(shape).expand_as(like)
+    return delta.reshape(like.shape)

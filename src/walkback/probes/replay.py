@@ -1,0 +1,122 @@
+"""What the rest of a net makes of a hidden state that was moved: the ground of perturbation and nudging.
+
+Everything is in float64, on a copy: with ‖h‖ = 1e8 a move of 1e-3 is below float32's last digit.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from walkback.errors import BadValue
+from walkback.nets import Net
+from walkback.probes.modules import (
+    PerSampleLoss,
+    call,
+    fastpath_off,
+    find_blocks,
+    first_tensor,
+    look,
+    on_tensors,
+    per_sample_losses,
+)
+from walkback.probes.reduction import has_cls_token, lift, reduction_of
+from walkback.probes.undisturbed import undisturbed
+
+LossFrom = Callable[[int, Tensor], Tensor]
+
+
+class Replay(NamedTuple):
+    """h_0 … h_L as rows of samples in float64, and `loss_from(l, h)`: each sample's loss if h_l were h."""
+
+    hidden: Sequence[Tensor]
+    loss_from: LossFrom
+
+
+def to_double(inputs: Any) -> Any:
+    """A batch's floating-point tensors in float64; integers stay."""
+    return on_tensors(inputs, lambda t: t.double() if t.is_floating_point() else t)
+
+
+def replay_net(net: Net, inputs: Tensor, labels: Tensor) -> Replay:
+    """For one of our nets: the remaining blocks and the readout. At a cls token only that token is moved."""
+    twin = copy.deepcopy(net).double().eval()
+    with torch.no_grad(), undisturbed(twin):
+        stream, _ = twin.unroll(twin.embed(to_double(inputs)))
+
+    def loss_from(layer: int, h: Tensor) -> Tensor:
+        with undisturbed(twin):
+            # The site is a linear choice of coordinates, so its transpose puts a move back where it belongs.
+            with torch.enable_grad():
+                whole = stream[layer].detach().requires_grad_()
+                at = twin.site(whole)
+                (move,) = torch.autograd.grad(at, whole, h.double() - at.detach())
+            with torch.no_grad():
+                state = stream[layer] + move
+                for block in twin.blocks[layer:]:
+                    state = twin.join(state, block(state))
+                return F.cross_entropy(twin.readout(state), labels, reduction="none")
+
+    return Replay([twin.site(h) for h in stream], loss_from)
+
+
+def replay_module(
+    model: nn.Module,
+    inputs: Any,
+    labels: Tensor,
+    blocks: str | Sequence[str],
+    *,
+    reduction: str = "auto",
+    loss: PerSampleLoss | None = None,
+) -> Replay:
+    """For any module: runs it again with the first block's input (l = 0) or block l−1's output put in by a hook.
+
+    Every layer must be measurable (`look` says "ok"); under "mean" every token moves alike. If blocks are branches and
+    a skip passes them outside, moving h_0 moves the branch's input alone.
+    """
+    twin = copy.deepcopy(model).double()
+    doubles = to_double(inputs)
+    seen = look(twin, [(doubles, labels)], blocks, reduction=reduction, loss=loss)
+    modules, cls = list(find_blocks(twin, blocks).values()), has_cls_token(twin)
+    hidden = [h for h in seen.hidden if h is not None]
+    if len(hidden) != len(seen.hidden):
+        raise BadValue(f"these layers cannot be replayed: {'; '.join(seen.not_covered)}", "name other blocks")
+
+    def loss_from(layer: int, h: Tensor) -> Tensor:
+        delta = h.double() - hidden[layer]
+
+        def moved(t: Tensor) -> Tensor:
+            return t + lift(delta, t, reduction_of(t.dim(), reduction, cls))
+
+        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            del block
+            first = next(v for v in (*args, *kwargs.values()) if isinstance(v, Tensor))
+            put = {key: moved(v) if v is first else v for key, v in kwargs.items()}
+            return tuple(moved(v) if v is first else v for v in args), put
+
+        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+            del block, args
+            first, _ = first_tensor(output)
+            assert first is not None
+            if isinstance(output, Tensor):
+                return moved(output)
+            if isinstance(output, dict):
+                return type(output)({k: moved(v) if v is first else v for k, v in output.items()})
+            return tuple(moved(v) if v is first else v for v in output)
+
+        handle = (
+            modules[layer - 1].register_forward_hook(after)
+            if layer
+            else modules[0].register_forward_pre_hook(before, with_kwargs=True)
+        )
+        try:
+            with undisturbed(twin), torch.no_grad(), fastpath_off():
+                output = call(twin, on_tensors(doubles, Tensor.clone))
+                return per_sample_losses(output, labels, loss)
+        finally:
+            handle.remove()
+
+    return Replay(hidden, loss_from)

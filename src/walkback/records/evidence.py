@@ -1,0 +1,314 @@
+"""Evidence: everything known of a subject, from our runs, a live model or somebody's incomplete log.
+
+`None` always means *not known*; nothing is filled in. A number that is not finite is kept as it is, and the checks
+treat it as not known. What cannot be meant (an accuracy of 61.5, a negative norm, lists that disagree about the number
+of blocks) is refused here, once, so that no check has to wonder.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from walkback.errors import RecordError
+from walkback.records.run import Run
+from walkback.records.schema import CosineRecord, Record, RunConfig, Snapshot
+
+BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow"]
+Ended = Literal["finished", "diverged", "stopped"]
+UNSEEDED = "?"
+
+
+def _share(value: float) -> float:
+    if math.isfinite(value) and not 0 <= value <= 1:
+        raise ValueError(f"an accuracy is a share between 0 and 1, and {value:g} is not (a percentage? divide by 100)")
+    return value
+
+
+def _size(value: float) -> float:
+    if value < 0:  # not a number is not below 0, and stays
+        raise ValueError(f"a size cannot be negative, and {value:g} is")
+    return value
+
+
+def _nothing(value: Any) -> Any:
+    """An empty list or table tells nothing, which is written None."""
+    return None if value in ([], {}) else value
+
+
+Share = Annotated[float, AfterValidator(_share)]
+Size = Annotated[float, AfterValidator(_size)]
+Sizes = Annotated[list[Size | None] | None, BeforeValidator(_nothing)]
+Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
+
+
+class PrecisionRecord(Record):
+    """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
+
+    chord: Size  # median ‖ĝ32 − ĝ64‖: no cosine measured against this gradient is off by more
+    clamped: Size  # how far `F.cosine_similarity` would be off here
+    samples: Annotated[int, Field(ge=0)]
+    status: str
+
+
+class NullRecord(Record):
+    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+
+    mean: float
+    std: Size
+    n: Annotated[int, Field(ge=0)]
+    kind: str
+
+
+Cosines = Annotated[list[CosineRecord | None] | None, BeforeValidator(_nothing)]
+Nulls = Annotated[list[NullRecord | None] | None, BeforeValidator(_nothing)]
+
+
+class Moment(Record):
+    """What is known of one net at one moment. Lists run over h_0 … h_L, or over the blocks 0 … L−1."""
+
+    epoch: Annotated[int, Field(ge=0)] | None = None
+    accuracy: Share | None = None
+    loss: float | None = None
+    hidden_norms: Sizes = None  # ‖h_0‖ … ‖h_L‖
+    deepest_hidden: Size | None = None  # ‖h_L‖, of a log that names it so and does not tell L
+    gradient_norms: Sizes = None  # ‖g_0‖ … ‖g_L‖
+    gradient_at: Annotated[dict[int, Size] | None, BeforeValidator(_nothing)] = None  # by layer, where L is not known
+    reference_batch: Annotated[int, Field(ge=1)] | None = None  # the N that the gradient norms are stated at
+    cosine: Cosines = None  # cos(a_l, g_l): at the block's input, as published
+    cosine_out: Cosines = None  # cos(a_l, g_{l+1}): at the block's output
+    gamma: float | None = None
+    precision: PrecisionRecord | None = None  # at the deepest state
+    null: Nulls = None  # of `cosine`
+    null_out: Nulls = None  # of `cosine_out`
+    null_gamma: NullRecord | None = None
+    drift: float | None = None  # described, not judged, as are the two below
+    rho: Numbers = None
+    nudging: Numbers = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> "Moment":
+        if self.hidden_norms and self.deepest_hidden is not None:
+            raise ValueError("deepest_hidden is for logs without L; with hidden_norms it is their last entry")
+        if self.gradient_norms and self.gradient_at is not None:
+            raise ValueError("gradient_at is for logs without L; with gradient_norms it is an entry of them")
+        counts = self.block_counts()
+        if len(set(counts.values())) > 1:
+            raise ValueError("its lists disagree about the number of blocks: " + _listing(counts))
+        if 0 in counts.values():
+            raise ValueError(f"{min(counts)} tells of a net without blocks, which has nothing to audit")
+        return self
+
+    def block_counts(self) -> dict[str, int]:
+        """The number of blocks L, as each list that is there tells it."""
+        states = {name: getattr(self, name) for name in ("hidden_norms", "gradient_norms")}
+        blocks = {name: getattr(self, name) for name in ("cosine", "cosine_out", "null", "null_out", "rho", "nudging")}
+        told = {name: len(values) - 1 for name, values in states.items() if values is not None}
+        return told | {name: len(values) for name, values in blocks.items() if values is not None}
+
+
+class SeedEvidence(Record):
+    """One training: its moments in time order, of which the last is judged, and how it ended."""
+
+    seed: int | None = None
+    moments: list[Moment] = []
+    ended: Ended | None = None
+
+    @property
+    def final(self) -> Moment:
+        """The moment that is judged; if there is none, one of which nothing is known."""
+        return self.moments[-1] if self.moments else Moment()
+
+
+class Baseline(Record):
+    """Final accuracies by seed ("?": a number without a seed); None: that run is there, its accuracy is not known."""
+
+    accuracy: Annotated[dict[str, Share | None], Field(min_length=1)]
+    typed: bool = False  # somebody typed it in
+
+    @field_validator("accuracy")
+    @classmethod
+    def _keys(cls, accuracy: dict[str, float | None], info: ValidationInfo) -> dict[str, float | None]:
+        if UNSEEDED in accuracy and len(accuracy) > 1:
+            raise ValueError("a number without a seed stands alone")
+        for key in accuracy:
+            if key != UNSEEDED and not key.removeprefix("-").isdecimal():
+                raise ValueError(f"seeds are whole numbers, and {key!r} is not")
+        return accuracy
+
+    @classmethod
+    def number(cls, accuracy: float) -> "Baseline":
+        """A number that somebody typed in, without seeds or spread."""
+        return cls(accuracy={UNSEEDED: accuracy}, typed=True)
+
+    @classmethod
+    def by_seed(cls, accuracy: Mapping[int, float | None], typed: bool = False) -> "Baseline":
+        """One accuracy a seed."""
+        return cls(accuracy={str(seed): value for seed, value in accuracy.items()}, typed=typed)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one typed-in number, to be subtracted from every seed."""
+        return self.typed and len(self.accuracy) == 1
+
+
+class Evidence(Record):
+    """Everything known of one subject."""
+
+    name: str
+    rule: str | None = None
+    depth: Annotated[int, Field(ge=1)] | None = None  # the number of blocks, L
+    residual: bool | None = None  # False: the net has no residual stream
+    classes: Annotated[int, Field(ge=1)] | None = None
+    seeds: list[SeedEvidence] = []
+    baselines: dict[BaselineName, Baseline] = {}  # frozen: the rule's own; frozen_bp: trained by bp; bp: the full net
+    notes: list[str] = []
+
+    @model_validator(mode="after")
+    def _agrees(self) -> "Evidence":
+        known = [s.seed for s in self.seeds if s.seed is not None]
+        twice = sorted({seed for seed in known if known.count(seed) > 1})
+        if twice:
+            raise ValueError(f"seed {twice[0]} is there twice; the same run counted twice would feign certainty")
+        counts = {} if self.depth is None else {"depth": self.depth}
+        for label, seed in zip(self.labels(), self.seeds, strict=True):
+            for number, moment in enumerate(seed.moments):
+                counts |= {f"{name} of seed {label}, moment {number}": n for name, n in moment.block_counts().items()}
+        if len(set(counts.values())) > 1:
+            raise ValueError("it disagrees about the number of blocks: " + _listing(counts))
+        return self
+
+    @property
+    def blocks(self) -> int | None:
+        """The number of blocks L, stated or told by the length of a list."""
+        if self.depth is not None:
+            return self.depth
+        told = [n for seed in self.seeds for moment in seed.moments for n in moment.block_counts().values()]
+        return told[0] if told else None
+
+    def labels(self) -> list[str]:
+        """A name for each seed: its number, or "?1", "?2" where it is not known."""
+        return [f"?{place}" if s.seed is None else str(s.seed) for place, s in enumerate(self.seeds, 1)]
+
+
+def _listing(counts: Mapping[str, int]) -> str:
+    """The first two that differ, in words."""
+    (name, count), *rest = counts.items()
+    other = next((n, c) for n, c in rest if c != count)
+    return f"{name} means {count}, {other[0]} means {other[1]}"
+
+
+def moment_of_snapshot(snapshot: Snapshot) -> Moment:
+    """A line of a run's folder as evidence."""
+    shared = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "gamma")
+    return Moment(
+        **{name: getattr(snapshot, name) for name in shared},
+        cosine=list(snapshot.cosine),
+        cosine_out=list(snapshot.cosine_out),
+    )
+
+
+def evidence_of_runs(
+    name: str,
+    runs: Sequence[Run],
+    others: Sequence[Run] = (),
+    *,
+    baselines: Mapping[BaselineName, Sequence[Run] | Baseline] | None = None,
+    classes: int | None = None,
+) -> Evidence:
+    """What the folders of one subject's runs tell: one config, one run a seed.
+
+    Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
+    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp). `baselines` gives any of them outright, among
+    them the shallow net, which no other config can be recognised as. A baseline that did not finish is there without
+    its accuracy, so that what rests on it is inconclusive.
+    """
+    if not runs:
+        raise RecordError(f"no run is given for {name}", "name at least one run folder")
+    config = runs[0].config
+    for run in runs:
+        if _but(run.config, seed=0) != _but(config, seed=0):
+            raise RecordError(
+                f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
+                "judge them apart",
+            )
+    seeds = [run.config.seed for run in runs]
+    if len(set(seeds)) < len(seeds):
+        raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
+    depth = _depth(runs)
+    found: dict[BaselineName, Sequence[Run] | Baseline] = {}
+    wanted: list[tuple[BaselineName, RunConfig, int | None]] = [
+        ("frozen", _but(config, seed=0, train_last=0), 0),
+        ("frozen_bp", _by_bp(config, 0), 0),
+        ("bp", _by_bp(config, depth or 0), depth),
+    ]
+    for key, like, trained in wanted:
+        by_bp = key != "frozen"
+        matching = {
+            run.config.seed: run
+            for run in [*others, *runs]
+            if (_by_bp(run.config, run.config.train_last) if by_bp else _but(run.config, seed=0)) == like
+            and run.config.train_last == trained
+            and (not by_bp or run.config.rule == "bp")
+        }
+        if matching:
+            found[key] = [matching[seed] for seed in sorted(matching)]
+    notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
+    notes += [
+        f"seed {run.config.seed} is not finished: it is judged as it stands"
+        for run in runs
+        if run.result is None
+    ]  # fmt: skip
+    settled = {}
+    for key, given in (found | dict(baselines or {})).items():
+        settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
+    return Evidence(
+        name=name, rule=config.rule, depth=depth, residual=_residual(config), classes=classes,
+        seeds=[
+            SeedEvidence(
+                seed=run.config.seed,
+                moments=[moment_of_snapshot(s) for s in run.snapshots],
+                ended="stopped" if run.result is None else run.result.status,
+            )
+            for run in runs
+        ],
+        baselines=settled, notes=notes,
+    )  # fmt: skip
+
+
+def _but(config: RunConfig, **changes: Any) -> RunConfig:
+    """The same config but for some fields."""
+    return config.model_copy(update=changes)
+
+
+def _by_bp(config: RunConfig, train_last: int) -> RunConfig:
+    """The same config trained by bp, whose options are its own."""
+    return _but(config, seed=0, rule="bp", rule_options={}, rule_source=None, train_last=train_last)
+
+
+def _depth(runs: Sequence[Run]) -> int | None:
+    stated = runs[0].config.net_options.get("depth")
+    if isinstance(stated, int) and stated >= 1:
+        return stated
+    return next((len(s.hidden_norms) - 1 for run in runs for s in run.snapshots), None)
+
+
+def _residual(config: RunConfig) -> bool | None:
+    """Every net of ours says by its option `skip` whether a block adds to the stream."""
+    skip = config.net_options.get("skip")
+    return skip if isinstance(skip, bool) else None
+
+
+def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:
+    accuracy: dict[int, float | None] = {}
+    for run in runs:
+        seed = run.config.seed
+        if seed in accuracy:
+            raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
+        finished = run.result is not None and run.result.status == "finished"
+        accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
+        if not finished:
+            how = "is not finished" if run.result is None else "diverged"
+            notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
+    return Baseline.by_seed(accuracy)

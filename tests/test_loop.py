@@ -1,0 +1,264 @@
+"""The loop: same config, same bits; probing changes nothing; the records say what happened."""
+
+import json
+import math
+
+import pytest
+import torch
+from conftest import small_plan
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walkback.data import load
+from walkback.errors import BadValue
+from walkback.probes import undisturbed
+from walkback.records import load_tensors, read_run
+from walkback.rules import Credits, Rule, register_rule
+from walkback.train import Stopped, Trainer, plan, seed_list, train
+from walkback.train.streams import global_stream, stream
+
+DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "result.json")
+
+
+def files(path):
+    return {name: (path / name).read_bytes() for name in DETERMINISTIC}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+@pytest.mark.parametrize("rule", ["bp", "fa", "dfa", "random"])
+def test_property_same_config_same_bits(rule, tmp_path):
+    (config,) = small_plan(rules=[rule], epochs=2)
+    one = train(config, tmp_path / "one")
+    torch.manual_seed(99)  # whatever else the process draws
+    two = train(config, tmp_path / "two")
+    assert files(one.path) == files(two.path)
+    assert one.result.status == "finished"
+    assert [s.epoch for s in one.snapshots] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rule", ["bp", "dfa", "random"])
+def test_property_probing_changes_no_bit_of_the_training(rule, digits):
+    (config,) = small_plan(data="digits", rules=[rule])
+    watched, alone = Trainer(config, digits), Trainer(config, digits)
+    before = torch.random.get_rng_state()
+    for _ in range(2):
+        watched.snapshot()
+        watched.one_epoch(lambda: watched.snapshot() if watched.step % 3 == 0 else None)
+        alone.one_epoch(lambda: None)
+    for name, tensor in alone.tensors().items():
+        assert torch.equal(tensor, watched.tensors()[name]), name
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_property_all_rules_see_the_same_init_and_the_same_batches(digits):
+    seen = {}
+    for config in small_plan(data="digits", rules=["bp", "fa", "dfa", "random"], train_last=1):
+        trainer = Trainer(config, digits)
+        init = {k: v.clone() for k, v in trainer.net.state_dict().items()}
+        indices = []
+        inner = trainer.batches.batch
+        trainer.batches.batch = lambda i, g, inner=inner, indices=indices: (indices.append(i.clone()), inner(i, g))[1]
+        trainer.one_epoch(lambda: None)
+        seen[config.rule] = (init, torch.cat(indices))
+    for init, order in seen.values():
+        assert all(torch.equal(init[k], seen["bp"][0][k]) for k in init)
+        assert torch.equal(order, seen["bp"][1])
+        assert order.sort().values.tolist() == list(range(len(digits.train.labels)))  # each image once an epoch
+
+
+@given(st.integers(0, 2**40), st.sampled_from(["init", "order", "augment"]), st.integers(0, 10**6))
+def test_property_streams_are_functions_of_their_words(seed, purpose, counter):
+    def draw(*words):
+        return torch.rand(4, generator=stream(*words))
+
+    assert torch.equal(draw(seed, purpose, counter), draw(seed, purpose, counter))
+    assert not torch.equal(draw(seed, purpose, counter), draw(seed + 1, purpose, counter))
+    assert not torch.equal(draw(seed, purpose, counter), draw(seed, purpose, counter + 1))
+    assert not torch.equal(draw(seed, purpose, counter), draw(seed, purpose + "x", counter))
+
+
+def test_property_global_stream_leaves_no_trace():
+    state = torch.random.get_rng_state()
+    with global_stream(1, "init"):
+        torch.randn(3)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_closed_form_learning_rate(digits):
+    (config,) = small_plan(data="digits", epochs=10, lr=0.1)
+    trainer = Trainer(config, digits)
+    assert trainer.lr(0) == 0.1
+    assert trainer.lr(5) == pytest.approx(0.05)
+    assert trainer.lr(9) == pytest.approx(0.1 * (1 + math.cos(math.pi * 0.9)) / 2)
+
+
+def test_second_implementation_snapshot_by_hand(digits):
+    """Norms, gradients, cosines and accuracy of a trained net, one sample and one layer at a time."""
+    (config,) = small_plan(data="digits", rules=["dfa"], probe_images=50)
+    trainer = Trainer(config, digits)
+    trainer.one_epoch(lambda: None)
+    measured = trainer.snapshot()
+    net, rule = trainer.net, trainer.rule
+    norms, gradients, cosines, outward = [], [], [], []
+    for image, label in zip(trainer.probe_inputs, trainer.probe_labels, strict=True):
+        h = net.embed(image[None]).detach().requires_grad_()
+        states = [h]
+        for block in net.blocks:
+            h = h + block(h)
+            states.append(h)
+        logits = net.readout(h)
+        loss = -torch.log_softmax(logits, 1)[0, label]
+        g = [v.flatten().double() for v in torch.autograd.grad(loss, states)]
+        error = torch.softmax(logits.detach(), 1)[0].clone()
+        error[label] -= 1
+        a = [(B @ error).double() for B in rule.B]
+        norms.append([float(v.detach().norm()) for v in states])
+        gradients.append([float(v.norm()) / 128 for v in g])
+        cosines.append([float(x @ y / (x.norm() * y.norm())) for x, y in zip(a, g[:-1], strict=True)])
+        outward.append([float(x @ y / (x.norm() * y.norm())) for x, y in zip(a, g[1:], strict=True)])
+    middle = torch.tensor(norms, dtype=torch.float64).quantile(0.5, dim=0)
+    assert measured.hidden_norms == pytest.approx(middle.tolist(), rel=1e-5)
+    assert min(measured.gradient_norms) > 0
+    assert measured.gradient_norms == pytest.approx(
+        torch.tensor(gradients, dtype=torch.float64).quantile(0.5, dim=0).tolist(), rel=1e-4
+    )
+    assert [c.value for c in measured.cosine] == pytest.approx(torch.tensor(cosines).mean(0).tolist(), abs=1e-5)
+    assert [c.value for c in measured.cosine_out] == pytest.approx(torch.tensor(outward).mean(0).tolist(), abs=1e-5)
+    assert measured.gamma == pytest.approx(sum(c.value for c in measured.cosine) / 3)
+    assert {(c.status, c.alive, c.total) for c in measured.cosine} == {("ok", 50, 50)}
+    right = [net(x[None]).argmax() == y for x, y in zip(*trainer.test[0], strict=True)]
+    assert measured.accuracy == pytest.approx(sum(map(float, right)) / len(right))
+
+
+def test_published_number_bp_cosine_is_one_and_init_is_healthy(tmp_path):
+    (config,) = small_plan(rules=["bp"], epochs=1)
+    run = train(config, tmp_path)
+    for snapshot in run.snapshots:
+        assert [c.value for c in snapshot.cosine + snapshot.cosine_out] == pytest.approx([1.0] * 6)
+        assert snapshot.gamma == pytest.approx(1.0)
+    start = run.snapshots[0]
+    assert max(b / a for a, b in zip(start.hidden_norms, start.hidden_norms[1:], strict=False)) < 2
+    assert 1e-3 < start.gradient_norms[-1] < 0.1
+    assert start.train_loss is None
+    assert run.snapshots[1].train_loss < start.loss
+
+
+def test_property_frozen_blocks_stay_at_init_and_the_rest_learns(tmp_path):
+    (config,) = small_plan(train_last=1, epochs=1)
+    run = train(config, tmp_path)
+    trainer = Trainer(config, load("mnist1d"))
+    kept, _ = load_tensors(run.path / "checkpoint.safetensors")
+    for name, start in trainer.net.state_dict().items():
+        layer = int(name.split(".")[1]) if name.startswith("blocks.") else None
+        frozen = layer is not None and layer < 2
+        assert torch.equal(start, kept[f"net.{name}"]) == frozen, name
+    assert not any(name.startswith("adam.m.net.blocks.0.") for name in kept)
+    assert any(name == "rule.B" for name in kept)
+
+
+class Explode(Rule):
+    """Credit that becomes infinite at the third step."""
+
+    steps = 0
+
+    def credits(self, signal):
+        if signal.gradients is None:  # training, not probing
+            Explode.steps += 1
+        size = float("inf") if Explode.steps > 40 else 1.0
+        a = torch.ones_like(signal.hidden[0]) * size
+        return Credits([a] * self.shape.depth, embed=a)
+
+
+def test_planted_divergence_ends_the_run_and_keeps_its_records(tmp_path):
+    register_rule("explode", Explode)
+    Explode.steps = 0
+    (config,) = small_plan(rules=["explode"], epochs=5)
+    run = train(config, tmp_path)
+    assert run.result.status == "diverged"
+    assert "diverged at epoch 2" in run.result.says
+    assert [s.epoch for s in run.snapshots] == [0, 1]
+    assert run.result.accuracy == run.snapshots[-1].accuracy
+    again = train(config, tmp_path, tell=lambda p: pytest.fail("trained again"))
+    assert again.result == run.result
+
+
+def test_property_stop_anywhere_and_go_on_bit_for_bit(tmp_path):
+    (config,) = small_plan(rules=["random"], epochs=2)
+    whole = train(config, tmp_path / "whole")
+    for attempt in range(40):
+        left = iter(range(3 + 2 * attempt))
+
+        def stop(left=left):
+            return next(left, None) is None
+
+        try:
+            parts = train(config, tmp_path / "parts", should_stop=stop)
+            break
+        except Stopped:
+            continue
+    assert attempt > 3
+    assert files(parts.path) == files(whole.path)
+    assert len(parts.environment.sittings) == attempt + 1
+    assert [s.to_step for s in parts.environment.sittings[:-1]] == [s.from_step for s in parts.environment.sittings[1:]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"train_last": 4}, "0 … 3"), ({"train_last": -1}, "0 … 3"), ({"penalty": -1.0}, "penalty"),
+        ({"penalty": math.nan}, "penalty"), ({"epochs": 0}, "epochs"), ({"batch_size": 0}, "batch-size"),
+        ({"lr": 0.0}, "lr"), ({"lr": math.inf}, "lr"), ({"seeds": 0}, "seeds"), ({"seeds": [-1]}, "seed"),
+        ({"rules": ["dfaa"]}, "dfa"), ({"data": "cifar"}, "cifar10"), ({"net": "resnet"}, "resmlp"),
+        ({"net_options": {"width": 0}}, "width"), ({"net_options": {"depth": -1}}, "depth"), ({"rules": []}, "rule"),
+        ({"augment": True}, "augment"), ({"normalize": "sampel"}, "sample"),
+        ({"rule_options": {"beta": 1}}, "beta"), ({"probe_images": 0}, "probe"),
+    ],
+)  # fmt: skip
+def test_error_impossible_values_are_refused_before_anything_starts(asked, word):
+    with pytest.raises(Exception, match=r".") as caught:
+        small_plan(**asked)
+    assert isinstance(caught.value, BadValue | __import__("walkback").WalkbackError)
+    assert word in str(caught.value)
+
+
+def test_plan_resolves_every_default_and_names_runs_by_what_they_are():
+    full, same, frozen = (small_plan(**k)[0] for k in ({}, {"train_last": 3}, {"train_last": 0}))
+    assert full == same
+    assert full.hash() != frozen.hash()
+    assert full.net_options == {"width": 16, "depth": 3, "terminal_norm": True, "gains": False, "skip": True}
+    assert full.rule_options == {"normalize": "sample"}
+    assert plan(rules=["bp"])[0].rule_options == {}
+    assert frozen.label() == "dfa k=0"
+    assert small_plan(penalty=0.01)[0].label() == "dfa λ=0.01"
+    assert full.folder().endswith(full.hash())
+    assert seed_list(5) == [42, 123, 456, 1001, 1002]
+    assert [c.seed for c in small_plan(seeds=[5, 5, 6])] == [5, 6]
+
+
+def test_records_are_plain_json(tmp_path):
+    run = train(small_plan(epochs=1)[0], tmp_path)
+    for name in ("config.json", "environment.json", "result.json"):
+        json.loads((run.path / name).read_text(), parse_constant=lambda c: pytest.fail(f"{name} has {c}"))
+    for line in (run.path / "snapshots.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda c: pytest.fail(c))
+    assert read_run(run.path) == run
+
+
+def test_property_undisturbed_puts_everything_back_also_after_an_error():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout())
+    net[2].eval()
+    net[0].weight.grad = torch.ones(3, 3)
+    before = (torch.random.get_rng_state(), net[1].running_mean.clone())
+    with pytest.raises(ZeroDivisionError), undisturbed(net):
+        net.train()
+        net(torch.randn(5, 3))
+        net[0].weight.grad = None
+        raise ZeroDivisionError
+    assert [m.training for m in net] == [True, True, False]
+    assert torch.equal(net[0].weight.grad, torch.ones(3, 3))
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert torch.equal(before[1], net[1].running_mean)

@@ -1,0 +1,138 @@
+"""The rules: their formulas are tested in test_step; here their promises, registry, options and foreign files."""
+
+import pytest
+import torch
+
+import walkback as wb
+from walkback.errors import BadValue, UnknownName
+from walkback.nets import make_net
+from walkback.rules import RULES, Shape, Signal, find_rule, fingerprint, make_rule, normalize_credit, output_error
+
+SHAPE = Shape(width=20, depth=3, classes=4)
+
+
+def signal(seed=0, count=6):
+    generator = torch.Generator().manual_seed(seed)
+    net = make_net("resmlp", (5,), SHAPE.classes, {"width": SHAPE.width, "depth": SHAPE.depth})
+
+    def rows(d):
+        return torch.randn(count, d, generator=generator)
+
+    hidden = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
+    gradients = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
+    return Signal(net, rows(SHAPE.classes), hidden, torch.Generator().manual_seed(seed), gradients=gradients)
+
+
+def test_closed_form_output_error():
+    logits, labels = torch.tensor([[0.0, 0.0], [100.0, 0.0]]), torch.tensor([0, 1])
+    torch.testing.assert_close(output_error(logits, labels), torch.tensor([[-0.5, 0.5], [1.0, -1.0]]))
+
+
+@pytest.mark.parametrize("name", ["dfa", "fa", "random", "bp"])
+def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
+    rule = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
+    credits = rule(signal())
+    assert len(credits.blocks) == SHAPE.depth
+    assert all(a.shape == (6, SHAPE.width) for a in [*credits.blocks, credits.embed])
+    assert not any(a.requires_grad for a in credits.blocks)
+
+
+@pytest.mark.parametrize("name", ["dfa", "fa"])
+def test_property_feedback_is_fixed_saved_and_drawn_from_its_stream(name):
+    one = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
+    same = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
+    other = make_rule(name, SHAPE, torch.Generator().manual_seed(2), {})
+    assert list(one.state_dict()) == ["B"]
+    assert torch.equal(one.B, same.B)
+    assert not torch.equal(one.B, other.B)
+    assert torch.equal(one(signal()).blocks[0], one(signal()).blocks[0])
+    std = SHAPE.classes**-0.5 if name == "dfa" else SHAPE.width**-0.5
+    assert float(one.B.std()) == pytest.approx(std, rel=0.2)
+
+
+def test_property_random_is_fresh_every_step():
+    rule = make_rule("random", SHAPE, torch.Generator(), {})
+    one, two = signal(0), signal(0)
+    two.generator.manual_seed(9)
+    assert not torch.equal(rule(one).blocks[0], rule(two).blocks[0])
+    assert not rule.state_dict()
+
+
+def test_closed_form_normalizations():
+    a = torch.tensor([[3.0, 4.0], [30.0, 40.0]])
+    sample = normalize_credit(a, "sample")
+    torch.testing.assert_close(sample.square().mean(1), torch.ones(2), rtol=1e-5, atol=1e-5)
+    batch = normalize_credit(a, "batch")
+    assert float(batch.square().mean()) == pytest.approx(1, rel=1e-5)
+    torch.testing.assert_close(batch[1] / batch[0], torch.full((2,), 10.0))
+    stacked = torch.stack([a, 7 * a])
+    torch.testing.assert_close(normalize_credit(stacked, "batch")[1], batch)
+    assert torch.equal(normalize_credit(a, "none"), a)
+
+
+def test_error_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean dfa"):
+        find_rule("dffa")
+    with pytest.raises(BadValue, match="normalize"):
+        make_rule("dfa", SHAPE, torch.Generator(), {"normalise": "sample"})
+    with pytest.raises(BadValue, match="sample"):
+        make_rule("dfa", SHAPE, torch.Generator(), {"normalize": "sampel"})
+    with pytest.raises(BadValue, match="bp"):
+        make_rule("bp", SHAPE, torch.Generator(), {"normalize": "sample"})
+
+
+RULE_FILE = '''
+import torch
+from walkback import Rule, Credits
+
+class Mine(Rule):
+    """Nothing."""
+    def credits(self, signal):
+        zero = torch.zeros_like(signal.hidden[0])
+        return Credits([zero] * self.shape.depth, embed=zero)
+'''
+
+
+def test_foreign_rule_from_a_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(RULE_FILE)
+    assert find_rule(f"{file}:Mine").__name__ == "Mine"
+    assert find_rule(str(file)).__name__ == "Mine"  # it is the only one
+    before = fingerprint(f"{file}:Mine")
+    file.write_text(RULE_FILE + "\n# edited\n")
+    assert fingerprint(f"{file}:Mine") != before  # an edited rule is another run
+    assert fingerprint("dfa") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "word"),
+    [
+        (RULE_FILE, "mine.py:Mien", "did you mean"),
+        ("x = 1", "mine.py:Mine", "derive"),
+        ("def (", "mine.py:Mine", "SyntaxError"),
+        ("import nothing_like_this", "mine.py:Mine", "nothing_like_this"),
+        (RULE_FILE, "other.py:Mine", "no rule file"),
+    ],
+)
+def test_error_foreign_rule_says_what_is_wrong(tmp_path, monkeypatch, content, name, word):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(content)
+    with pytest.raises(wb.WalkbackError) as caught:
+        find_rule(name)
+    assert word in str(caught.value)
+
+
+def test_register_rule_takes_rules_only_and_names_once():
+    class A(wb.Rule):
+        pass
+
+    class B(wb.Rule):
+        pass
+
+    wb.register_rule("test-rule", A)
+    wb.register_rule("test-rule", A)
+    assert "test-rule" in RULES
+    with pytest.raises(BadValue, match="already"):
+        wb.register_rule("test-rule", B)
+    with pytest.raises(BadValue, match="not a rule"):
+        wb.register_rule("other", dict)
