@@ -3,12 +3,13 @@
 from walkback.probes.accuracy import accuracy_and_loss
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
+from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, Ratio, growth
 from walkback.probes.measure import Measurement, measure
 from walkback.probes.modules import Layer, Look, find_blocks, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
 from walkback.probes.nudging import Nudge, nudging
-from walkback.probes.null import Null, NullReport, feedback_null, random_null
+from walkback.probes.null import Null, NullReport, random_null
 from walkback.probes.observe import Observation, observe
 from walkback.probes.perturbation import Correlation, pearson, perturbation
 from walkback.probes.precision import Precision, module_precision, net_precision, precision

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from walkback.nets import Net
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
+from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, growth
 from walkback.probes.norms import gradient_norm, median_norm
-from walkback.probes.null import NullReport, feedback_null, random_null
+from walkback.probes.null import NullReport, random_null
 from walkback.probes.observe import Observation, observe
 from walkback.rules import Rule
 

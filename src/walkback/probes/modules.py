@@ -254,7 +254,7 @@ def look(
     sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
     given: list[list[Tensor | None]] = [[] for _ in found]
     right, total, loss_sum, countable = 0, 0, 0.0, True
-    with undisturbed(model), torch.enable_grad():
+    with undisturbed(model), torch.inference_mode(False), torch.enable_grad():
         for batch in batches:
             inputs, labels = _pair(batch)
             parts, logits, losses = _one_batch(model, inputs, labels, found, reduction, cls, loss)
@@ -305,7 +305,7 @@ def _one_batch(
         if not t.is_floating_point():
             return t.clone()
         rooted.append(True)
-        return t.detach().requires_grad_().clone()
+        return (t.clone() if t.is_inference() else t).detach().requires_grad_().clone()
 
     prepared = on_tensors(inputs, own)
     if not rooted:  # token numbers carry no gradient; the graph has to begin at the embedding's weights
@@ -314,7 +314,7 @@ def _one_batch(
                 parameter.requires_grad_()
     with _watching(found.values()) as seen:
         logits = call(model, prepared)
-    losses = per_sample_losses(logits, labels, loss)
+    losses = per_sample_losses(logits, labels.clone(), loss)
     _check_order(seen, found)
 
     names, modules = list(found), list(found.values())

@@ -1,21 +1,16 @@
 """The null: what cosine a credit with nothing learned would have. The zero of the scale, with its spread."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
-
-from walkback.nets import Net
-from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Credits, Rule, Signal, output_error
 
 DRAWS = 20
 SAMPLES = 256
-FRESH, RANDOM = "fresh feedback", "random directions"
+RANDOM = "random directions"
 
 
 class Null(NamedTuple):
@@ -65,7 +60,7 @@ def summary(draws: Sequence[float], squares: Sequence[float], kind: str) -> Null
     return Null(float(values.mean()), float(values.std(correction=1)), len(values), kind, spread, "ok")
 
 
-class _Draws:
+class Draws:
     """The cosines of the draws at one place (block inputs or outputs), block by block.
 
     Gradients are normalised once, not once a draw, and products are taken in float32: that is enough, since beside a
@@ -106,15 +101,15 @@ def random_null(
     `gradients` as in a `Look`; of at most `samples` samples.
     """
     few = [None if g is None else g[:samples] for g in gradients]
-    places = _Draws(few[:-1]), _Draws(few[1:])
+    places = Draws(few[:-1]), Draws(few[1:])
     for _ in range(draws):
         for block, (before, after) in enumerate(pairwise(few)):
-            _random_draw(places, block, before, after, generator)
-    return _report(places, [RANDOM] * (len(few) - 1))
+            random_draw(places, block, before, after, generator)
+    return report_of(places, [RANDOM] * (len(few) - 1))
 
 
-def _random_draw(
-    places: tuple[_Draws, _Draws], block: int, before: Tensor | None, after: Tensor | None, generator: torch.Generator
+def random_draw(
+    places: tuple[Draws, Draws], block: int, before: Tensor | None, after: Tensor | None, generator: torch.Generator
 ) -> None:
     """One Gaussian direction a sample, of the width of each place; the same for both if they are of one width."""
     drawn: Tensor | None = None
@@ -125,57 +120,7 @@ def _random_draw(
         place.add(block, *((None, None) if like is None or drawn is None else (drawn, norms)))
 
 
-def _report(places: tuple[_Draws, _Draws], kinds: Sequence[str]) -> NullReport:
+def report_of(places: tuple[Draws, Draws], kinds: Sequence[str]) -> NullReport:
+    """Both places together."""
     (at_input, gamma), (at_output, gamma_out) = (place.report(kinds) for place in places)
     return NullReport(at_input, at_output, gamma, gamma_out)
-
-
-def feedback_null(
-    net: Net,
-    rule: Rule,
-    make_fresh: Callable[[int], Rule],
-    inputs: Tensor,
-    labels: Tensor,
-    generator: torch.Generator,
-    *,
-    draws: int = DRAWS,
-    samples: int = SAMPLES,
-) -> NullReport:
-    """The cosines with `draws` fresh rules in place of the trained one: make_fresh(0), make_fresh(1), …
-
-    Only the feedback differs between draws; samples, net and the rule's own random stream stay the same. A block whose
-    redrawn credit is the real one, bit for bit, hears nothing of the feedback (every block of bp, the last one of fa):
-    its null is of random directions, Gaussian and fresh for every sample. Uses the first `samples` samples.
-    """
-    with undisturbed(net, rule), torch.enable_grad():
-        inputs, labels = inputs[:samples], labels[:samples]
-        stream, _ = net.unroll(net.embed(inputs).detach().requires_grad_())
-        logits = net.readout(stream[-1])
-        loss = F.cross_entropy(logits, labels, reduction="sum")
-        gradients = [net.site(g) for g in torch.autograd.grad(loss, stream)]
-        hidden, error = [net.site(h.detach()) for h in stream], output_error(logits, labels)
-        own, start = torch.Generator(generator.device), generator.get_state()  # the caller's stream is not moved by it
-
-        def credits_of(one: Rule) -> Credits:
-            own.set_state(start)
-            credits: Credits = one(Signal(net, error, hidden, own, gradients=gradients))
-            return credits
-
-        real, places, kinds = credits_of(rule), (_Draws(gradients[:-1]), _Draws(gradients[1:])), [RANDOM] * net.depth
-        directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        for draw in range(draws):
-            fresh = credits_of(make_fresh(draw).to(error.device).eval())
-            for block in range(net.depth):
-                if draw == 0 and not torch.equal(fresh.blocks[block], real.blocks[block]):
-                    kinds[block] = FRESH
-                if kinds[block] == RANDOM:
-                    _random_draw(places, block, gradients[block], gradients[block + 1], directions)
-                    continue
-                credit = fresh.blocks[block].detach()
-                norms = row_norms(credit)
-                places[1].add(block, credit, norms)
-                if fresh.at_input is not None:
-                    credit = fresh.at_input[block].detach()
-                    norms = row_norms(credit)
-                places[0].add(block, credit, norms)
-    return _report(places, kinds)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -49,12 +50,27 @@ def _join(parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
-def _observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
+class Pass(NamedTuple):
+    """One forward and one backward through the hidden states of a net; rows of samples at its site, without a graph."""
+
+    logits: Tensor
+    hidden: list[Tensor]
+    branches: list[Tensor]
+    gradients: list[Tensor]
+
+
+def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
+    """h_0 … h_L, f_0 … f_{L−1} and g_0 … g_L of each sample's own loss. To be called where gradients are enabled."""
     stream, branches = net.unroll(net.embed(inputs).detach().requires_grad_())
     logits = net.readout(stream[-1])
     # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
     loss = F.cross_entropy(logits, labels, reduction="sum")
     gradients = [net.site(g) for g in torch.autograd.grad(loss, stream)]
     hidden = [net.site(h.detach()) for h in stream]
-    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, gradients=gradients))
-    return Observation(hidden, [net.site(f.detach()) for f in branches], gradients, credits)
+    return Pass(logits.detach(), hidden, [net.site(f.detach()) for f in branches], gradients)
+
+
+def _observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
+    seen = one_pass(net, inputs, labels)
+    credits = rule(Signal(net, output_error(seen.logits, labels), seen.hidden, generator, gradients=seen.gradients))
+    return Observation(seen.hidden, seen.branches, seen.gradients, credits)

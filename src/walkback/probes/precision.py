@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from walkback.nets import Net
 from walkback.probes.modules import PerSampleLoss, look
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.observe import CHUNK
+from walkback.probes.observe import CHUNK, one_pass
 from walkback.probes.replay import to_double
 from walkback.probes.undisturbed import undisturbed
 
@@ -77,9 +77,7 @@ def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
     parts = []
     with undisturbed(net), torch.enable_grad():
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
-            stream, _ = net.unroll(net.embed(some).detach().requires_grad_())
-            loss = F.cross_entropy(net.readout(stream[-1]), answers, reduction="sum")
-            parts.append([net.site(g) for g in torch.autograd.grad(loss, stream)])
+            parts.append(one_pass(net, some, answers).gradients)
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 

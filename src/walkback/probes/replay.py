@@ -105,7 +105,8 @@ def replay_module(
                 return moved(output)
             if isinstance(output, dict):
                 return type(output)({k: moved(v) if v is first else v for k, v in output.items()})
-            return tuple(moved(v) if v is first else v for v in output)
+            items = [moved(v) if v is first else v for v in output]
+            return type(output)(*items) if hasattr(output, "_fields") else type(output)(items)
 
         handle = (
             modules[layer - 1].register_forward_hook(after)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from walkback.errors import RecordError
 from walkback.records.run import Run
@@ -40,6 +40,7 @@ def _nothing(value: Any) -> Any:
 Share = Annotated[float, AfterValidator(_share)]
 Size = Annotated[float, AfterValidator(_size)]
 Sizes = Annotated[list[Size | None] | None, BeforeValidator(_nothing)]
+SizeAt = Annotated[dict[Annotated[int, Field(ge=0)], Size] | None, BeforeValidator(_nothing)]
 Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
 
 
@@ -72,9 +73,11 @@ class Moment(Record):
     accuracy: Share | None = None
     loss: float | None = None
     hidden_norms: Sizes = None  # ‖h_0‖ … ‖h_L‖
-    deepest_hidden: Size | None = None  # ‖h_L‖, of a log that names it so and does not tell L
+    hidden_at: SizeAt = None  # by layer, of a log that does not tell L
+    deepest_hidden: Size | None = None  # ‖h_L‖, of such a log
     gradient_norms: Sizes = None  # ‖g_0‖ … ‖g_L‖
-    gradient_at: Annotated[dict[int, Size] | None, BeforeValidator(_nothing)] = None  # by layer, where L is not known
+    gradient_at: SizeAt = None  # by layer, of a log that does not tell L
+    deepest_gradient: Size | None = None  # ‖g_L‖, of such a log
     reference_batch: Annotated[int, Field(ge=1)] | None = None  # the N that the gradient norms are stated at
     cosine: Cosines = None  # cos(a_l, g_l): at the block's input, as published
     cosine_out: Cosines = None  # cos(a_l, g_{l+1}): at the block's output
@@ -89,10 +92,10 @@ class Moment(Record):
 
     @model_validator(mode="after")
     def _agrees(self) -> "Moment":
-        if self.hidden_norms and self.deepest_hidden is not None:
-            raise ValueError("deepest_hidden is for logs without L; with hidden_norms it is their last entry")
-        if self.gradient_norms and self.gradient_at is not None:
-            raise ValueError("gradient_at is for logs without L; with gradient_norms it is an entry of them")
+        for kind in ("hidden", "gradient"):
+            for loose in (f"{kind}_at", f"deepest_{kind}"):
+                if getattr(self, f"{kind}_norms") is not None and getattr(self, loose) is not None:
+                    raise ValueError(f"{loose} is for logs that do not tell L; here it is an entry of {kind}_norms")
         counts = self.block_counts()
         if len(set(counts.values())) > 1:
             raise ValueError("its lists disagree about the number of blocks: " + _listing(counts))
@@ -112,7 +115,7 @@ class SeedEvidence(Record):
     """One training: its moments in time order, of which the last is judged, and how it ended."""
 
     seed: int | None = None
-    moments: list[Moment] = []
+    moments: list[Moment] = Field(default_factory=list)
     ended: Ended | None = None
 
     @property
@@ -129,7 +132,7 @@ class Baseline(Record):
 
     @field_validator("accuracy")
     @classmethod
-    def _keys(cls, accuracy: dict[str, float | None], info: ValidationInfo) -> dict[str, float | None]:
+    def _keys(cls, accuracy: dict[str, float | None]) -> dict[str, float | None]:
         if UNSEEDED in accuracy and len(accuracy) > 1:
             raise ValueError("a number without a seed stands alone")
         for key in accuracy:
@@ -150,7 +153,7 @@ class Baseline(Record):
     @property
     def alone(self) -> bool:
         """Whether it is one typed-in number, to be subtracted from every seed."""
-        return self.typed and len(self.accuracy) == 1
+        return self.typed and UNSEEDED in self.accuracy
 
 
 class Evidence(Record):
@@ -161,9 +164,10 @@ class Evidence(Record):
     depth: Annotated[int, Field(ge=1)] | None = None  # the number of blocks, L
     residual: bool | None = None  # False: the net has no residual stream
     classes: Annotated[int, Field(ge=1)] | None = None
-    seeds: list[SeedEvidence] = []
-    baselines: dict[BaselineName, Baseline] = {}  # frozen: the rule's own; frozen_bp: trained by bp; bp: the full net
-    notes: list[str] = []
+    seeds: list[SeedEvidence] = Field(default_factory=list)
+    # frozen: the rule's own frozen net; frozen_bp: trained by bp; bp: its full net; shallow: embed and readout alone
+    baselines: dict[BaselineName, Baseline] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _agrees(self) -> "Evidence":
@@ -237,31 +241,15 @@ def evidence_of_runs(
     if len(set(seeds)) < len(seeds):
         raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
     depth = _depth(runs)
-    found: dict[BaselineName, Sequence[Run] | Baseline] = {}
-    wanted: list[tuple[BaselineName, RunConfig, int | None]] = [
-        ("frozen", _but(config, seed=0, train_last=0), 0),
-        ("frozen_bp", _by_bp(config, 0), 0),
-        ("bp", _by_bp(config, depth or 0), depth),
-    ]
-    for key, like, trained in wanted:
-        by_bp = key != "frozen"
-        matching = {
-            run.config.seed: run
-            for run in [*others, *runs]
-            if (_by_bp(run.config, run.config.train_last) if by_bp else _but(run.config, seed=0)) == like
-            and run.config.train_last == trained
-            and (not by_bp or run.config.rule == "bp")
-        }
-        if matching:
-            found[key] = [matching[seed] for seed in sorted(matching)]
+    found: dict[BaselineName, dict[int, Run]] = {}
+    for run in [*others, *runs]:
+        for key in _roles(run.config, config, depth):
+            found.setdefault(key, {})[run.config.seed] = run
+    chosen: dict[BaselineName, Sequence[Run] | Baseline] = {key: [*by_seed.values()] for key, by_seed in found.items()}
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
-    notes += [
-        f"seed {run.config.seed} is not finished: it is judged as it stands"
-        for run in runs
-        if run.result is None
-    ]  # fmt: skip
-    settled = {}
-    for key, given in (found | dict(baselines or {})).items():
+    notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
+    settled: dict[BaselineName, Baseline] = {}
+    for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
     return Evidence(
         name=name, rule=config.rule, depth=depth, residual=_residual(config), classes=classes,
@@ -282,9 +270,19 @@ def _but(config: RunConfig, **changes: Any) -> RunConfig:
     return config.model_copy(update=changes)
 
 
-def _by_bp(config: RunConfig, train_last: int) -> RunConfig:
-    """The same config trained by bp, whose options are its own."""
-    return _but(config, seed=0, rule="bp", rule_options={}, rule_source=None, train_last=train_last)
+def _roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[BaselineName]:
+    """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline."""
+    roles: list[BaselineName] = []
+    same: dict[str, Any] = {"seed": 0, "train_last": 0}
+    by_bp = same | {"rule": "bp", "rule_options": {}, "rule_source": None}  # bp's options are its own
+    if other.train_last == 0 < subject.train_last and _but(other, **same) == _but(subject, **same):
+        roles.append("frozen")
+    if other.rule == "bp" and _but(other, **by_bp) == _but(subject, **by_bp):
+        if other.train_last == 0:
+            roles.append("frozen_bp")
+        elif other.train_last == depth:
+            roles.append("bp")
+    return roles
 
 
 def _depth(runs: Sequence[Run]) -> int | None:

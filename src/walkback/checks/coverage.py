@@ -1,0 +1,175 @@
+"""coverage: in how many blocks does the credit point where the gradient does, beyond what chance would give?
+
+Γ is an average over blocks. It can be well above zero while one block carries it and the others learn from noise.
+"""
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from walkback.checks.finding import (
+    Basis,
+    Finding,
+    Outcome,
+    Protocol,
+    agreed,
+    known,
+    listed,
+    seeds_said,
+    stable_range,
+)
+from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.records.evidence import Evidence, Moment, NullRecord
+from walkback.records.schema import CosineRecord
+
+SHARE, BAND = "coverage.share", "coverage.band"
+NOT_PUBLISHED = "The published protocol does not ask in how many blocks credit clears its null."
+MEASURED_AND_DEAD = ("zero credit", "zero gradient", "below precision")
+
+
+class Cover(NamedTuple):
+    """One seed: for every block whether it is covered (None: not known), and whether Γ is above its null."""
+
+    blocks: list[bool | None]
+    positive: bool | None
+
+    @property
+    def sure(self) -> float:
+        """The share of blocks that are covered for certain."""
+        return self.blocks.count(True) / len(self.blocks)
+
+    @property
+    def possible(self) -> float:
+        """The share that may be covered."""
+        return (len(self.blocks) - self.blocks.count(False)) / len(self.blocks)
+
+    def outcome(self, share: float) -> Outcome:
+        """Passes if more than that share is covered; else fires if Γ hides it, and is no question if it does not."""
+        if not self.blocks:
+            return "inconclusive"
+        if self.sure > share:
+            return "passes"
+        if self.possible > share or self.positive is None:
+            return "inconclusive"
+        return "fires" if self.positive else "not applicable"
+
+
+def clears(value: float | None, null: NullRecord | None, band: float) -> bool | None:
+    """Whether a cosine is above its null's mean by more than `band` standard deviations; None: not known.
+
+    >>> clears(0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
+    True
+    """
+    if not known(value) or null is None or null.n < 2 or not (known(null.mean) and known(null.std)):
+        return None
+    return value > null.mean + band * null.std
+
+
+def covered(cosine: CosineRecord | None, null: NullRecord | None, band: float) -> bool | None:
+    """The same for a block. A credit or gradient that is dead covers nothing; one that was not measured is unknown."""
+    if cosine is None:
+        return None
+    if cosine.status in MEASURED_AND_DEAD:
+        return False
+    return clears(cosine.value, null, band) if cosine.status == "ok" else None
+
+
+def cover(moment: Moment, band: float) -> Cover:
+    """Block by block, at the placing that was published: cos(a_l, g_l)."""
+    return Cover(_blocks(moment.cosine, moment.null, band), clears(moment.gamma, moment.null_gamma, band))
+
+
+def _blocks(
+    cosines: Sequence[CosineRecord | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
+) -> list[bool | None]:
+    cosines = cosines or []
+    return [covered(c, null, band) for c, null in zip(cosines, nulls or [None] * len(cosines), strict=True)]
+
+
+def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+    """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
+    share, band = thresholds[SHARE], thresholds[BAND]
+    moments = [seed.final for seed in evidence.seeds]
+
+    def outcome(at: float, width: float) -> Outcome:
+        if evidence.blocks == 1 or protocol == "published":
+            return "not applicable"
+        return agreed([cover(moment, width).outcome(at) for moment in moments])
+
+    covers = [cover(moment, band) for moment in moments]
+    found = outcome(share, band)
+    every = bool(covers) and all(c.blocks for c in covers)
+    blocks_known = every and not any(None in c.blocks for c in covers)
+    gamma_known = all(c.positive is not None for c in covers)
+    basis: Basis = "missing" if found == "inconclusive" else "bound"
+    if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
+        basis = "exact"
+    counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
+    by_share = stable_range(lambda at: outcome(at, band), counts, share)
+    by_band = stable_range(lambda width: outcome(share, width), _widths(moments), band)
+    return Finding(
+        check="coverage", outcome=found, basis=basis,
+        value=statistics.median(c.sure for c in covers) if blocks_known else None,
+        low=min(c.sure for c in covers) if every else None,
+        high=max(c.possible for c in covers) if every else None,
+        threshold=share, stable_range=by_share, ranges={SHARE: by_share, BAND: by_band},
+        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found),
+        warnings=_warnings(evidence, band),
+    )  # fmt: skip
+
+
+def _widths(moments: Sequence[Moment]) -> list[float]:
+    """The band widths at which a block, or Γ, would stop to clear its null."""
+    widths = []
+    for moment in moments:
+        pairs = list(zip(moment.cosine or [], moment.null or [], strict=False))
+        values = [(c.value, null) for c, null in pairs if c is not None and null is not None]
+        if moment.gamma is not None and moment.null_gamma is not None:
+            values.append((moment.gamma, moment.null_gamma))
+        widths += [(value - null.mean) / null.std for value, null in values if null.std > 0]
+    return widths
+
+
+def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome) -> str:
+    if evidence.blocks == 1:
+        return "The net has one block, so Γ is no average that could hide another."
+    if not any(c.blocks for c in covers):
+        return "The cosines of the blocks are not known."
+    each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
+    same = len(set(each.values())) == 1
+    blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
+    return {
+        "fires": f"Γ is positive, but it hides that credit reaches at most half of the blocks: {blocks}.",
+        "passes": f"Credit clears its null in more than half of the blocks: {blocks}.",
+        "not applicable": f"Γ is not above its own null, so it hides nothing: {blocks}.",
+        "inconclusive": f"Not every seed settles whether credit reaches more than half of the blocks: {blocks}.",
+    }[found]
+
+
+def _seed_said(c: Cover) -> str:
+    """Which blocks are covered and which are not known."""
+    clear = [str(block) for block, state in enumerate(c.blocks) if state]
+    unknown = [str(block) for block, state in enumerate(c.blocks) if state is None]
+    said = f"{len(clear)} of {len(c.blocks)} covered"
+    said += f" (block {listed(clear)})" if clear else ""
+    said += f", block {listed(unknown)} not known" if unknown else ""
+    return said + (", Γ's null not known" if c.positive is None else "")
+
+
+def _warnings(evidence: Evidence, band: float) -> list[str]:
+    """Blocks whose cosine is not ok, by name and reason; and where the block's output would tell something else."""
+    warnings = []
+    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+        moment = seed.final
+        dead = [
+            f"block {n} ({c.status})" for n, c in enumerate(moment.cosine or []) if c is not None and c.status != "ok"
+        ]
+        if dead:
+            warnings.append(f"no cosine in {seeds_said([label])}: {listed(dead)}")
+        inside = _blocks(moment.cosine, moment.null, band)
+        outside = _blocks(moment.cosine_out, moment.null_out or moment.null, band)
+        if inside and outside and None not in inside + outside and inside != outside:
+            there = [str(block) for block, state in enumerate(outside) if state]
+            which = f"block {listed(there)}" if there else "no block"
+            warnings.append(f"at the blocks' output, in {seeds_said([label])}, credit covers {which}")
+    return warnings

@@ -1,0 +1,116 @@
+"""A finding: what one check answers, how sure it is, and how far its threshold could move without another answer."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeGuard
+
+from pydantic import Field
+
+from walkback.checks.thresholds import Range
+from walkback.records.evidence import Evidence
+from walkback.records.schema import Record
+
+Check = Literal["scale", "reference", "depth", "coverage"]
+Outcome = Literal["fires", "passes", "inconclusive", "not applicable"]
+Basis = Literal["exact", "bound", "proxy", "missing"]
+Protocol = Literal["ours", "published"]
+
+
+class Finding(Record):
+    """The answer of one check.
+
+    basis         exact: everything the check asks for is known; bound: what is known leaves no other answer, or would
+                  narrow it; proxy: something else was measured in its place; missing: nothing to go by
+    value         with low and high: over the seeds, or the interval of a mean where the check speaks of one
+    stable_range  of the threshold: strictly inside it the outcome is the same, outside another (None: open end)
+    ranges        the same for every threshold that the check uses, by name
+    """
+
+    check: Check
+    outcome: Outcome
+    basis: Basis
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    threshold: float
+    stable_range: Range
+    ranges: dict[str, Range]
+    says: str
+    warnings: list[str] = Field(default_factory=list)
+
+
+def known(value: float | None) -> TypeGuard[float]:
+    """Whether there is a number to judge by: one that is not finite is none."""
+    return value is not None and math.isfinite(value)
+
+
+def agreed(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome on which every seed agrees; inconclusive if they do not, or if there is no seed."""
+    return outcomes[0] if outcomes and len(set(outcomes)) == 1 else "inconclusive"
+
+
+def stable_range(outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None], threshold: float) -> Range:
+    """How far the threshold can move before the outcome is another one.
+
+    An outcome can only change where the threshold crosses one of the `cuts`. Between two neighbouring cuts one point
+    stands for all, and each cut is tried itself.
+
+    >>> stable_range(lambda t: "fires" if 7 > t else "passes", [7.0], 5.0)
+    (None, 7.0)
+    """
+    places = sorted({cut for cut in cuts if known(cut)})
+    here = outcome_at(threshold)
+    down, up = [p for p in reversed(places) if p <= threshold], [p for p in places if p >= threshold]
+    return _walk(outcome_at, down, here, -1), _walk(outcome_at, up, here, 1)
+
+
+def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outcome, step: int) -> float | None:
+    """The first cut on the way at which, or beyond which, the outcome differs."""
+    for place, cut in enumerate(cuts):
+        last = place == len(cuts) - 1
+        beyond = cut + step * (1 + abs(cut)) if last else cut / 2 + cuts[place + 1] / 2
+        if outcome_at(cut) != here or outcome_at(beyond) != here:
+            return cut
+    return None
+
+
+def seeds_said(labels: Sequence[str]) -> str:
+    """Seeds in words.
+
+    >>> seeds_said(["42"]), seeds_said(["42", "?2"])
+    ('seed 42', 'seeds 42 and ?2')
+    """
+    return ("seed " if len(labels) == 1 else "seeds ") + listed(labels)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a row.
+
+    >>> listed(["1", "2", "3"])
+    '1, 2 and 3'
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def where(evidence: Evidence, holds: Callable[[int], bool]) -> list[str]:
+    """The labels of the seeds, by their place, for which something is so."""
+    return [label for place, label in enumerate(evidence.labels()) if holds(place)]
+
+
+def spread_said(values: Sequence[float]) -> str:
+    """One number, or the range of several.
+
+    >>> spread_said([3.0]), spread_said([3e-9, 4.25e-9])
+    ('3', '3e-09 to 4.25e-09')
+    """
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def points(share: float) -> str:
+    """A difference of accuracies in percentage points.
+
+    >>> points(0.0345), points(-0.02)
+    ('+3.45', '-2')
+    """
+    return f"{round(share * 100, 2):+g}"

@@ -1,0 +1,202 @@
+"""reference: is the true gradient at the deepest state fit to compare with? Its precision, and its size.
+
+By our protocol precision judges: a gradient of 1e-8 whose float32 direction agrees with float64 is tiny, not noise. By
+the published one the floor judges. A finding states both.
+"""
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from walkback.checks.finding import (
+    Basis,
+    Finding,
+    Outcome,
+    Protocol,
+    agreed,
+    known,
+    listed,
+    seeds_said,
+    spread_said,
+    stable_range,
+    where,
+)
+from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.records.evidence import Evidence, Moment, SeedEvidence
+
+CHORD, FLOOR = "reference.chord", "reference.floor"
+
+
+class Norm(NamedTuple):
+    """The gradient's norm at the deepest state known."""
+
+    value: float  # at the reference batch if `stated`, else as the log has it
+    stated: bool  # whether the log says what batch it was measured at
+    layer: int | None  # None: the deepest state itself; else the layer that stands in for it
+
+
+def chord(moment: Moment) -> float | None:
+    """How far the direction of the deepest gradient is off in float32, if that was measured."""
+    measured = moment.precision
+    if measured is None or measured.status != "ok" or measured.samples < 1 or not known(measured.chord):
+        return None
+    return measured.chord
+
+
+def norm(moment: Moment, batch: float) -> Norm | None:
+    """‖g_L‖ as in a batch of `batch`, or the deepest gradient there is; ‖g‖ of a mean over N goes with 1/N."""
+    by_layer = dict(enumerate(moment.gradient_norms or [])) | dict(moment.gradient_at or {})
+    deepest = moment.gradient_norms[-1] if moment.gradient_norms else moment.deepest_gradient
+    layer, value = None, deepest
+    if deepest is None:
+        layer, value = max(((at, g) for at, g in by_layer.items() if known(g)), default=(None, None))
+    if not known(value):
+        return None
+    stated = moment.reference_batch
+    return Norm(value if stated is None else value * stated / batch, stated is not None, layer)
+
+
+def reference(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+    """Fires if the direction is off by more than the limit on every seed, passes if on none; see docs/checks.md."""
+    if protocol == "published":
+        return _published(evidence, thresholds)
+    limit = thresholds[CHORD]
+    chords = [chord(seed.final) for seed in evidence.seeds]
+    numbers = [c for c in chords if c is not None]
+
+    def outcome_at(at: float) -> Outcome:
+        return agreed([_of_chord(c, at) for c in chords])
+
+    norms = [norm(seed.final, thresholds["reference.batch"]) for seed in evidence.seeds]
+    proxies = any(n is not None and n.layer is not None for n in norms)
+    basis: Basis = "bound" if numbers else "proxy" if proxies else "missing"
+    if numbers and len(numbers) == len(chords):
+        basis = "exact"
+    outcome, stable = outcome_at(limit), stable_range(outcome_at, numbers, limit)
+    return Finding(
+        check="reference", outcome=outcome, basis=basis,
+        value=statistics.median(numbers) if basis == "exact" else None,
+        low=min(numbers) if basis == "exact" else None, high=max(numbers) if basis == "exact" else None,
+        threshold=limit, stable_range=stable, ranges={CHORD: stable},
+        says=f"{_precision_said(evidence, chords, limit, outcome)}; {_size_said(norms, thresholds)}.",
+        warnings=_unmeasured(evidence) + [
+            _below_floor(label, seed, n, thresholds)
+            for label, seed, n in zip(evidence.labels(), evidence.seeds, norms, strict=True)
+            if n is not None and n.stated and n.layer is None and n.value < thresholds[FLOOR]
+        ],
+    )  # fmt: skip
+
+
+def _of_chord(value: float | None, limit: float) -> Outcome:
+    if value is None:
+        return "inconclusive"
+    return "fires" if value > limit else "passes"
+
+
+def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: float, outcome: Outcome) -> str:
+    numbers = [c for c in chords if c is not None]
+    if not numbers:
+        return "How precise the deepest gradient is was not measured"
+    off = f"float32 turns the deepest gradient by {spread_said(numbers)}"
+    if outcome == "fires":
+        return f"The deepest gradient is noise: {off} on every seed, more than {limit:g}"
+    if outcome == "passes":
+        return f"The deepest gradient is precise: {off}, at most {limit:g}"
+    above = where(evidence, lambda i: _of_chord(chords[i], limit) == "fires")
+    unknown = where(evidence, lambda i: chords[i] is None)
+    parts = [f"more than {limit:g} in {seeds_said(above)} only"] if above else []
+    parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
+    return f"Seeds differ: {off}, {', '.join(parts)}"
+
+
+def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
+    floor, batch = thresholds[FLOOR], thresholds["reference.batch"]
+    there = [n for n in norms if n is not None]
+    if not there:
+        return "its norm is not known"
+    standing_in = sorted({n.layer for n in there if n.layer is not None})
+    if standing_in:
+        layers = listed([str(layer) for layer in standing_in])
+        what = f"only the gradient at layer {layers} is known, a proxy, and its norm"
+    else:
+        what = "its norm"
+    size = spread_said([n.value for n in there])
+    if not all(n.stated for n in there):
+        return f"{what} is {size} at a batch that is not known, so it cannot be held against the floor of {floor:g}"
+    side = "below" if all(n.value < floor for n in there) else "not below"
+    if side == "not below" and any(n.value < floor for n in there):
+        side = "on some seeds below"
+    suggests = " suggests that it" if standing_in else ""
+    return f"{what} at N = {batch:g}, {size},{suggests} is {side} the published floor of {floor:g}"
+
+
+def _unmeasured(evidence: Evidence) -> list[str]:
+    return [
+        f"precision in seed {label}: {seed.final.precision.status}"
+        for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
+        if seed.final.precision is not None and seed.final.precision.status != "ok"
+    ]
+
+
+def _below_floor(label: str, seed: SeedEvidence, size: Norm, thresholds: Thresholds) -> str:
+    """What being below the floor does to a meter that clamps, and why the gradient is that small."""
+    measured = seed.final.precision
+    off = ""
+    if measured is not None and measured.status == "ok" and known(measured.clamped):
+        off = f" F.cosine_similarity, which clamps, would be off by {measured.clamped:.2g} here."
+    why = cause(seed.final, thresholds, seed.moments[0])
+    return f"Seed {label} is below the published floor: {size.value:.3g}.{off} {why}"
+
+
+def cause(moment: Moment, thresholds: Thresholds = DEFAULT, start: Moment | None = None) -> str:
+    """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or it cannot be told.
+
+    The stream is held against ‖h_0‖ now or at the `start` of the training, whichever is smaller: an embedding that grew
+    makes the whole stream large though no block does.
+    """
+    entries = [h for h in (_entry(moment), None if start is None else _entry(start)) if known(h) and h > 0]
+    last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
+    reasons = []
+    if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
+        reasons.append(f"the stream is large (at its end {last / min(entries):.3g} times what it began with)")
+    if known(moment.loss) and moment.loss < thresholds["reference.small_loss"]:
+        reasons.append(f"the loss is small ({moment.loss:.2g}: the net fits its data)")
+    if reasons:
+        return f"It is small because {' and '.join(reasons)}."
+    if known(moment.loss) and entries and known(last):
+        return "Neither a large stream nor a small loss accounts for it."
+    return "Whether the stream is large or the loss small is not known."
+
+
+def _entry(moment: Moment) -> float | None:
+    return moment.hidden_norms[0] if moment.hidden_norms else (moment.hidden_at or {}).get(0)
+
+
+def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
+    """The paper's way: the mean norm over seeds against the floor, at whatever batch the log used."""
+    floor = thresholds[FLOOR]
+    norms = [norm(seed.final, thresholds["reference.batch"]) for seed in evidence.seeds]
+    there = [n for n in norms if n is not None]
+    mean = statistics.fmean([n.value for n in there]) if there else None
+    broken = any(g is not None and not known(g) for seed in evidence.seeds for g in seed.final.gradient_norms or [])
+
+    def outcome_at(at: float) -> Outcome:
+        if mean is None or broken:
+            return "inconclusive"
+        return "fires" if mean < at else "passes"
+
+    stable = stable_range(outcome_at, [mean], floor)
+    proxy = any(n.layer is not None for n in there)
+    warnings = (
+        [] if all(n.stated for n in there) else ["the batch of the norms is not known; they are taken as they are"]
+    )
+    if proxy:
+        warnings.append("a gradient at another layer stands in for the deepest one")
+    says = "The norm of the deepest gradient is not known, or not finite."
+    if mean is not None and not broken:
+        says = f"The mean norm of the deepest gradient is {mean:.3g}; the published floor is {floor:g}."
+    return Finding(
+        check="reference", outcome=outcome_at(floor),
+        basis="missing" if mean is None else "proxy" if proxy else "exact",
+        value=mean, threshold=floor, stable_range=stable, ranges={FLOOR: stable}, says=says, warnings=warnings,
+    )  # fmt: skip

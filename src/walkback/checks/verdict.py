@@ -1,0 +1,118 @@
+"""The verdict: what the findings amount to, and which of them decided.
+
+walked back     a check fires
+holds           nothing is left open: every check was judged, at least two finished seeds, every number finite, and the
+                claim was really tested (depth or coverage passed)
+inconclusive    something that was needed is not known, or seeds and intervals do not settle it
+not applicable  the question cannot be put to this net or task
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
+from walkback.records.evidence import Evidence
+
+VerdictName = Literal["walked back", "holds", "inconclusive", "not applicable"]
+
+
+class Verdict(NamedTuple):
+    """The verdict, the checks that decided it ("evidence": none of them, but what they rest on), and why."""
+
+    verdict: VerdictName
+    decided_by: list[str]
+    says: str
+
+
+def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol = "ours") -> Verdict:
+    """What the findings of one subject amount to."""
+    fired = _with(findings, "fires")
+    if fired:
+        return Verdict("walked back", fired, f"Walked back: {listed(fired)} fires.")
+    if protocol == "published":
+        return _published(evidence, findings)
+    if evidence.classes == 1:
+        return Verdict("not applicable", ["evidence"], "Not applicable: with one class there is nothing to learn.")
+    unsettled = _with(findings, "inconclusive")
+    if unsettled:
+        return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
+    bars = _bars(evidence, findings)
+    if bars:
+        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(bars)}.")
+    by_name = {finding.check: finding for finding in findings}
+    aside = _with(findings, "not applicable")
+    if evidence.blocks == 1:
+        return Verdict("not applicable", ["evidence"], "Not applicable: one block has no depth for credit to cross.")
+    if by_name["scale"].outcome == "not applicable":
+        return Verdict("not applicable", ["scale"], f"Not applicable: {by_name['scale'].says}")
+    if "depth" in aside and "coverage" in aside:
+        says = "Not applicable: neither depth nor coverage could be put to the test."
+        return Verdict("not applicable", ["depth", "coverage"], says)
+    passed = _with(findings, "passes")
+    besides = f" ({listed(aside)} not applicable)" if aside else ""
+    return Verdict("holds", passed, f"Holds: {listed(passed)} pass{besides}.")
+
+
+def _with(findings: Sequence[Finding], outcome: Outcome) -> list[str]:
+    return [finding.check for finding in findings if finding.outcome == outcome]
+
+
+def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
+    """What keeps a subject from holding although no check is open."""
+    bars = []
+    if len(evidence.seeds) < 2:
+        bars.append("one seed cannot show that it holds")
+    endings = dict(zip(evidence.labels(), evidence.seeds, strict=True))
+    for ended, words in (("diverged", "diverged"), ("stopped", "did not finish")):
+        those = [label for label, seed in endings.items() if seed.ended == ended]
+        if those:
+            bars.append(f"{seeds_said(those)} {words}")
+    unknown = [label for label, seed in endings.items() if not known(seed.final.accuracy)]
+    if unknown:
+        bars.append(f"the accuracy of {seeds_said(unknown)} is not known")
+    broken = not_finite(evidence)
+    if broken:
+        bars.append(f"not finite: {listed(broken)}")
+    depth = next(finding for finding in findings if finding.check == "depth")
+    if depth.outcome == "not applicable" and (depth.low is None or depth.low <= -depth.threshold):
+        bars.append("the task is too easy to judge depth, and it is not shown that the trained blocks do no harm")
+    return bars
+
+
+def not_finite(evidence: Evidence) -> list[str]:
+    """Every number of the final moments and baselines that is there and is not finite, by name.
+
+    A cosine or a precision whose status is not "ok" has no value by its own word, and is not among them.
+    """
+    found = []
+    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+        moment = seed.final
+        numbers: dict[str, float | None] = {"loss": moment.loss, "gamma": moment.gamma, "accuracy": moment.accuracy}
+        for name in ("hidden_norms", "gradient_norms"):
+            numbers |= {f"{name}[{place}]": value for place, value in enumerate(getattr(moment, name) or [])}
+        for name in ("cosine", "cosine_out"):
+            records = enumerate(getattr(moment, name) or [])
+            numbers |= {f"{name}[{n}]": record.value for n, record in records if record and record.status == "ok"}
+        if moment.precision is not None and moment.precision.status == "ok":
+            numbers["precision"] = moment.precision.chord
+        found += [
+            f"{name} of seed {label}" for name, value in numbers.items() if value is not None and not known(value)
+        ]
+    for name, baseline in evidence.baselines.items():
+        odd = [value for value in baseline.accuracy.values() if value is not None and not known(value)]
+        found += [f"the baseline {name}"] if odd else []
+    return found
+
+
+def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
+    """The paper's way: what was not reported is not held against a method, as long as something was judged."""
+    broken = not_finite(evidence)
+    if broken:
+        return Verdict("inconclusive", ["evidence"], f"Inconclusive: not finite: {listed(broken)}.")
+    passed = _with(findings, "passes")
+    if passed:
+        return Verdict("holds", passed, f"Holds by the published protocol: {listed(passed)} pass and nothing fires.")
+    unsettled = _with(findings, "inconclusive")
+    if unsettled:
+        return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
+    return Verdict("not applicable", _with(findings, "not applicable"), "Not applicable: no check can be put to it.")

@@ -1,0 +1,356 @@
+"""Logs that others left: known by their content, read as evidence, and nothing invented.
+
+Three shapes are known:
+
+    {"bp_log": [{epoch, hidden_norms, bp_grad_norms_per_sample_med, acc_eval, gamma_bp}, …], "dfa_log": […]}
+    {"config": {…}, "log": [{epoch, h_L_norm, g_2_norm, acc_eval}, …], "final_test_acc": …}
+    {"results": {method: {"0": {seed: {"final_acc": …}}, …, "4": {…}}}}
+
+Each gives one `Evidence` a method. What a log does not say is None, a NaN stays NaN, and anything else than these
+shapes is an error that tells where and what was found.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from walkback.errors import RecordError
+from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence
+
+HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
+GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
+DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
+BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
+CLASSES = ("classes", "n_classes", "num_classes")
+RESIDUAL = ("residual", "skip")
+METHOD = ("method", "rule", "algorithm")
+SHAPES = (
+    'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
+    "see docs/checks.md"
+)
+STREAM = (
+    "the log does not say whether its net has a residual stream; it is of a kind kept of such nets, so it is taken to"
+)
+NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
+
+
+def read_foreign(path: Path | str) -> list[Evidence]:
+    """The subjects of a log, one for each method in it."""
+    path = Path(path)
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror or error}", "name a file that is there") from error
+    except (ValueError, RecursionError) as error:  # torn, not text, or absurdly deep
+        raise RecordError(f"{path} is not whole JSON ({error})", "get the file again; it may be cut off") from error
+    return evidence_of_log(raw, str(path), path.stem)
+
+
+def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list[Evidence]:
+    """The same for JSON that is read already; `name` is used where the log names no method."""
+    if not isinstance(raw, dict):
+        raise RecordError(f"{where} is {_kind(raw)}, not an object", SHAPES)
+    try:
+        logs = {key: value for key, value in raw.items() if key.endswith("_log") and len(key) > 4}
+        if logs:
+            return [_of_method(key[:-4], entries, raw, f"{where}: {key}") for key, entries in logs.items()]
+        if "log" in raw:
+            return [_of_single(raw, where, name)]
+        if "results" in raw:
+            return _of_ladder(raw, f"{where}: results")
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "mend the log") from error
+    found = ", ".join(sorted(raw)) or "nothing"
+    raise RecordError(f"{where} is no log that walkback knows: at its top it has {found}", SHAPES)
+
+
+# --- {"bp_log": [...], "dfa_log": [...]} ----------------------------------------------------------------------------
+
+
+def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) -> Evidence:
+    config = _config(raw, where)
+    batch = _whole(config, BATCH, where)
+    moments: list[Moment] = []
+    notes: list[str] = []
+    for number, entry in enumerate(_list(entries, where)):
+        here = f"{where}[{number}]"
+        entry = _object(entry, here)
+        hidden, gradients = _first(entry, HIDDEN), _first(entry, GRADIENTS)
+        gamma = _first(entry, (f"gamma_{method}", "gamma"))
+        moments.append(
+            Moment(
+                epoch=_epoch(entry, here),
+                accuracy=_number(entry, "acc_eval", here),
+                loss=_number(entry, "loss", here),
+                hidden_norms=_numbers(entry, hidden, here) if hidden else None,
+                gradient_norms=_numbers(entry, gradients, here) if gradients else None,
+                reference_batch=batch if gradients else None,
+                gamma=_number(entry, gamma, here) if gamma else None,
+            )
+        )
+    moments = _in_order(moments, notes)
+    return _evidence(method, method, config, raw, moments, notes, where)
+
+
+# --- {"config", "log": [{"epoch", "h_L_norm", "g_2_norm", "acc_eval"}], "final_test_acc"} ---------------------------
+
+
+def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
+    config = _config(raw, where)
+    depth, batch = _whole(config, DEPTH, where), _whole(config, BATCH, where)
+    moments: list[Moment] = []
+    notes: list[str] = []
+    for number, entry in enumerate(_list(raw["log"], f"{where}: log")):
+        here = f"{where}: log[{number}]"
+        moments.append(_sparse_moment(_object(entry, here), depth, batch, here))
+    moments = _in_order(moments, notes)
+    final = _number(raw, "final_test_acc", where)
+    if final is not None:
+        last = moments.pop() if moments else Moment()
+        if last.accuracy is not None and last.accuracy != final:
+            notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
+        moments.append(Moment(**(dict(last) | {"accuracy": final})))
+    method = _first(config, METHOD)
+    rule = config[method] if method and isinstance(config[method], str) else None
+    return _evidence(rule or name, rule, config, raw, moments, notes, where)
+
+
+def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | None, here: str) -> Moment:
+    """An entry with single norms by name: h_0_norm, h_L_norm, g_2_norm, … L itself may not be known."""
+    norms: dict[str, dict[int | str, float]] = {"h": {}, "g": {}}
+    for key in entry:
+        if match := re.fullmatch(r"([hg])_(\d{1,4}|L)_norm", key):
+            value = _number(entry, key, here)
+            layer = match[2] if match[2] == "L" else int(match[2])
+            if depth is not None and layer != "L" and int(layer) > depth:
+                raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "mend the log or its config")
+            if value is not None:
+                norms[match[1]][depth if layer == "L" and depth is not None else layer] = value
+    hidden, gradients = norms["h"], norms["g"]
+    stated_at = batch if gradients else None
+    told: dict[str, Any] = {}
+    if depth is not None:
+        told["hidden_norms"] = [hidden.get(layer) for layer in range(depth + 1)] if hidden else None
+        told["gradient_norms"] = [gradients.get(layer) for layer in range(depth + 1)] if gradients else None
+    else:
+        for kind, known in (("hidden", hidden), ("gradient", gradients)):
+            told[f"deepest_{kind}"] = known.pop("L", None)
+            told[f"{kind}_at"] = known
+    return Moment(
+        epoch=_epoch(entry, here),
+        accuracy=_number(entry, "acc_eval", here),
+        loss=_number(entry, "loss", here),
+        reference_batch=stated_at,
+        **told,
+    )
+
+
+# --- {"results": {method: {k: {seed: {"final_acc"}}}}} --------------------------------------------------------------
+
+
+def _of_ladder(raw: Mapping[str, Any], where: str) -> list[Evidence]:
+    config = _config(raw, where)
+    depth = _whole(config, DEPTH, where)
+    ladders = {method: _rungs(rungs, f"{where}.{method}") for method, rungs in _object(raw["results"], where).items()}
+    if not ladders:
+        raise RecordError(f"{where} is empty", SHAPES)
+    return [_of_rungs(method, ladders, depth, config, where) for method in ladders]
+
+
+def _rungs(raw: Any, where: str) -> dict[int, dict[int, float | None]]:
+    rungs: dict[int, dict[int, float | None]] = {}
+    for k, by_seed in _object(raw, where).items():
+        rung = rungs.setdefault(_key(k, where, "blocks"), {})
+        for seed, result in _object(by_seed, f"{where}.{k}").items():
+            here = f"{where}.{k}.{seed}"
+            rung[_key(seed, f"{where}.{k}", "seed")] = _number(_object(result, here), "final_acc", here)
+    return rungs
+
+
+def _of_rungs(
+    method: str,
+    ladders: Mapping[str, dict[int, dict[int, float | None]]],
+    depth: int | None,
+    config: Mapping[str, Any],
+    where: str,
+) -> Evidence:
+    """The top rung is the subject, rung 0 its frozen net; the rungs of bp stand for the task."""
+    rungs = ladders[method]
+    notes: list[str] = []
+    top = max(rungs, default=0)
+    if depth is not None and top > depth:
+        raise RecordError(f"{where}.{method}: {top} blocks are trained of {depth}", "mend the log or its config")
+    baselines: dict[BaselineName, Baseline] = {}
+    if rungs.get(0):
+        baselines["frozen"] = Baseline.by_seed(rungs[0])
+    bp = next((ladder for name, ladder in ladders.items() if name.lower() == "bp"), {})
+    if bp.get(0):
+        baselines["frozen_bp"] = Baseline.by_seed(bp[0])
+    if top > 0 and bp.get(top):
+        baselines["bp"] = Baseline.by_seed(bp[top])
+    if top == 0:
+        notes.append("the ladder has no rung with a trained block: there is no subject in it, only its frozen net")
+    elif depth is None:
+        notes.append(f"the top rung, k={top}, is taken as the full net: the log does not say how many blocks it has")
+    return Evidence(
+        name=method if top in (0, depth) or depth is None else f"{method} k={top}",
+        rule=method,
+        depth=depth,
+        residual=_stated(config, RESIDUAL, bool),
+        classes=_whole(config, CLASSES, where),
+        seeds=[
+            SeedEvidence(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
+            for seed, value in (rungs[top].items() if top > 0 else ())
+        ],
+        baselines=baselines,
+        notes=notes,
+    )
+
+
+# --- what they share ------------------------------------------------------------------------------------------------
+
+
+def _evidence(
+    name: str,
+    rule: str | None,
+    config: Mapping[str, Any],
+    raw: Mapping[str, Any],
+    moments: list[Moment],
+    notes: list[str],
+    where: str,
+) -> Evidence:
+    residual = _stated(config, RESIDUAL, bool)
+    norms = any(m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for m in moments)
+    if residual is None and norms:
+        residual, notes = True, [*notes, STREAM]
+    seed = _stated(raw, ("seed",), int)
+    seed = _stated(config, ("seed",), int) if seed is None else seed
+    return Evidence(
+        name=name,
+        rule=rule,
+        depth=_whole(config, DEPTH, where),
+        residual=residual,
+        classes=_whole(config, CLASSES, where),
+        seeds=[SeedEvidence(seed=seed, moments=moments)],
+        notes=notes,
+    )
+
+
+def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
+    """Evidence of the same name from several logs put together, where each says its seed and they agree otherwise.
+
+    A log that does not say its seed stays apart: it may be a copy, and a copy would feign certainty.
+    """
+    joined: list[Evidence] = []
+    for one in evidences:
+        for place, other in enumerate(joined):
+            seeds = [seed.seed for seed in (*other.seeds, *one.seeds)]
+            same = all(
+                getattr(one, f) == getattr(other, f) for f in ("name", "rule", "residual", "classes", "baselines")
+            )
+            if same and one.blocks == other.blocks and None not in seeds and len(set(seeds)) == len(seeds):
+                fields = dict(other) | {"depth": one.blocks, "seeds": [*other.seeds, *one.seeds]}
+                joined[place] = Evidence(**fields | {"notes": list(dict.fromkeys([*other.notes, *one.notes]))})
+                break
+        else:
+            joined.append(one)
+    return joined
+
+
+def _in_order(moments: list[Moment], notes: list[str]) -> list[Moment]:
+    """By epoch, if every moment has one; the last is the one that is judged."""
+    epochs = [m.epoch for m in moments if m.epoch is not None]
+    if len(epochs) < len(moments) or epochs == sorted(epochs):
+        return moments
+    notes.append("its entries were not in the order of their epochs and have been sorted")
+    return sorted(moments, key=lambda m: m.epoch or 0)
+
+
+def _config(raw: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    config = raw.get("config")
+    return {} if config is None else _object(config, f"{where}: config")
+
+
+def _first(table: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The first of some names that the table has with a value."""
+    return next((name for name in names if table.get(name) is not None), None)
+
+
+def _stated(table: Mapping[str, Any], names: Sequence[str], kind: type) -> Any:
+    """The value of the first name whose value is of that kind; True is no whole number."""
+    return next((table[name] for name in names if type(table.get(name)) is kind), None)
+
+
+def _whole(config: Mapping[str, Any], names: Sequence[str], where: str) -> int | None:
+    """A whole number of at least 1 that the config states."""
+    value: int | None = _stated(config, names, int)
+    if value is not None and value < 1:
+        raise RecordError(f"{where}: config has {_first(config, names)} = {value}, which cannot be", "mend the log")
+    return value
+
+
+def _epoch(entry: Mapping[str, Any], where: str) -> int | None:
+    value = _number(entry, "epoch", where)
+    if value is None:
+        return None
+    if not (math.isfinite(value) and value >= 0 and value == int(value)):
+        raise RecordError(f"{where}: epoch is {value:g}, not a whole number", "mend the log")
+    return int(value)
+
+
+def _number(table: Mapping[str, Any], key: str, where: str) -> float | None:
+    return _as_number(table.get(key), f"{where}: {key}")
+
+
+def _numbers(table: Mapping[str, Any], key: str, where: str) -> list[float | None]:
+    values = _list(table[key], f"{where}: {key}")
+    return [_as_number(value, f"{where}: {key}[{place}]") for place, value in enumerate(values)]
+
+
+def _as_number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise RecordError(f"{where} is too large a number", "mend the log") from None
+    if isinstance(value, str) and value.strip().lower() in NOT_FINITE:
+        return float(value)  # the way strict JSON writes NaN
+    raise RecordError(f"{where} is {_kind(value)}, not a number", "mend the log")
+
+
+def _key(key: str, where: str, what: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", key):
+        raise RecordError(f"{where} has the key {key!r}, not a number of {what}", SHAPES)
+    return int(key)
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise RecordError(f"{where} is {_kind(value)}, not an object", SHAPES)
+    return value
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise RecordError(f"{where} is {_kind(value)}, not a list", SHAPES)
+    return value
+
+
+def _kind(value: Any) -> str:
+    """What somebody's JSON holds, in words."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else f"the number {value!r:.40}"

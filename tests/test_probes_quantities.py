@@ -1,0 +1,303 @@
+"""Norms, growth, cosines, drift, precision. Oracles: closed forms, laws, a dumber second implementation."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from walkback.nets import Net, make_net
+from walkback.probes import (
+    Cosine,
+    credit_cosine,
+    drift,
+    gamma,
+    gradient_norm,
+    growth,
+    look,
+    measure,
+    median_norm,
+    module_precision,
+    net_precision,
+    observe,
+    precision,
+)
+from walkback.rules import Rule, Shape, make_rule
+
+SHAPE, CLASSES = (3, 8, 8), 4
+GRID = [("resmlp", {"width": 12, "depth": 3}), ("resmlp", {"width": 8, "depth": 2, "terminal_norm": False}),
+        ("vit-mini", {"width": 8, "depth": 2})]  # fmt: skip
+
+
+def subject(net: str, options: dict[str, object], rule: str, count: int) -> tuple[Net, Rule, Tensor, Tensor]:
+    torch.manual_seed(0)
+    made = make_net(net, SHAPE, CLASSES, options)
+    with torch.no_grad():
+        for block in made.blocks:
+            block.down.weight.normal_(std=0.3)  # as if trained: branches that matter
+    heard = make_rule(rule, Shape(made.width, made.depth, CLASSES), torch.Generator().manual_seed(1), {})
+    return made, heard, torch.randn(count, *SHAPE), torch.randint(CLASSES, (count,))
+
+
+def dumb_norm(row: Tensor) -> float:
+    return math.sqrt(sum(float(v) ** 2 for v in row))
+
+
+def dumb_cosine(a: Tensor, b: Tensor) -> float:
+    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True)) / dumb_norm(a) / dumb_norm(b)
+
+
+def dumb_median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+@pytest.mark.parametrize(("net", "options"), GRID)
+@pytest.mark.parametrize("rule", ["fa", "dfa", "bp"])
+@pytest.mark.parametrize("count", [1, 6])
+def test_second_implementation_of_a_measurement(net: str, options: dict[str, object], rule: str, count: int) -> None:
+    made, heard, x, y = subject(net, options, rule, count)
+    got = measure(made, heard, None, x, y, torch.Generator())
+    hidden: list[list[Tensor]] = []
+    gradients: list[list[Tensor]] = []
+    for i in range(count):  # one sample at a time, and .grad instead of autograd.grad
+        states = [made.embed(x[i : i + 1]).detach().requires_grad_()]
+        for block in made.blocks:
+            states.append(states[-1] + block(states[-1]))
+            states[-1].retain_grad()
+        F.cross_entropy(made.readout(states[-1]), y[i : i + 1]).backward()
+        hidden.append([made.site(h)[0].detach() for h in states])
+        gradients.append([made.site(h.grad)[0] for h in states])
+    norms = [dumb_median([dumb_norm(row[layer]) for row in hidden]) for layer in range(made.depth + 1)]
+    assert got.hidden_norms == pytest.approx(norms, rel=1e-5)
+    sizes = [dumb_median([dumb_norm(row[layer]) / 128 for row in gradients]) for layer in range(made.depth + 1)]
+    assert min(sizes) > 0
+    assert got.gradient_norms == pytest.approx(sizes, rel=1e-4)
+    assert got.growth.largest == pytest.approx(max(b / a for a, b in pairwise(norms)), rel=1e-5)
+    credits = got.observation.credits
+    at_input = credits.blocks if credits.at_input is None else credits.at_input
+    for block in range(made.depth):
+        before = [dumb_cosine(at_input[block][i], gradients[i][block]) for i in range(count)]
+        after = [dumb_cosine(credits.blocks[block][i], gradients[i][block + 1]) for i in range(count)]
+        assert got.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
+        assert got.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
+    assert got.gamma[0] == pytest.approx(sum(c.value for c in got.cosines) / made.depth)
+
+
+@pytest.mark.parametrize(("net", "options"), GRID)
+def test_closed_form_backprop_agrees_with_itself(net: str, options: dict[str, object]) -> None:
+    got = measure(*subject(net, options, "bp", 40)[:2], None, *subject(net, options, "bp", 40)[2:], torch.Generator())
+    assert min(got.gradient_norms) > 0
+    for cosine in got.cosines + got.cosines_out:
+        assert cosine.value == pytest.approx(1, abs=1e-12)
+        assert cosine.alive == 40
+
+
+def test_property_gradient_norm_does_not_depend_on_the_batch() -> None:
+    net, _, x, y = subject(*GRID[0], "bp", 1024)
+    module = nn.Sequential(net.embed, _Blocks(net), net.readout)
+    norms = {}
+    for size in (16, 128, 1024):
+        seen = look(module, zip(x.split(size), y.split(size), strict=True), "1")
+        norms[size] = [gradient_norm(g) for g in seen.gradients]
+    assert min(norms[16]) > 0
+    assert norms[16] == pytest.approx(norms[1024], rel=1e-5)
+    assert norms[128] == pytest.approx(norms[1024], rel=1e-5)
+    # … and it is what a batch of 128 really has: the gradient of its mean loss.
+    h = net.embed(x[:128]).detach().requires_grad_()
+    F.cross_entropy(net.readout(net.unroll(h)[0][-1]), y[:128]).backward()
+    mine = observe(net, make_rule("bp", Shape(12, 3, 4), torch.Generator(), {}), x[:128], y[:128], torch.Generator())
+    assert gradient_norm(mine.gradients[0]) == pytest.approx(median_norm(h.grad), rel=1e-5)
+
+
+class _Blocks(nn.Module):
+    def __init__(self, net: Net):
+        super().__init__()
+        self.net = [net]  # hidden from named_modules: the blocks count as one here
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.net[0].unroll(h)[0][-1]
+
+
+@pytest.mark.parametrize("terminal_norm", [True, False])
+def test_law_the_gradient_sinks_as_the_stream_grows_under_a_terminal_layernorm(terminal_norm: bool) -> None:
+    """LN(c·h) = LN(h), so ∂ℓ/∂h_L at c·h_L is 1/c of that at h_L. Without the norm it does not sink so."""
+    torch.manual_seed(0)
+    net = make_net("resmlp", (16,), CLASSES, {"width": 16, "depth": 1, "terminal_norm": terminal_norm}).double()
+    h, y = torch.randn(64, 16, dtype=torch.float64) * 10, torch.randint(CLASSES, (64,))
+    products = []
+    for scale in (1.0, 1e3, 1e6):
+        model = nn.Sequential(nn.Identity(), net.readout)
+        seen = look(model, [(h * scale, y)], "0")
+        assert gradient_norm(seen.gradients[1]) > 0
+        products.append(gradient_norm(seen.gradients[1]) * median_norm(seen.hidden[1]))
+    if terminal_norm:
+        assert products == pytest.approx([products[0]] * 3, rel=1e-3)
+    else:
+        assert products[1] > 100 * products[0]
+
+
+# --- growth
+
+
+@given(st.lists(st.floats(1e-30, 1e30), min_size=2, max_size=8))
+@settings(deadline=None, max_examples=50)
+def test_property_growth_of_living_norms(norms: list[float]) -> None:
+    found = growth(norms)
+    assert found.status == "ok"
+    assert found.largest == max(b / a for a, b in pairwise(norms))
+    assert found.ratios[found.block].value == found.largest
+    assert math.prod(r.value for r in found.ratios) == pytest.approx(norms[-1] / norms[0], rel=1e-6)
+
+
+@given(st.lists(st.sampled_from([None, 0.0, math.nan, math.inf, 1.0, 2.0, 1e-320, 1e308]), max_size=6))
+@settings(deadline=None, max_examples=100)
+def test_property_growth_never_divides_by_zero_and_never_passes_a_nan(norms: list[float | None]) -> None:
+    found = growth(norms)
+    odd = [n for n in norms if n is None or n == 0 or not math.isfinite(n)]
+    if odd or len(norms) < 2:
+        assert found.status != "ok"
+    for ratio in found.ratios:
+        assert math.isfinite(ratio.value) == (ratio.status == "ok")
+    assert math.isfinite(found.largest) == (found.block is not None)
+
+
+# --- cosine
+
+
+def test_a_clamped_meter_is_wrong_about_a_tiny_vector_and_ours_is_not() -> None:
+    tiny = torch.zeros(5, 7)
+    tiny[:, 2] = 3e-11
+    assert F.cosine_similarity(tiny, tiny, dim=1).max() < 1e-4  # the planted defect
+    assert credit_cosine(tiny, tiny) == Cosine(1.0, 5, 5, "ok")
+    found = precision(tiny * 128, tiny.double() * 128)
+    assert found.clamped > 0.999
+    assert found.chord == 0
+    large = torch.randn(5, 7) * 128
+    assert precision(large, large.double()).clamped < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("a", "g", "status"),
+    [
+        ([[0.0, 0.0]], [[1.0, 0.0]], "zero credit"),
+        ([[1.0, 0.0]], [[0.0, 0.0]], "zero gradient"),
+        ([[math.nan, 0.0]], [[1.0, 0.0]], "not finite"),
+        ([[1.0, 0.0]], [[math.inf, 0.0]], "not finite"),
+    ],
+)
+def test_a_dead_layer_is_never_a_cosine(a: list[list[float]], g: list[list[float]], status: str) -> None:
+    found = credit_cosine(torch.tensor(a), torch.tensor(g))
+    assert found.status == status
+    assert math.isnan(found.value)
+    assert gamma([found]) == pytest.approx((math.nan, 0), nan_ok=True)
+
+
+# --- drift
+
+
+@pytest.mark.parametrize(("count", "batch"), [(1024, 128), (1100, 128), (30, 4), (2, 1)])
+def test_second_implementation_of_drift(count: int, batch: int) -> None:
+    rows = torch.randn(count, 6) + torch.tensor([0.1, 0, 0, 0, 0, 0])
+    means = [rows[i * batch : (i + 1) * batch].mean(0) for i in range(count // batch)]
+    pairs = [dumb_cosine(a, b) for i, a in enumerate(means) for b in means[:i]]
+    found = drift(rows, batch)
+    assert found.value == pytest.approx(sum(pairs) / len(pairs), abs=1e-5)
+    assert found.batches == count // batch
+
+
+def test_drift_says_what_is_missing() -> None:
+    assert drift(torch.randn(255, 3)).status == "fewer than 2 whole batches of 128"
+    assert drift(torch.zeros(256, 3)).status == "zero gradient"
+    assert drift(torch.full((256, 3), math.nan)).status == "not finite"
+    assert drift(torch.full((256, 3), 1e-30)).value == pytest.approx(1)  # small is not zero
+
+
+# --- precision
+
+
+def test_closed_form_precision() -> None:
+    truth = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    angle = 0.3
+    turned = torch.tensor([[math.cos(angle), math.sin(angle)]] * 3 + [[0.0, 1.0]])
+    found = precision(turned, truth)
+    assert found.chord == pytest.approx(2 * math.sin(angle / 2), rel=1e-6)
+    assert (found.alive, found.total, found.status) == (3, 4, "ok")
+    lost = precision(torch.zeros(4, 2), truth)  # float32 underflowed
+    assert (lost.chord, lost.clamped, lost.status) == (1, 1, "ok")
+    assert precision(turned, truth * 0).status == "zero gradient"
+    assert precision(turned, truth * math.nan).status == "not finite"
+    assert precision(turned * math.nan, truth).status == "not finite"
+
+
+@given(st.integers(0, 10_000), st.floats(1e-8, 1.0))
+@settings(deadline=None, max_examples=50)
+def test_property_no_cosine_is_off_by_more_than_the_chord(seed: int, noise: float) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    truth, off, credit = (torch.randn(1, 5, generator=draw, dtype=torch.float64) for _ in range(3))
+    single = truth + noise * off
+    gap = abs(credit_cosine(credit, single).value - credit_cosine(credit, truth).value)
+    assert gap <= precision(single, truth).chord + 1e-12
+
+
+def test_precision_tells_noise_from_small() -> None:
+    """A net whose stream is planted at 1e8: float32 loses the gradient's direction below, float64 does not."""
+    net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 32)
+    healthy = net_precision(net, x, y)
+    assert all(p.status == "ok" and p.chord < 1e-4 for p in healthy)
+    with torch.no_grad():
+        net.embed[1].weight *= 1e8
+        net.embed[1].bias += 1e13  # a common offset that the terminal norm has to cancel
+    ill = net_precision(net, x, y)
+    assert all(p.status == "ok" for p in ill)
+    assert ill[-1].chord > 100 * healthy[-1].chord
+    assert ill[-1].clamped > 0.9 > 1e-5 > healthy[-1].clamped
+
+
+def test_second_implementation_module_precision_is_net_precision() -> None:
+    net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 16)
+
+    class Stream(nn.Module):
+        def __init__(self, block: nn.Module):
+            super().__init__()
+            self.block = block
+
+        def forward(self, h: Tensor) -> Tensor:
+            return h + self.block(h)
+
+    model = nn.Sequential(net.embed, *map(Stream, net.blocks), net.readout)
+    found = module_precision(model, [(x, y)], ["1", "2"])
+    for mine, theirs in zip(net_precision(net, x, y), found, strict=True):
+        assert theirs.status == "ok"
+        assert 0 < theirs.chord < 1e-5
+        assert mine.chord == pytest.approx(theirs.chord, rel=0.5)
+
+
+def test_precision_that_cannot_be_had_says_why() -> None:
+    class Uncopyable(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(x)
+
+        def __deepcopy__(self, memo: object) -> "Uncopyable":
+            raise TypeError("cannot copy a lock")
+
+    class Stubborn(Uncopyable):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.block(x.float())
+
+        __deepcopy__ = None
+
+    batches = [(torch.randn(6, 4), torch.randint(4, (6,)))]
+    assert module_precision(Uncopyable(), batches, "block")[1].status == (
+        "not available: TypeError: cannot copy a lock"
+    )
+    assert module_precision(Stubborn(), iter(batches), "block")[0].status.startswith("not available: RuntimeError")
