@@ -82,7 +82,8 @@ def cover(moment: Moment, band: float) -> Cover:
 def _blocks(
     cosines: Sequence[CosineRecord | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
 ) -> list[bool | None]:
-    cosines = cosines or []
+    if cosines is None:
+        return []
     return [covered(c, null, band) for c, null in zip(cosines, nulls or [None] * len(cosines), strict=True)]
 
 
@@ -105,7 +106,8 @@ def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pro
     if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
         basis = "exact"
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
-    by_share = stable_range(lambda at: outcome(at, band), counts, share)
+    low, high = stable_range(lambda at: outcome(at, band), counts, share)
+    by_share = (low or None, None if high == 1 else high)  # a share ends at 0 and 1
     by_band = stable_range(lambda width: outcome(share, width), _widths(moments), band)
     return Finding(
         check="coverage", outcome=found, basis=basis,
@@ -135,6 +137,8 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome) -> str:
         return "The net has one block, so Γ is no average that could hide another."
     if not any(c.blocks for c in covers):
         return "The cosines of the blocks are not known."
+    if not any(seed.final.null for seed in evidence.seeds):
+        return "The cosines of the blocks are known, the null to hold them against is not."
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
@@ -151,9 +155,13 @@ def _seed_said(c: Cover) -> str:
     clear = [str(block) for block, state in enumerate(c.blocks) if state]
     unknown = [str(block) for block, state in enumerate(c.blocks) if state is None]
     said = f"{len(clear)} of {len(c.blocks)} covered"
-    said += f" (block {listed(clear)})" if clear else ""
-    said += f", block {listed(unknown)} not known" if unknown else ""
-    return said + (", Γ's null not known" if c.positive is None else "")
+    said += f" ({_named(clear)})" if clear else ""
+    said += f", {_named(unknown)} not known" if unknown else ""
+    return said + (", Γ or its null not known" if c.positive is None else "")
+
+
+def _named(blocks: list[str]) -> str:
+    return ("block " if len(blocks) == 1 else "blocks ") + listed(blocks)
 
 
 def _warnings(evidence: Evidence, band: float) -> list[str]:
@@ -170,6 +178,6 @@ def _warnings(evidence: Evidence, band: float) -> list[str]:
         outside = _blocks(moment.cosine_out, moment.null_out or moment.null, band)
         if inside and outside and None not in inside + outside and inside != outside:
             there = [str(block) for block, state in enumerate(outside) if state]
-            which = f"block {listed(there)}" if there else "no block"
+            which = _named(there) if there else "no block"
             warnings.append(f"at the blocks' output, in {seeds_said([label])}, credit covers {which}")
     return warnings

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, NullRecord
 
 VerdictName = Literal["walked back", "holds", "inconclusive", "not applicable"]
 
@@ -28,7 +28,7 @@ def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol 
     """What the findings of one subject amount to."""
     fired = _with(findings, "fires")
     if fired:
-        return Verdict("walked back", fired, f"Walked back: {listed(fired)} fires.")
+        return Verdict("walked back", fired, f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}.")
     if protocol == "published":
         return _published(evidence, findings)
     if evidence.classes == 1:
@@ -90,9 +90,13 @@ def not_finite(evidence: Evidence) -> list[str]:
         numbers: dict[str, float | None] = {"loss": moment.loss, "gamma": moment.gamma, "accuracy": moment.accuracy}
         for name in ("hidden_norms", "gradient_norms"):
             numbers |= {f"{name}[{place}]": value for place, value in enumerate(getattr(moment, name) or [])}
-        for name in ("cosine", "cosine_out"):
-            records = enumerate(getattr(moment, name) or [])
-            numbers |= {f"{name}[{n}]": record.value for n, record in records if record and record.status == "ok"}
+        for name, null in (("cosine", "null"), ("cosine_out", "null_out")):
+            chances = dict(enumerate(getattr(moment, null) or []))
+            for n, record in enumerate(getattr(moment, name) or []):
+                if record is not None and record.status == "ok":
+                    numbers[f"{name}[{n}]"] = record.value
+                    numbers[f"{null}[{n}]"] = _band(chances.get(n))
+        numbers["null_gamma"] = _band(moment.null_gamma)
         if moment.precision is not None and moment.precision.status == "ok":
             numbers["precision"] = moment.precision.chord
         found += [
@@ -104,6 +108,11 @@ def not_finite(evidence: Evidence) -> list[str]:
     return found
 
 
+def _band(null: NullRecord | None) -> float | None:
+    """A number that is finite if both of a null's are."""
+    return None if null is None else null.mean + null.std
+
+
 def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     """The paper's way: what was not reported is not held against a method, as long as something was judged."""
     broken = not_finite(evidence)
@@ -111,7 +120,8 @@ def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
         return Verdict("inconclusive", ["evidence"], f"Inconclusive: not finite: {listed(broken)}.")
     passed = _with(findings, "passes")
     if passed:
-        return Verdict("holds", passed, f"Holds by the published protocol: {listed(passed)} pass and nothing fires.")
+        says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
+        return Verdict("holds", passed, says)
     unsettled = _with(findings, "inconclusive")
     if unsettled:
         return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")

@@ -35,8 +35,8 @@ def precision(single: Tensor, double: Tensor) -> Precision:
              more. A sample lives if its float64 gradient is finite and not zero. If its float32 gradient is zero or
              not finite it has no direction: it counts as noise, with chord 1, that of the zero vector to a unit one
     clamped  median over the same samples of |F.cosine_similarity(g, g) − 1| for the float32 gradient of a batch mean
-             (N = 128): how wrong the usual meter, clamped at 1e-8, is about a vector and itself. 0 for a zero vector
-             would be a lie, and it is 1
+             (N = 128): how wrong the usual meter, clamped at 1e-8, is about a vector and itself. A zero
+             vector, whose cosine with itself it calls 0, counts as 1
 
     >>> tiny = torch.tensor([[3e-11 * 128, 0.0]])
     >>> found = precision(tiny, tiny.double())

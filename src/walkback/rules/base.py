@@ -1,7 +1,7 @@
 """What every rule promises: from what one step shows it, a credit for each block and one for the embedding."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -51,7 +51,7 @@ class Signal:
         error: Tensor,
         hidden: Sequence[Tensor],
         generator: torch.Generator,
-        loss_and_state: tuple[Tensor, Tensor] | None = None,
+        top: Callable[[], Tensor] | None = None,
         gradients: Sequence[Tensor] | None = None,
     ):
         self.net = net
@@ -59,17 +59,15 @@ class Signal:
         self.hidden = hidden
         self.generator = generator
         self.gradients = gradients
-        self._loss_and_state = loss_and_state
+        self._top = top
 
     @cached_property
     def top(self) -> Tensor:
         """∂ℓ_i/∂h_L, computed only for rules that ask."""
         if self.gradients is not None:
             return self.gradients[-1]
-        assert self._loss_and_state is not None
-        loss, state = self._loss_and_state
-        (gradient,) = torch.autograd.grad(loss, state, retain_graph=True)
-        return self.net.site(gradient) * len(gradient)  # the batch mean's gradient is 1/N of each sample's own
+        assert self._top is not None
+        return self._top()
 
 
 @dataclass(frozen=True)

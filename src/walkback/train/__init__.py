@@ -1,7 +1,7 @@
 """The trainer: one loop for all rules, resumable anywhere, many runs at once."""
 
-from walkback.train.executor import Event, cores, one_thread, train_all
-from walkback.train.loop import Progress, Stopped, Trainer, train
+from walkback.train.executor import Event, cores, train_all
+from walkback.train.loop import Progress, Stopped, Trainer, arithmetic, train
 from walkback.train.plan import SEEDS, plan, seed_list
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "Progress",
     "Stopped",
     "Trainer",
+    "arithmetic",
     "cores",
-    "one_thread",
     "plan",
     "seed_list",
     "train",

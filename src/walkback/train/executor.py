@@ -16,8 +16,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from walkback.errors import BadValue, Busy, WalkbackError
 from walkback.records import Run, RunConfig, read_run
 from walkback.rules import RULES, Rule
@@ -81,10 +79,9 @@ def train_all(
 
     with interrupts() as interrupted:
         if jobs <= 1:
-            with one_thread():
-                for index, config in enumerate(configs):
-                    if not interrupted():
-                        _one(index, config, settings, note, interrupted)
+            for index, config in enumerate(configs):
+                if not interrupted():
+                    _one(index, config, settings, note, interrupted)
         else:
             _in_processes(configs, settings, jobs, note, interrupted)
     return [_read_end(configs[i], settings, ends.get(i)) for i in range(len(configs))]
@@ -127,17 +124,6 @@ def _one(
         if os.environ.get("WALKBACK_TRACEBACK"):
             traceback.print_exc(file=sys.stderr)
         note(Event(index, "failed", says=f"{type(error).__name__}: {error} ({place}; WALKBACK_TRACEBACK=1 shows all)"))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread inside: at these sizes more threads are slower, and the arithmetic depends on their number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -238,7 +224,6 @@ def _foreign_rules() -> dict[str, type[Rule]]:
 def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) -> None:
     """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
     _die_with_parent()
-    torch.set_num_threads(1)
     for name, rule in rules.items():
         RULES.add(name, rule)
     stop = threading.Event()

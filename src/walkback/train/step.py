@@ -1,9 +1,10 @@
-"""One training step, the same for every rule: forward once, all credits, ONE backward call.
+"""One training step, the same for every rule: forward once, all credits, one backward pass over every part.
 
 A local rule's block l minimises the batch mean of ⟨f_l(h_l), a_l⟩ + λ‖f_l(h_l)‖², with h_l and a_l held fixed. The
 gradient of that at f_l is (a_l + 2λ f_l)/N, so no objective needs to be formed: the credits themselves are handed to
 autograd as the gradients of the branches, beside the loss, which trains the readout alone. Blocks are cut from each
-other, so one call does what one optimizer and one backward per block would do.
+other, so ONE backward call does what one optimizer and one backward per block would do. (A rule that asks for the
+gradient at h_L has the readout's share of that call done before it answers.)
 """
 
 from collections.abc import Sequence
@@ -34,12 +35,21 @@ def _local(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float,
     logits = net.readout(top)
     loss = F.cross_entropy(logits, labels)
 
+    def top_gradient() -> Tensor:
+        """For rules that ask for ∂ℓ/∂h_L: the readout's part of the backward pass is then done first, not twice."""
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert top.grad is not None
+        return net.site(top.grad) * len(labels)  # the batch mean's gradient is 1/N of each sample's own
+
     hidden = [net.site(h) for h in stream]
-    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, loss_and_state=(loss, top)))
+    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, top=top_gradient))
 
     share = 1 / len(labels)
-    roots: list[Tensor] = [loss, net.embed_site(start)]
-    gradients: list[Tensor | None] = [None, credits.embed * share]
+    roots: list[Tensor] = [net.embed_site(start)]
+    gradients: list[Tensor | None] = [credits.embed * share]
+    if top.grad is None:
+        roots.append(loss)
+        gradients.append(None)
     for branch, credit in zip(branches, credits.blocks, strict=True):
         if branch.requires_grad:  # a frozen block has nothing to learn
             at = net.site(branch)

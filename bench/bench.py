@@ -1,0 +1,255 @@
+"""Speed as ratios, measured in one process: `make bench` prints a table and writes bench.json.
+
+Candidates are alternated in short bursts and compared by their medians, so that a busy machine slows all of them
+alike. The net is ResMLP d=256 L=4 on CIFAR-shaped batches of 128, one thread.
+"""
+
+import itertools
+import json
+import multiprocessing as mp
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch.nn import functional as F
+
+from walkback.data import Dataset, Split
+from walkback.data.batches import TrainBatches
+from walkback.nets import make_net
+from walkback.rules import Shape, make_rule
+from walkback.train import cores, plan
+from walkback.train.adamw import AdamW
+from walkback.train.loop import Trainer
+from walkback.train.step import backward
+from walkback.train.streams import stream
+
+BATCH, WIDTH, DEPTH, CLASSES, SHAPE = 128, 256, 4, 10, (3, 32, 32)
+
+GOALS = {
+    "dfa_vs_torch_bp": ("≤", 1.0, "our dfa step / a plain PyTorch BP step with fused AdamW"),
+    "fa_vs_torch_bp": ("≤", 1.0, "our fa step / the same"),
+    "bp_vs_torch_bp": ("≤", 1.05, "our bp step / the same"),
+    "recipe_vs_dfa": ("≥", 2.0, "the recipe as published (optimizer and second forward per block) / our dfa step"),
+    "dfa_vs_gemm": ("≤", 1.7, "our dfa step / its bare matrix products"),
+    "input_share": ("≤", 0.1, "gather, crop, flip, normalise / our dfa step"),
+    "snapshot_in_steps": ("≤", 12.0, "a snapshot on 1,024 images / our dfa step"),
+    "two_runs_vs_one": ("≥", 1.8, "throughput of two runs at once / of one (needs two free cores)"),
+}
+
+
+def data() -> Dataset:
+    generator = torch.Generator().manual_seed(0)
+
+    def split(count: int) -> Split:
+        inputs = torch.randint(0, 256, (count, *SHAPE), generator=generator, dtype=torch.uint8)
+        return Split(inputs, torch.randint(0, CLASSES, (count,), generator=generator))
+
+    return Dataset("bench", split(20000), split(1024), CLASSES, SHAPE, (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), True, "")
+
+
+Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
+
+
+def batches() -> Batches:
+    """Many batches in turn: a net that learns one by heart ends in denormal numbers, which no real training sees."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(64, BATCH, *SHAPE, generator=generator)
+    labels = torch.randint(0, CLASSES, (64, BATCH), generator=generator)
+    return itertools.cycle(zip(images, labels, strict=True))
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return make_net("resmlp", SHAPE, CLASSES, {"width": WIDTH, "depth": DEPTH})
+
+
+def torch_bp(batch: Batches) -> Callable[[], None]:
+    """What anybody would write."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
+
+    def step() -> None:
+        x, y = next(batch)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def ours(name: str, batch: Batches) -> Callable[[], None]:
+    model = net()
+    rule = make_rule(name, Shape(WIDTH, DEPTH, CLASSES), torch.Generator().manual_seed(1), {})
+    optimizer = AdamW(dict(model.named_parameters()), weight_decay=0.01)
+    generator = torch.Generator()
+
+    def step() -> None:
+        x, y = next(batch)
+        optimizer.zero_grad()
+        backward(model, rule, x, y, penalty=0.0, generator=generator)
+        optimizer.step(1e-3)
+
+    return step
+
+
+def recipe(batch: Batches) -> Callable[[], None]:
+    """DFA as it is usually published: one optimizer per part, a second forward for each local loss."""
+    model = net()
+    generator = torch.Generator().manual_seed(1)
+    feedback = [torch.randn(WIDTH, CLASSES, generator=generator) / CLASSES**0.5 for _ in range(DEPTH)]
+    settings = {"lr": 1e-3, "weight_decay": 0.01}
+    optimizers = [torch.optim.AdamW(part.parameters(), **settings) for part in (model.embed, *model.blocks, model.readout)]
+
+    def step() -> None:
+        x, y = next(batch)
+        with torch.no_grad():
+            states = [model.embed(x)]
+            for block in model.blocks:
+                states.append(states[-1] + block(states[-1]))
+            error = F.softmax(model.readout(states[-1]), 1) - F.one_hot(y, CLASSES).float()
+        credits = []
+        for B in feedback:
+            a = error @ B.t()
+            credits.append(a / (a.pow(2).mean(1, keepdim=True).sqrt() + 1e-6))
+        for layer, block in enumerate(model.blocks):
+            optimizers[1 + layer].zero_grad()
+            (block(states[layer]) * credits[layer]).sum(1).mean().backward()
+            optimizers[1 + layer].step()
+        optimizers[0].zero_grad()
+        (model.embed(x) * credits[0]).sum(1).mean().backward()
+        optimizers[0].step()
+        optimizers[-1].zero_grad()
+        F.cross_entropy(model.readout(states[-1]), y).backward()
+        optimizers[-1].step()
+
+    return step
+
+
+def bare_products() -> Callable[[], None]:
+    """The matrix products that a dfa step cannot do without: embedding, blocks, head, credits; nothing else."""
+    x, w = torch.randn(BATCH, 3072), torch.randn(WIDTH, 3072)
+    h, v = torch.randn(BATCH, WIDTH), torch.randn(WIDTH, WIDTH)
+    e, head, B = torch.randn(BATCH, CLASSES), torch.randn(CLASSES, WIDTH), torch.randn(DEPTH, CLASSES, WIDTH)
+
+    def step() -> None:
+        _ = x @ w.T
+        for _ in range(DEPTH):
+            _ = h @ v.T  # up
+            _ = h @ v.T  # down
+        _ = h @ head.T
+        _ = e @ B
+        _ = e.T @ h  # the head's gradient, and what the terminal norm receives
+        _ = e @ head
+        for _ in range(DEPTH):
+            _ = h.T @ h  # down's gradient
+            _ = h @ v  # back through down
+            _ = h.T @ h  # up's gradient
+        _ = h.T @ x
+
+    return step
+
+
+def input_pipeline(dataset: Dataset) -> Callable[[], None]:
+    source, order, position = TrainBatches(dataset, augment=True), torch.randperm(20000), 0
+
+    def step() -> None:
+        nonlocal position
+        position = (position + BATCH) % 19000
+        source.batch(order[position : position + BATCH], stream(0, "augment", position))
+
+    return step
+
+
+def snapshot(dataset: Dataset) -> Callable[[], None]:
+    """All that a snapshot measures, on 1,024 images."""
+    (config,) = plan(data="cifar10", rules=["dfa"], net_options={"width": WIDTH, "depth": DEPTH})
+    trainer = Trainer(config, dataset)
+    trainer.one_epoch(lambda: None)
+    return trainer.snapshot
+
+
+def measure(candidates: dict[str, Callable[[], object]], rounds: int, burst: int) -> dict[str, float]:
+    """The median milliseconds of each, from bursts in alternation; the first of a burst warms its caches."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for turn in range(rounds + 1):
+        for name, step in candidates.items():
+            step()
+            for _ in range(burst):
+                began = time.perf_counter()
+                step()
+                if turn:  # the first round is warm-up
+                    times[name].append((time.perf_counter() - began) * 1e3)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _throughput(barrier: object, seconds: float, answers: object) -> None:
+    torch.set_num_threads(1)
+    step = ours("dfa", batches())
+    for _ in range(20):
+        step()
+    barrier.wait()
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        step()
+        count += 1
+    answers.put(count / (time.perf_counter() - began))
+
+
+def throughput(processes: int, seconds: float) -> float:
+    """Steps a second of so many processes at once, together."""
+    context = mp.get_context("spawn")
+    barrier, answers = context.Barrier(processes), context.Queue()
+    started = [context.Process(target=_throughput, args=(barrier, seconds, answers)) for _ in range(processes)]
+    for process in started:
+        process.start()
+    total = sum(answers.get() for _ in started)
+    for process in started:
+        process.join()
+    return total
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    torch.set_num_threads(1)
+    rounds = 3 if quick else 12
+    batch = batches()
+    console, dataset = Console(highlight=False), data()
+    steps = {
+        "torch_bp": torch_bp(batch), "bp": ours("bp", batch), "fa": ours("fa", batch), "dfa": ours("dfa", batch),
+        "recipe": recipe(batch), "gemm": bare_products(), "input": input_pipeline(dataset),
+    }  # fmt: skip
+    console.print(f"measuring {rounds} rounds of {len(steps)} candidates, one thread …")
+    ms = measure(steps, rounds, burst=12)
+    paired = measure({"dfa": steps["dfa"], "snapshot": snapshot(dataset)}, rounds, burst=3)
+    ms["snapshot"] = paired["snapshot"]
+    ratio = {
+        "dfa_vs_torch_bp": ms["dfa"] / ms["torch_bp"], "fa_vs_torch_bp": ms["fa"] / ms["torch_bp"],
+        "bp_vs_torch_bp": ms["bp"] / ms["torch_bp"], "recipe_vs_dfa": ms["recipe"] / ms["dfa"],
+        "dfa_vs_gemm": ms["dfa"] / ms["gemm"], "input_share": ms["input"] / ms["dfa"],
+        "snapshot_in_steps": paired["snapshot"] / paired["dfa"],
+    }  # fmt: skip
+    if cores() >= 2:
+        seconds = 2.0 if quick else 6.0
+        pairs = [(throughput(1, seconds), throughput(2, seconds)) for _ in range(1 if quick else 3)]
+        ratio["two_runs_vs_one"] = statistics.median(two / one for one, two in pairs)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("ratio", "measured", "goal", ""):
+        table.add_column(heading, justify="right" if heading == "measured" else "left")
+    for name, value in ratio.items():
+        sign, goal, words = GOALS[name]
+        met = value <= goal if sign == "≤" else value >= goal
+        table.add_row(name, f"{value:.3f}", f"{sign} {goal:g} {'✓' if met else '✗'}", words)
+    console.print(table)
+    console.print("medians in ms: " + ", ".join(f"{name} {value:.2f}" for name, value in ms.items()))
+    Path("bench.json").write_text(json.dumps({"ms": ms, "ratio": ratio}, indent=1) + "\n")
+    console.print("written to bench.json")
+
+
+if __name__ == "__main__":
+    main()
