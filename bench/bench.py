@@ -104,7 +104,9 @@ def recipe(batch: Batches) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(1)
     feedback = [torch.randn(WIDTH, CLASSES, generator=generator) / CLASSES**0.5 for _ in range(DEPTH)]
     settings = {"lr": 1e-3, "weight_decay": 0.01}
-    optimizers = [torch.optim.AdamW(part.parameters(), **settings) for part in (model.embed, *model.blocks, model.readout)]
+    optimizers = [
+        torch.optim.AdamW(part.parameters(), **settings) for part in (model.embed, *model.blocks, model.readout)
+    ]
 
     def step() -> None:
         x, y = next(batch)

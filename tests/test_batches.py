@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import image_data
 from torch.nn import functional as F
 
+from conftest import image_data
 from walkback.data import Dataset, Split
 from walkback.data.batches import PAD, TrainBatches, eval_batches, normalized
 
@@ -59,7 +59,9 @@ def test_property_same_stream_same_batch_and_the_data_stay_as_they_are():
 
 def test_closed_form_normalisation():
     data = image_data()
-    plain = (data.test.inputs.double() / 255 - torch.tensor(data.mean).view(3, 1, 1)) / torch.tensor(data.std).view(3, 1, 1)
+    plain = (data.test.inputs.double() / 255 - torch.tensor(data.mean).view(3, 1, 1)) / torch.tensor(data.std).view(
+        3, 1, 1
+    )
     torch.testing.assert_close(normalized(data.test.inputs, data).double(), plain, rtol=1e-5, atol=1e-5)
     whole = torch.cat([x for x, _ in eval_batches(data.test, data, 37)])
     assert torch.equal(whole, normalized(data.test.inputs, data))

@@ -13,15 +13,15 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
-from test_checks_planted import dead, moment, ok, precise
 
+from test_checks_planted import dead, moment, ok, precise
 from walkback.checks import DEFAULT, judge
 from walkback.checks.finding import Finding
 from walkback.checks.thresholds import ALLOWED
 from walkback.records.evidence import Baseline, Evidence, NullRecord, SeedEvidence
 
 NASTY = [math.nan, math.inf, 0.0]
-QUICK = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 FACTS = ("rule", "depth", "residual", "classes")
 MEASURED = (
     "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "cosine", "cosine_out", "gamma",
@@ -53,7 +53,9 @@ def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[s
         reference_batch=dice.choice([16, 128, 2048]),
         cosine=cosines,
         gamma=sometimes(dice.choice(mood["gamma"])),
-        precision=precise(sometimes(dice.choice(mood["chord"])), sometimes(0.1), dice.choice(["ok"] * 5 + ["not finite"])),
+        precision=precise(
+            sometimes(dice.choice(mood["chord"])), sometimes(0.1), dice.choice(["ok"] * 5 + ["not finite"])
+        ),
         null=nulls,
     )
 
@@ -155,7 +157,7 @@ def test_the_drawn_evidence_reaches_every_outcome_of_every_check_in_whole_and_in
     dice = random.Random(7)
     seen: Counter[tuple[str, str]] = Counter()
     in_part: Counter[tuple[str, str]] = Counter()
-    for _ in range(500):
+    for _ in range(300):
         full = drawn_evidence(dice)
         part = part_of(full, dice, 0.03)
         check_law(full, part)
@@ -193,7 +195,11 @@ def check_range(evidence: Evidence, finding: Finding, name: str, dice: random.Ra
     here = DEFAULT[name]
     assert (low is None or low <= here) and (high is None or here <= high)
     for end, step in ((low, -1), (high, 1)):
-        far = here + step * abs(here) * dice.uniform(0, 100) if end is None else here + (end - here) * dice.uniform(0, 0.999)
+        far = (
+            here + step * abs(here) * dice.uniform(0, 100)
+            if end is None
+            else here + (end - here) * dice.uniform(0, 0.999)
+        )
         if allowed(name, far):
             assert outcome_with(evidence, finding.check, name, far) == finding.outcome, (name, far, finding)
         if end is not None:

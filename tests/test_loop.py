@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from conftest import small_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import small_plan
 from walkback.data import load
 from walkback.errors import BadValue
 from walkback.probes import undisturbed
@@ -242,9 +242,9 @@ def test_plan_resolves_every_default_and_names_runs_by_what_they_are():
 def test_records_are_plain_json(tmp_path):
     run = train(small_plan(epochs=1)[0], tmp_path)
     for name in ("config.json", "environment.json", "result.json"):
-        json.loads((run.path / name).read_text(), parse_constant=lambda c: pytest.fail(f"{name} has {c}"))
+        json.loads((run.path / name).read_text(), parse_constant=pytest.fail)
     for line in (run.path / "snapshots.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=lambda c: pytest.fail(c))
+        json.loads(line, parse_constant=pytest.fail)
     assert read_run(run.path) == run
 
 
@@ -253,7 +253,7 @@ def test_property_undisturbed_puts_everything_back_also_after_an_error():
     net[2].eval()
     net[0].weight.grad = torch.ones(3, 3)
     before = (torch.random.get_rng_state(), net[1].running_mean.clone())
-    with pytest.raises(ZeroDivisionError), undisturbed(net):
+    with pytest.raises(ZeroDivisionError), undisturbed(net):  # noqa: PT012
         net.train()
         net(torch.randn(5, 3))
         net[0].weight.grad = None

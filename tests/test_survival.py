@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import small_plan
 
+from conftest import small_plan
 from walkback.errors import Busy, RecordError
 from walkback.records import RunFolder, read_run
 from walkback.train import Stopped, plan, train, train_all
@@ -24,7 +24,11 @@ DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "re
 
 def start(out: Path, *words: str, **options) -> subprocess.Popen:
     return subprocess.Popen(
-        [*WALKBACK, *SMALL, "--out", str(out), *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+        [*WALKBACK, *SMALL, "--out", str(out), *words],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        **options,
     )
 
 
@@ -116,7 +120,7 @@ def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
 def test_two_processes_on_one_run_one_works_and_the_other_leaves(tmp_path):
     (config,) = small_plan()
     with RunFolder(tmp_path, config):
-        code, said = run(tmp_path, "--rules", "dfa", "--epochs", "3")
+        code, _ = run(tmp_path, "--rules", "dfa", "--epochs", "3")
         assert code == 0  # another config: nobody has that one
         with pytest.raises(Busy, match="another process"):
             train(config, tmp_path)
@@ -214,7 +218,7 @@ def test_newer_schema_asks_for_an_upgrade(out):
 
 
 def test_damage_in_the_middle_is_named_by_its_line(out):
-    config, path = half_done(out)
+    _, path = half_done(out)
     lines = (path / "snapshots.jsonl").read_text().splitlines()
     (path / "snapshots.jsonl").write_text("\n".join(["{torn", *lines[1:]]) + "\n")
     with pytest.raises(RecordError, match="line 1"):
@@ -303,7 +307,9 @@ def test_registered_rules_reach_the_workers(tmp_path):
         "    print([r.result.status for r in runs], [c.status for c in runs[0].snapshots[-1].cosine])\n"
     )
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, text=True, capture_output=True, timeout=120)
-    assert done.stdout.strip() == "['finished', 'finished'] ['zero credit', 'zero credit', 'zero credit', 'zero credit']", done
+    assert (
+        done.stdout.strip() == "['finished', 'finished'] ['zero credit', 'zero credit', 'zero credit', 'zero credit']"
+    ), done
 
 
 def test_one_thread_each(tmp_path):

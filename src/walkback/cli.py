@@ -199,6 +199,40 @@ def show(*places: Path) -> int:
     return 0
 
 
+@app.command
+def export(*places: Path, to: Path) -> int:
+    """Copy the records of runs, without their weights, to a folder: small enough to commit or to send.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders that hold runs.
+    to
+        The folder to copy to.
+    """
+    from walkback.records import export_run, find_runs
+
+    for path in find_runs(*places):
+        print(export_run(path, to))
+    return 0
+
+
+@app.command
+def reproduction(*places: Path) -> int:
+    """Print, as Markdown, our figures beside the published ones, from the records of the main audit's runs.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders that hold runs.
+    """
+    from walkback.records import find_runs, read_run
+    from walkback.report.reproduction import page
+
+    print(page([read_run(path) for path in find_runs(*places)]))
+    return 0
+
+
 @app.command(name="list")
 def list_names(pattern: str = "*") -> int:
     """List the rules, nets and data sets that are known.

@@ -13,9 +13,9 @@ from walkback.checks.finding import (
     Outcome,
     Protocol,
     agreed,
+    by_text,
     known,
     listed,
-    seeds_said,
     stable_range,
 )
 from walkback.checks.thresholds import DEFAULT, Thresholds
@@ -108,14 +108,15 @@ def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pro
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
     by_share = (low or None, None if high == 1 else high)  # a share ends at 0 and 1
-    by_band = stable_range(lambda width: outcome(share, width), _widths(moments), band)
+    narrow, wide = stable_range(lambda width: outcome(share, width), _widths(moments), band)
+    by_band = (narrow if narrow is not None and narrow > 0 else None, wide)
     return Finding(
         check="coverage", outcome=found, basis=basis,
         value=statistics.median(c.sure for c in covers) if blocks_known else None,
         low=min(c.sure for c in covers) if every else None,
         high=max(c.possible for c in covers) if every else None,
         threshold=share, stable_range=by_share, ranges={SHARE: by_share, BAND: by_band},
-        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found),
+        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, share),
         warnings=_warnings(evidence, band),
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ def _widths(moments: Sequence[Moment]) -> list[float]:
     return widths
 
 
-def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome) -> str:
+def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float) -> str:
     if evidence.blocks == 1:
         return "The net has one block, so Γ is no average that could hide another."
     if not any(c.blocks for c in covers):
@@ -142,11 +143,12 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome) -> str:
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
+    part = f"{share:.0%} of the blocks"
     return {
-        "fires": f"Γ is positive, but it hides that credit reaches at most half of the blocks: {blocks}.",
-        "passes": f"Credit clears its null in more than half of the blocks: {blocks}.",
+        "fires": f"Γ is positive, but it hides that credit reaches at most {part}: {blocks}.",
+        "passes": f"Credit clears its null in more than {part}: {blocks}.",
         "not applicable": f"Γ is not above its own null, so it hides nothing: {blocks}.",
-        "inconclusive": f"Not every seed settles whether credit reaches more than half of the blocks: {blocks}.",
+        "inconclusive": f"Not every seed settles whether credit reaches more than {part}: {blocks}.",
     }[found]
 
 
@@ -166,18 +168,18 @@ def _named(blocks: list[str]) -> str:
 
 def _warnings(evidence: Evidence, band: float) -> list[str]:
     """Blocks whose cosine is not ok, by name and reason; and where the block's output would tell something else."""
-    warnings = []
+    told: list[tuple[str, str]] = []
     for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
         moment = seed.final
         dead = [
             f"block {n} ({c.status})" for n, c in enumerate(moment.cosine or []) if c is not None and c.status != "ok"
         ]
         if dead:
-            warnings.append(f"no cosine in {seeds_said([label])}: {listed(dead)}")
+            told.append((label, f"no cosine in {listed(dead)}"))
         inside = _blocks(moment.cosine, moment.null, band)
         outside = _blocks(moment.cosine_out, moment.null_out or moment.null, band)
         if inside and outside and None not in inside + outside and inside != outside:
             there = [str(block) for block, state in enumerate(outside) if state]
             which = _named(there) if there else "no block"
-            warnings.append(f"at the blocks' output, in {seeds_said([label])}, credit covers {which}")
-    return warnings
+            told.append((label, f"at the blocks' output credit covers {which}"))
+    return by_text(told)

@@ -84,13 +84,14 @@ def depth(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protoc
 
     cuts = [end for m in (own, task) if m is not None for end in (m.low, m.high)]
     outcome, stable = outcome_at(required), stable_range(outcome_at, cuts, required)
+    beside = _beside(evidence, accuracy, own, required, confidence) if outcome != "not applicable" else []
     basis: Basis = "missing" if own is None or own.mean is None else "exact"
     return Finding(
         check="depth", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
         value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
         threshold=required, stable_range=stable, ranges={NAME: stable},
-        says=_says(own, task, stopped, outcome, required),
-        warnings=_warnings(evidence, own) + _beside(evidence, accuracy, own, required, confidence),
+        says="; ".join([_says(own, task, stopped, outcome, required), *_typed(evidence), *beside]) + ".",
+        warnings=_same_margins(own),
     )  # fmt: skip
 
 
@@ -114,30 +115,30 @@ def _says(own: Margin | None, task: Margin | None, stopped: bool, outcome: Outco
     if outcome == "not applicable" and task is not None:
         return (
             f"The task is too easy to judge depth: bp itself gains {_interval(task)} points over its own frozen net; "
-            f"{least}."
+            f"{least}"
         )
     if own is None:
-        return "No frozen net to compare with, or no training of the subject, is known."
+        return "No frozen net to compare with, or no training of the subject, is known"
     if own.lacking:
-        return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known."
+        return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known"
     if own.mean is None or own.low is None:
-        return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed."
+        return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed"
     gain = f"Training the blocks gains {_interval(own)} points over its own frozen net"
     if outcome == "passes":
-        return f"{gain}; {least}."
+        return f"{gain}; {least}"
     if outcome == "fires":
-        return f"{gain}, less than the {points(required)} that are required and that bp exceeds."
+        return f"{gain}, less than the {points(required)} that are required and that bp exceeds"
     if own.against(required) == "inconclusive":
-        return f"{gain}, an interval that does not lie on one side of the {points(required)} that are required."
+        return f"{gain}, an interval that does not lie on one side of the {points(required)} that are required"
     if stopped:
-        return f"{gain}, less than the {points(required)} required, but not every training was finished."
+        return f"{gain}, less than the {points(required)} required, but not every training was finished"
     if task is None or task.mean is None:
         why = "it is not known what bp gains over its frozen net: supply both, or the task may be too easy"
     elif task.low is None:
         why = f"bp's own gain of {points(task.mean)} points over its frozen net is of too few seeds to show more"
     else:
         why = f"bp's own gain over its frozen net, {_interval(task)} points, is not shown to exceed it either"
-    return f"{gain}, less than the {points(required)} required, but {why}."
+    return f"{gain}, less than the {points(required)} required, but {why}"
 
 
 def _interval(m: Margin) -> str:
@@ -147,12 +148,15 @@ def _interval(m: Margin) -> str:
     return points(m.mean) if m.low == m.high else f"{points(m.mean)} ({points(m.low)} to {points(m.high)})"
 
 
-def _warnings(evidence: Evidence, own: Margin | None) -> list[str]:
+def _typed(evidence: Evidence) -> list[str]:
     typed = sorted(name for name, baseline in evidence.baselines.items() if baseline.typed)
-    warnings = [f"typed in, not measured here, and without a spread of its own: {listed(typed)}"] if typed else []
+    return [f"typed in and not measured here, hence without a spread: {listed(typed)}"] if typed else []
+
+
+def _same_margins(own: Margin | None) -> list[str]:
     if own is not None and own.pairs > 1 and own.low is not None and own.low == own.high:
-        warnings.append("every seed has the same margin; are they different trainings?")
-    return warnings
+        return ["every seed has the same margin; are they different trainings?"]
+    return []
 
 
 def _beside(
@@ -188,11 +192,11 @@ def _published(evidence: Evidence, required: float) -> Finding:
             return "inconclusive"
         return "fires" if gain < at else "passes"
 
-    says = "The accuracy, or that of a frozen net to compare with, is not known."
+    says = "The accuracy, or that of a frozen net to compare with, is not known"
     if gain is not None:
-        says = f"The means differ by {points(gain)} points; {points(required)} are required."
+        says = f"The means differ by {points(gain)} points; {points(required)} are required"
     stable = stable_range(outcome_at, [gain], required)
     return Finding(
         check="depth", outcome=outcome_at(required), basis="missing" if gain is None else "exact", value=gain,
-        threshold=required, stable_range=stable, ranges={NAME: stable}, says=says, warnings=_warnings(evidence, None),
+        threshold=required, stable_range=stable, ranges={NAME: stable}, says="; ".join([says, *_typed(evidence)]) + ".",
     )  # fmt: skip

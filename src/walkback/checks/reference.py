@@ -14,6 +14,7 @@ from walkback.checks.finding import (
     Outcome,
     Protocol,
     agreed,
+    by_text,
     known,
     listed,
     seeds_said,
@@ -79,11 +80,11 @@ def reference(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pr
         low=min(numbers) if basis == "exact" else None, high=max(numbers) if basis == "exact" else None,
         threshold=limit, stable_range=stable, ranges={CHORD: stable},
         says=f"{_precision_said(evidence, chords, limit, outcome)}; {_size_said(norms, thresholds)}.",
-        warnings=_unmeasured(evidence) + [
-            _below_floor(label, seed, n, thresholds)
+        warnings=by_text(_unmeasured(evidence)) + by_text(
+            (label, _below_floor(seed, thresholds))
             for label, seed, n in zip(evidence.labels(), evidence.seeds, norms, strict=True)
             if n is not None and n.stated and n.layer is None and n.value < thresholds[FLOOR]
-        ],
+        ),
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     numbers = [c for c in chords if c is not None]
     if not numbers:
         return "How precise the deepest gradient is was not measured"
-    off = f"float32 turns the deepest gradient by {spread_said(numbers)}"
+    off = f"float32 turns it by {spread_said(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is noise: {off} on every seed, more than {limit:g}"
     if outcome == "passes":
@@ -106,7 +107,7 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     unknown = where(evidence, lambda i: chords[i] is None)
     parts = [f"more than {limit:g} in {seeds_said(above)} only"] if above else []
     parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
-    return f"Seeds differ: {off}, {', '.join(parts)}"
+    return f"The deepest gradient is not equally precise on every seed: {off}, {', '.join(parts)}"
 
 
 def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
@@ -130,22 +131,21 @@ def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
     return f"{what} at N = {batch:g}, {size},{suggests} is {side} the published floor of {floor:g}"
 
 
-def _unmeasured(evidence: Evidence) -> list[str]:
+def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
     return [
-        f"precision in seed {label}: {seed.final.precision.status}"
+        (label, f"no precision, {seed.final.precision.status}")
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
         if seed.final.precision is not None and seed.final.precision.status != "ok"
     ]
 
 
-def _below_floor(label: str, seed: SeedEvidence, size: Norm, thresholds: Thresholds) -> str:
+def _below_floor(seed: SeedEvidence, thresholds: Thresholds) -> str:
     """What being below the floor does to a meter that clamps, and why the gradient is that small."""
     measured = seed.final.precision
     off = ""
     if measured is not None and measured.status == "ok" and known(measured.clamped):
         off = f" F.cosine_similarity, which clamps, would be off by {measured.clamped:.2g} here."
-    why = cause(seed.final, thresholds, seed.moments[0])
-    return f"Seed {label} is below the published floor: {size.value:.3g}.{off} {why}"
+    return f"below the published floor.{off} {cause(seed.final, thresholds, seed.moments[0])}"
 
 
 def cause(moment: Moment, thresholds: Thresholds = DEFAULT, start: Moment | None = None) -> str:

@@ -11,6 +11,7 @@ from walkback.checks.finding import (
     Finding,
     Outcome,
     Protocol,
+    by_text,
     known,
     seeds_said,
     spread_said,
@@ -63,12 +64,12 @@ def scale(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protoc
     """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
     limit = thresholds[NAME]
     grown = [growth(seed.final) for seed in evidence.seeds]
-    warnings = [
-        f"the norm of h_{layer} is {norm:g} in seed {label}, which counts as not known"
+    warnings = by_text(
+        (label, f"the norm of h_{layer} is {norm:g}, which counts as not known")
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
         for layer, norm in enumerate(seed.final.hidden_norms or [])
         if norm is not None and not (known(norm) and norm > 0)
-    ]
+    )
     if protocol == "published":
         return _published(evidence, grown, limit, warnings)
 

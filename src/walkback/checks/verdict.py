@@ -72,7 +72,7 @@ def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
         bars.append(f"the accuracy of {seeds_said(unknown)} is not known")
     broken = not_finite(evidence)
     if broken:
-        bars.append(f"not finite: {listed(broken)}")
+        bars.append(_broken_said(broken))
     depth = next(finding for finding in findings if finding.check == "depth")
     if depth.outcome == "not applicable" and (depth.low is None or depth.low <= -depth.threshold):
         bars.append("the task is too easy to judge depth, and it is not shown that the trained blocks do no harm")
@@ -108,6 +108,10 @@ def not_finite(evidence: Evidence) -> list[str]:
     return found
 
 
+def _broken_said(broken: list[str]) -> str:
+    return "not finite: " + listed(broken if len(broken) < 4 else [*broken[:3], f"{len(broken) - 3} more"])
+
+
 def _band(null: NullRecord | None) -> float | None:
     """A number that is finite if both of a null's are."""
     return None if null is None else null.mean + null.std
@@ -117,7 +121,7 @@ def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     """The paper's way: what was not reported is not held against a method, as long as something was judged."""
     broken = not_finite(evidence)
     if broken:
-        return Verdict("inconclusive", ["evidence"], f"Inconclusive: not finite: {listed(broken)}.")
+        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {_broken_said(broken)}.")
     passed = _with(findings, "passes")
     if passed:
         says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."

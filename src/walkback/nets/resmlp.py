@@ -26,7 +26,9 @@ class Block(nn.Module):
 
 
 class ResMLP(Net):
-    """embed = Linear(in, d), nothing after it; L blocks; readout = LayerNorm (a switch), Linear(d, C).
+    """A residual MLP with LayerNorm before each block, on the flattened input: the protocol's main net.
+
+    embed = Linear(in, d), nothing after it; L blocks; readout = LayerNorm (a switch), Linear(d, C).
 
     terminal_norm  the LayerNorm before the head; its gains are always trained
     gains          whether the LayerNorms inside the blocks have trained gains and biases (default: none). The

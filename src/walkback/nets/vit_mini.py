@@ -68,7 +68,9 @@ class Readout(nn.Module):
 
 
 class ViTMini(Net):
-    """4 blocks, d = 128, 4 heads, patch 4, MLP ratio 4, learned positions, init N(0, .02²): the field's usual choices.
+    """A small vision transformer, for images; its credits act at the cls token.
+
+    4 blocks, d = 128, 4 heads, patch 4, MLP ratio 4, learned positions, init N(0, .02²): the field's usual choices.
 
     A block's credit acts at the cls token of its output, the one place that the readout reads. The cls token of h_0
     does not depend on the image, so the embedding's credit acts on the mean over its tokens instead: otherwise no

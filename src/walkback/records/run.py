@@ -172,6 +172,18 @@ def find_runs(*places: Path | str) -> list[Path]:
     return found
 
 
+def export_run(path: Path | str, to: Path | str) -> Path:
+    """Copy a run's records, without its weights, into the folder `to`: small enough to commit or to send."""
+    run = read_run(path)
+    target = Path(to) / run.path.name
+    with writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "environment.json", "snapshots.jsonl", "result.json"):
+        if (run.path / name).exists():
+            write_whole(target / name, (run.path / name).read_bytes())
+    return target
+
+
 class RunFolder:
     """A run's folder, opened by the one process that works on it. Use as a context: it holds the lock."""
 

@@ -10,18 +10,20 @@ from walkback.registry import Registry
 
 def _table(title: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(no_wrap=True, min_width=13)
     return table
 
 
 def data_table(pattern: str = "*") -> Table:
     """The data sets, and whether they are here."""
     table = _table("data sets")
+    table.add_column(no_wrap=True)
     for name in DATASETS.names(pattern):
         source = DATASETS.get(name)
-        here = "embedded" if source.embedded else "here" if is_cached(name) else f"walkback data fetch {name}"
-        table.add_row(name, f"{escape(source.summary)} [dim]({here})[/dim]")
+        here = "embedded" if source.embedded else "here" if is_cached(name) else "not here"
+        table.add_row(name, here, escape(source.summary))
+        if here == "not here":
+            table.caption, table.caption_justify = "walkback data fetch NAME brings one that is not here", "left"
     return table
 
 

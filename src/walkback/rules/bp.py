@@ -7,7 +7,7 @@ from walkback.rules.library import RULES
 
 
 class BP(Rule):
-    """The gradient of the loss itself, through the whole net by one backward pass; embedding and blocks alike.
+    """Backpropagation: the gradient of the loss itself, through the whole net by one backward pass.
 
     credit      a_l = g_{l+1} = ∂ℓ/∂h_{l+1}, what block l's output really receives; compared at the block's input,
                 as published, it is g_l. Either way its cosine with the gradient is 1

@@ -7,7 +7,7 @@ from walkback.rules.library import RULES
 
 
 class DFA(Rule):
-    """Every block hears the output error through its own fixed random matrix.
+    """Direct feedback alignment: every block hears the output error through its own fixed random matrix.
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit

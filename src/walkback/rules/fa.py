@@ -7,7 +7,7 @@ from walkback.rules.library import RULES
 
 
 class FA(Rule):
-    """The exact gradient at the top, carried down through fixed random matrices.
+    """Feedback alignment: the exact gradient at the top, carried down through fixed random matrices.
 
     credit      a_{L−1} = ∂ℓ/∂h_L exactly;  a_l = B_{l+1} a_{l+1},  B a fixed d×d Gaussian with std 1/√d
     normalize   none. Per sample, the stream explodes and accuracy falls; over the batch it does not

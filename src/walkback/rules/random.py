@@ -7,7 +7,7 @@ from walkback.rules.library import RULES
 
 
 class Random(Rule):
-    """A fresh random direction for every sample, block and step: says nothing about the loss.
+    """The control that must fail: a fresh random direction for every sample, block and step.
 
     credit      a_l ~ N(0, I), drawn anew at every step from the run's own stream
     normalize   none (its RMS is 1 already)

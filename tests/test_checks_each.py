@@ -1,0 +1,649 @@
+"""Each check at its boundaries, and every sentence that it can say."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+from scipy import stats
+from test_checks_planted import BASELINES, EASY, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
+
+from walkback.checks import DEFAULT, coverage, depth, fires_at, first_fired, judge, reference, scale
+from walkback.checks.coverage import clears, covered
+from walkback.checks.depth import margin
+from walkback.checks.finding import Finding, agreed, stable_range
+from walkback.checks.reference import cause, chord, norm
+from walkback.checks.scale import growth
+from walkback.checks.student import central, mean_interval, two_sided
+from walkback.checks.verdict import not_finite
+from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
+
+UP, DOWN = math.inf, -math.inf
+
+
+def next_to(value: float, way: float) -> float:
+    return math.nextafter(value, way)
+
+
+def told(finding: Finding) -> tuple[str, str]:
+    return finding.outcome, finding.says
+
+
+# --- Student's t ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 6, 7, 10, 29, 30, 101])
+def test_student_agrees_with_scipy(df: int) -> None:
+    for t in (0.0, 0.3, 1.0, 2.5, 12.7, 100.0):
+        assert central(t, df) == pytest.approx(2 * stats.t.cdf(t, df) - 1, abs=1e-13)
+    for confidence in (0.5, 0.9, 0.95, 0.999):
+        assert two_sided(confidence, df) == pytest.approx(stats.t.ppf(0.5 + confidence / 2, df), rel=1e-10)
+
+
+def test_interval_agrees_with_scipy() -> None:
+    values = [0.31, 0.35, 0.29, 0.40]
+    theirs = stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=stats.sem(values))
+    assert mean_interval(values, 0.95) == pytest.approx(theirs, rel=1e-12)
+    assert mean_interval([0.3], 0.95) is None
+    assert mean_interval([], 0.95) is None
+    assert mean_interval([0.25, 0.25], 0.95) == (0.25, 0.25)
+
+
+def test_interval_of_three_seeds_covers_what_it_says() -> None:
+    dice = random.Random(0)
+    half = two_sided(0.95, 2)
+    hits = 0
+    for _ in range(4000):
+        a, b, c = (dice.gauss(0, 1) for _ in range(3))
+        mean = (a + b + c) / 3
+        spread = math.sqrt(((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 2)
+        hits += abs(mean) <= half * spread / math.sqrt(3)
+    assert 0.94 < hits / 4000 < 0.96
+
+
+# --- what they share ------------------------------------------------------------------------------------------------
+
+
+def test_agreement_needs_a_seed_and_all_of_them() -> None:
+    assert agreed(["fires", "fires"]) == "fires"
+    assert agreed(["fires", "passes"]) == "inconclusive"
+    assert agreed([]) == "inconclusive"
+
+
+def test_stable_range_stops_at_the_first_change_on_each_side() -> None:
+    def steps(at: float) -> Any:
+        return "fires" if 2 < at < 5 else "passes"
+
+    assert stable_range(steps, [2, 5, 7], 3) == (2, 5)
+    assert stable_range(steps, [2, 5, 7], 6) == (5, None)
+    assert stable_range(steps, [2, 5, 7], 1) == (None, 2)
+    assert stable_range(steps, [2, 5, 3, NAN, None, INF], 4) == (2, 5)
+    assert stable_range(steps, [2, 5], 2) == (None, 2)
+    assert stable_range(steps, [2, 5], 5) == (5, None)
+    assert stable_range(lambda at: "fires" if at == 3 else "passes", [3.0], 3) == (3, 3)
+    assert stable_range(lambda at: "passes", [1, 2], 0) == (None, None)
+
+
+# --- scale ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("top", "outcome"), [(50.0, "passes"), (next_to(50, UP), "fires"), (1.0, "passes")])
+def test_scale_fires_strictly_above_fifty(top: float, outcome: str) -> None:
+    found = scale(subject({"hidden_norms": [1.0, 1.0, top, top, top]}))
+    assert (found.check, found.outcome, found.basis, found.threshold) == ("scale", outcome, "exact", 50)
+    assert found.value == found.low == found.high == top
+
+
+def test_one_seed_is_enough_for_scale() -> None:
+    assert scale(subject({"hidden_norms": [1.0, 99.0, 99, 99, 99]}, accuracy=(0.5,))).outcome == "fires"
+    assert scale(subject(accuracy=(0.5,))).outcome == "passes"
+
+
+def test_growth_is_per_block_and_not_to_the_first_state() -> None:
+    slow = [40.0**layer for layer in range(5)]
+    assert scale(subject({"hidden_norms": slow})).outcome == "passes"
+
+
+def test_bounds_of_growth() -> None:
+    def of(*norms: float | None) -> tuple[float | None, float | None]:
+        return growth(Moment(hidden_norms=list(norms)))
+
+    assert of(2.0, 6.0, 3.0) == (3.0, 3.0)
+    low, high = of(1.0, None, 1e4)
+    assert low == pytest.approx(100, rel=1e-8)
+    assert low is not None
+    assert low < 100
+    assert high is None
+    assert of(1.0, None, 1e6, 2e6)[0] == pytest.approx(1000, rel=1e-8)
+    assert of(None, 2.0, 6.0) == (3.0, None)
+    assert of(1.0, None, None) == (None, None)
+    assert of(1.0, 0.0, 4.0) == (pytest.approx(2.0, rel=1e-8), None)
+    assert of(1.0, NAN, 3.0, 9.0) == (3.0, None)
+    assert of(1.0, INF) == (None, None)
+    assert of(5e-324, None, 1.7e308)[0] == pytest.approx(math.exp(700), rel=1e-8)
+    assert growth(Moment(hidden_at={0: 2.0, 1: 8.0}, deepest_hidden=1e9)) == (4.0, None)
+    assert growth(Moment(hidden_at={3: 16.0, 1: 1.0})) == (pytest.approx(4.0, rel=1e-8), None)
+    assert growth(Moment()) == (None, None)
+
+
+def test_what_scale_says() -> None:
+    apart = subject({"hidden_norms": [1, 60, 60, 60, 60]}, {"hidden_norms": [1, 70, 70, 70, 70]}, {})
+    assert told(scale(apart)) == (
+        "inconclusive",
+        "The largest growth over one block is above the limit of 50 in seeds 42 and 123, within it in seed 456: "
+        "1.11 to 70 times where it is known.",
+    )
+    ends = subject({"hidden_norms": [1.0, None, None, None, 5e8]})
+    found = scale(ends)
+    assert told(found) == (
+        "fires", "One block makes the stream at least 150 times larger, on every seed; the limit is 50."
+    )  # fmt: skip
+    assert (found.basis, found.high) == ("bound", None)
+    assert found.stable_range == (None, found.low)
+    one = subject({"hidden_norms": None}, {}, {"hidden_norms": [1, 60, 60, 60, 60]})
+    found = scale(one)
+    assert told(found) == (
+        "inconclusive",
+        "The largest growth over one block is above the limit of 50 in seed 456, within it in seed 123, "
+        "not settled in seed 42, where not every norm is known: at least 1.11 to 60 times where it is known.",
+    )
+    assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
+
+
+def test_a_norm_that_is_not_a_number_is_named() -> None:
+    found = scale(subject({"hidden_norms": [9.0, 0.0, 9.0, NAN, 900.0]}, {}, {}))
+    assert found.warnings == [
+        "seed 42: the norm of h_1 is 0, which counts as not known",
+        "seed 42: the norm of h_3 is nan, which counts as not known",
+    ]
+
+
+# --- reference ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(0.01, "passes"), (next_to(0.01, UP), "fires"), (0.0, "passes")])
+def test_reference_fires_strictly_above_the_chord(value: float, outcome: str) -> None:
+    found = reference(subject({"precision": precise(value)}))
+    assert (found.check, found.outcome, found.basis, found.threshold) == ("reference", outcome, "exact", 0.01)
+    assert found.value == found.low == found.high == value
+
+
+def test_reference_is_per_seed() -> None:
+    found = reference(subject({}, {"precision": precise(0.5)}, {"precision": None}))
+    assert told(found) == (
+        "inconclusive",
+        "The deepest gradient is not equally precise on every seed: float32 turns it by 1e-06 to 0.5, more than 0.01 in "
+        "seed 123 only, not measured in seed 456; its norm at N = 128, 0.0004, is not below the published floor of "
+        "1e-07.",
+    )
+    assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
+    spread = reference(subject({}, {"precision": precise(2e-6)}, {"precision": precise(5e-6)}))
+    assert (spread.value, spread.low, spread.high) == (2e-6, 1e-6, 5e-6)
+
+
+def test_precision_counts_only_where_it_was_measured() -> None:
+    assert chord(moment()) == 1e-6
+    assert chord(moment(precision=None)) is None
+    assert chord(moment(precision=precise(status="zero gradient"))) is None
+    assert chord(moment(precision=precise(NAN))) is None
+    assert chord(moment(precision=precise(samples=0))) is None
+    assert chord(moment(precision=precise(samples=1))) == 1e-6
+
+
+def test_the_norm_is_of_the_deepest_state_at_the_reference_batch() -> None:
+    def of(**known: Any) -> Any:
+        return norm(Moment(**known), 128)
+
+    assert of(gradient_norms=[1.0, 2.0, 3.0], reference_batch=128) == (3.0, True, None)
+    assert of(gradient_norms=[1.0, 2.0, 3.0], reference_batch=1024) == (24.0, True, None)
+    assert of(gradient_norms=[1.0, 2.0, 3.0]) == (3.0, False, None)
+    assert of(gradient_norms=[1.0, 2.0, None]) == (2.0, False, 1)
+    assert of(gradient_norms=[1.0, NAN, None]) == (1.0, False, 0)
+    assert of(gradient_norms=[1.0, 2.0, NAN]) is None
+    assert of(gradient_at={2: 5.0, 1: 9.0}, reference_batch=64) == (2.5, True, 2)
+    assert of(gradient_at={2: 5.0}, deepest_gradient=7.0) == (7.0, False, None)
+    assert of() is None
+
+
+def test_the_floor_is_a_warning_and_says_why() -> None:
+    at = {"gradient_norms": [1e-4] * 4 + [1e-7]}
+    assert reference(subject(at)).warnings == []
+    below = {"gradient_norms": [1e-4] * 4 + [next_to(1e-7, 0)], "precision": precise(3e-7, 0.25)}
+    found = reference(subject(below))
+    assert found.outcome == "passes"
+    assert found.warnings == [
+        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity, which clamps, would be off by 0.25 here. "
+        "Neither a large stream nor a small loss accounts for it."
+    ]
+    assert found.says == (
+        "The deepest gradient is precise: float32 turns it by 3e-07, at most 0.01; its norm at N = 128, 1e-07, is below "
+        "the published floor of 1e-07."
+    )
+    some = reference(subject(below, {}, {}))
+    assert some.says.endswith("its norm at N = 128, 1e-07 to 0.0004, is on some seeds below the published floor of 1e-07.")
+    assert "clamps" not in reference(subject(below | {"precision": precise(3e-7, NAN)})).warnings[0]
+    unmeasured = reference(subject(below | {"precision": precise(NAN, 0.25, "not finite")}))
+    assert unmeasured.warnings == [
+        "seeds 42, 123 and 456: no precision, not finite",
+        "seeds 42, 123 and 456: below the published floor. Neither a large stream nor a small loss accounts for it.",
+    ]
+
+
+def test_norms_at_another_batch_are_converted_before_the_floor() -> None:
+    small = {"gradient_norms": [1e-4] * 4 + [5e-8]}
+    assert len(reference(subject(small)).warnings) == 1
+    assert reference(subject(small | {"reference_batch": 2048})).warnings == []
+    unknown = reference(subject(small | {"reference_batch": None}))
+    assert unknown.warnings == []
+    assert unknown.says.endswith(
+        "its norm is 5e-08 at a batch that is not known, so it cannot be held against the floor of 1e-07."
+    )
+
+
+def test_a_gradient_at_layer_two_is_a_proxy_that_never_decides() -> None:
+    proxy = {"gradient_norms": [None, None, 1e-9, None, None], "precision": None}
+    found = reference(subject(proxy))
+    assert (found.outcome, found.basis, found.warnings) == ("inconclusive", "proxy", [])
+    assert found.says == (
+        "How precise the deepest gradient is was not measured; only the gradient at layer 2 is known, a proxy, and its "
+        "norm at N = 128, 1e-09, suggests that it is below the published floor of 1e-07."
+    )
+
+
+def test_why_a_gradient_is_small() -> None:
+    large = [1.0, 2.0, 3.0, 4.0, 51.0]
+    at_limit = [1.0, 2.0, 3.0, 4.0, 50.0]
+    assert cause(moment(hidden_norms=large)) == (
+        "It is small because the stream is large (at its end 51 times what it began with)."
+    )
+    assert cause(moment(hidden_norms=at_limit)) == "Neither a large stream nor a small loss accounts for it."
+    assert cause(moment(loss=0.05)) == "It is small because the loss is small (0.05: the net fits its data)."
+    assert cause(moment(loss=0.1)) == "Neither a large stream nor a small loss accounts for it."
+    assert cause(moment(hidden_norms=large, loss=0.05)) == (
+        "It is small because the stream is large (at its end 51 times what it began with) and the loss is small (0.05: the "
+        "net fits its data)."
+    )
+    unknown = "Whether the stream is large or the loss small is not known."
+    assert cause(Moment()) == unknown
+    assert cause(moment(loss=None)) == unknown
+    assert cause(moment(hidden_norms=[0.0, 1, 1, 1, 1])) == unknown
+    assert cause(moment(hidden_norms=[1.0, 1, 1, 1, NAN])) == unknown
+    assert cause(Moment(hidden_at={0: 1.0}, deepest_hidden=60.0)).startswith("It is small because the stream is large")
+    grown = moment(hidden_norms=[2e4] * 5)
+    assert cause(grown, start=moment(hidden_norms=[9.0] * 5)) == (
+        "It is small because the stream is large (at its end 2.22e+03 times what it began with)."
+    )
+    assert cause(grown, start=moment(hidden_norms=None)) == "Neither a large stream nor a small loss accounts for it."
+
+
+# --- depth ----------------------------------------------------------------------------------------------------------
+
+
+def gains(*values: float) -> Evidence:
+    """A subject that gains so much over its frozen net, seed by seed."""
+    return subject(
+        accuracy=tuple(0.4 + v for v in values),
+        baselines={"frozen": by_seed(*[0.4] * len(values)), "frozen_bp": by_seed(0.4, 0.4, 0.4), "shallow": None},
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "outcome"), [(0.02, "inconclusive"), (0.0201, "passes"), (0.0199, "fires"), (-0.1, "fires")]
+)
+def test_depth_wants_the_whole_interval_on_one_side(gain: float, outcome: str) -> None:
+    found = depth(gains(gain, gain, gain))
+    assert (found.check, found.outcome, found.basis, found.threshold) == ("depth", outcome, "exact", 0.02)
+    assert found.value == found.low == found.high == pytest.approx(gain)
+    assert found.warnings == ["every seed has the same margin; are they different trainings?"]
+
+
+def test_the_interval_is_students_and_paired() -> None:
+    found = depth(gains(0.05, 0.07, 0.09))
+    theirs = stats.t.interval(0.95, 2, loc=0.07, scale=0.02 / math.sqrt(3))
+    assert (found.low, found.high) == pytest.approx(theirs)
+    assert found.warnings == []
+    together = subject(accuracy=(0.5, 0.6, 0.7), baselines={"frozen": by_seed(0.4, 0.5, 0.6)})
+    assert depth(together).low == pytest.approx(0.1)
+
+
+def test_two_seeds_can_decide_and_one_cannot() -> None:
+    assert depth(gains(0.1, 0.101)).outcome == "passes"
+    assert told(depth(gains(0.1))) == ("inconclusive", "Too few seeds: 1 gives no interval; at least 2 are needed.")
+
+
+def test_every_seed_needs_its_partner() -> None:
+    assert told(depth(subject(baselines={"frozen": by_seed(0.35, 0.35), "frozen_bp": None, "shallow": None}))) == (
+        "inconclusive", "The accuracy of seed 456, or of its frozen net, is not known."
+    )  # fmt: skip
+    spare = Baseline.by_seed({42: 0.35, 123: 0.352, 456: 0.348, 999: None})
+    assert depth(subject(baselines={"frozen": spare})).outcome == "passes"
+    assert depth(subject(baselines={"frozen": None})).says == (
+        "No frozen net to compare with, or no training of the subject, is known."
+    )
+    nameless = Evidence(
+        name="x", seeds=[SeedEvidence(moments=[moment()])] * 3, baselines={"frozen": BASELINES["frozen"]}
+    )  # fmt: skip
+    assert depth(nameless).says == "The accuracy of seeds ?1, ?2 and ?3, or of its frozen net, is not known."
+
+
+def test_a_typed_in_number_is_subtracted_and_said() -> None:
+    number = {"frozen": Baseline.number(0.35)}
+    found = depth(subject(baselines=number))
+    assert found.outcome == "passes"
+    assert found.says == (
+        "Training the blocks gains +25.07 (+24.31 to +25.83) points over its own frozen net; +2 points are required; "
+        "typed in and not measured here, hence without a spread: frozen."
+    )
+    by_hand = {"frozen": Baseline.by_seed({42: 0.35, 123: 0.352, 456: 0.348}, typed=True)}
+    assert depth(subject(baselines=by_hand)).low == depth(subject()).low
+
+
+def test_a_task_that_is_too_easy_is_no_question() -> None:
+    found = depth(subject(accuracy=LOW, baselines=EASY | {"frozen": BASELINES["frozen"]}))
+    assert told(found) == (
+        "not applicable",
+        "The task is too easy to judge depth: bp itself gains +1.4 (+1.15 to +1.65) points over its own frozen net; "
+        "+2 points are required.",
+    )
+    assert found.basis == "exact"
+    assert depth(subject(accuracy=(0.6, 0.7, 0.8), baselines=EASY)).outcome == "not applicable"
+    nothing = depth(subject({"accuracy": None}, baselines=EASY | {"frozen": None}))
+    assert (nothing.outcome, nothing.basis, nothing.value) == ("not applicable", "exact", None)
+
+
+def task(bp: Baseline, frozen: Baseline) -> Finding:
+    return depth(subject(accuracy=LOW, baselines={"bp": bp, "frozen_bp": frozen, "shallow": None}))
+
+
+def test_who_falls_short_is_not_accused_unless_bp_is_shown_to_do_better() -> None:
+    short = "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 required, but "
+    unknown = "it is not known what bp gains over its frozen net: supply both, or the task may be too easy."
+    frozen = by_seed(0.384, 0.386, 0.382)
+    assert task(by_seed(0.6, 0.61, 0.62), frozen).outcome == "fires"
+    assert told(task(by_seed(0.6, None, 0.62), frozen)) == ("inconclusive", short + unknown)
+    assert told(task(by_seed(0.6), frozen)) == (
+        "inconclusive", short + "bp's own gain of +21.6 points over its frozen net is of too few seeds to show more."
+    )  # fmt: skip
+    straddling = task(by_seed(0.39, 0.45, 0.42), frozen)
+    assert told(straddling) == (
+        "inconclusive",
+        short + "bp's own gain over its frozen net, +3.6 (-4.04 to +11.24) points, is not shown to exceed it either.",
+    )
+    assert depth(subject(accuracy=LOW, baselines={"frozen_bp": None, "shallow": None})).says == short + unknown
+
+
+def test_bp_may_be_typed_in() -> None:
+    number = Baseline.number
+    assert task(number(0.615), number(0.384)).outcome == "fires"
+    assert task(number(0.985), number(0.97)).outcome == "not applicable"
+    assert task(number(0.404), number(0.384)).outcome == "inconclusive"  # exactly the margin
+    assert task(number(0.615), by_seed(0.384, 0.386, 0.382)).outcome == "fires"
+    assert task(by_seed(0.615, 0.611, 0.618), number(0.384)).outcome == "fires"
+    assert task(by_seed(0.615), number(0.384)).outcome == "inconclusive"
+    assert task(number(0.615), by_seed(0.384)).outcome == "inconclusive"
+    assert task(number(NAN), by_seed(0.384, 0.386, 0.382)).outcome == "inconclusive"
+    assert task(number(0.615), number(NAN)).outcome == "inconclusive"
+
+
+def test_the_other_baselines_stand_beside() -> None:
+    """FA clears its own frozen net by five points and the one that bp trained by less than two."""
+    fa = subject(accuracy=(0.401, 0.402, 0.400), baselines={"shallow": by_seed(0.30, 0.45, 0.38)})
+    found = depth(fa)
+    assert found.outcome == "passes"
+    assert found.says == (
+        "Training the blocks gains +5.1 (+5.1 to +5.1) points over its own frozen net; +2 points are required; against the "
+        "frozen net that bp trained its margin of +1.7 (+1.7 to +1.7) points would fall short; against the shallow net its "
+        "margin of +2.43 (-16.2 to +21.07) points would not settle it."
+    ) or found.says == (
+        "Training the blocks gains +5.1 points over its own frozen net; +2 points are required; against the "
+        "frozen net that bp trained its margin of +1.7 points would fall short; against the shallow net its "
+        "margin of +2.43 (-16.22 to +21.09) points would not settle it."
+    )
+
+
+def test_rounding_does_not_move_a_margin() -> None:
+    assert margin({"1": 0.30, "2": 0.30}, Baseline.by_seed({1: 0.28, 2: 0.28}), 0.95)[:3] == (0.02, 0.02, 0.02)
+    assert margin({"1": 0.30}, Baseline.by_seed({1: 0.28}), 0.95) == (0.02, None, None, 1, [])
+    assert margin(0.5, Baseline.by_seed({1: 0.25, 2: 0.25}), 0.95)[:4] == (0.25, 0.25, 0.25, 2)
+
+
+def test_who_did_not_finish_is_not_accused_and_may_pass() -> None:
+    assert depth(subject(accuracy=LOW, ended="stopped")).says.endswith("but not every training was finished.")
+    assert depth(subject(ended="stopped")).outcome == "passes"
+    assert depth(subject(accuracy=LOW, ended="diverged")).outcome == "fires"
+    assert depth(subject(accuracy=LOW, ended=None)).outcome == "fires"
+
+
+# --- coverage -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "clear"), [(0.25, False), (next_to(0.25, UP), True), (NAN, None), (INF, None)])
+def test_a_cosine_clears_strictly_above_three_deviations(value: float, clear: bool | None) -> None:
+    assert clears(value, null(0.0625, 0.0625), 3) is clear
+
+
+def test_a_null_counts_only_with_two_draws_and_numbers() -> None:
+    assert clears(0.5, null(n=2), 3) is True
+    assert clears(0.5, null(n=1), 3) is None
+    assert clears(0.5, null(mean=NAN), 3) is None
+    assert clears(0.5, null(std=NAN), 3) is None
+    assert clears(0.5, None, 3) is None
+    assert clears(None, null(), 3) is None
+
+
+@pytest.mark.parametrize("status", ["zero credit", "zero gradient", "below precision"])
+def test_a_dead_block_covers_nothing(status: str) -> None:
+    assert covered(dead(status), null(), 3) is False
+    assert covered(dead(status), None, 3) is False
+
+
+def test_a_block_that_was_not_measured_is_unknown() -> None:
+    assert covered(dead("not available: no feedback was saved"), null(), 3) is None
+    assert covered(dead("not finite"), null(), 3) is None
+    assert covered(None, null(), 3) is None
+    assert covered(ok(0.9), null(), 3) is True
+    assert covered(ok(0.9), None, 3) is None
+
+
+def cosines(*values: float | str | None) -> dict[str, Any]:
+    made = [dead(v) if isinstance(v, str) else None if v is None else ok(v) for v in values]
+    return {"cosine": made, "cosine_out": None}
+
+
+@pytest.mark.parametrize(
+    ("values", "gamma", "outcome"),
+    [
+        ((0.9, 0.9, 0.9, 0.0), 0.7, "passes"),
+        ((0.9, 0.9, 0.0, 0.0), 0.5, "fires"),
+        ((0.9, 0.9, 0.0, 0.0), 0.0, "not applicable"),
+        ((0.9, 0.9, 0.9, 0.0), 0.0, "passes"),
+        ((0.9, 0.9, 0.9, None), 0.7, "passes"),
+        ((0.9, 0.9, None, 0.0), 0.7, "inconclusive"),
+        ((0.9, None, 0.0, 0.0), 0.7, "fires"),
+        ((0.9, None, 0.0, 0.0), 0.0, "not applicable"),
+        ((0.9, 0.9, 0.0, 0.0), None, "inconclusive"),
+        ((0.9, 0.9, 0.9, 0.0), None, "passes"),
+        ((0.9, 0.9, 0.0, 0.0), 0.015, "not applicable"),
+        ((0.9, 0.9, 0.0, 0.0), 0.0151, "fires"),
+    ],
+)
+def test_coverage_by_its_table(values: tuple[Any, ...], gamma: float | None, outcome: str) -> None:
+    assert coverage(subject(cosines(*values) | {"gamma": gamma})).outcome == outcome
+
+
+def test_what_coverage_says() -> None:
+    fires = coverage(subject(cosines(0.9, 0.0, 0.0, 0.9)))
+    assert fires.says == (
+        "Γ is positive, but it hides that credit reaches at most 50% of the blocks: 2 of 4 covered (blocks 0 and 3)."
+    )
+    assert (fires.check, fires.basis, fires.value, fires.low, fires.high) == ("coverage", "exact", 0.5, 0.5, 0.5)
+    assert fires.threshold == 0.5
+    assert fires.warnings == []
+    bound = coverage(subject(cosines(0.9, None, 0.0, 0.0)))
+    assert (bound.outcome, bound.basis, bound.value, bound.low, bound.high) == ("fires", "bound", None, 0.25, 0.5)
+    apart = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0), cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.0, 0.0, None)))
+    assert apart.says == (
+        "Not every seed settles whether credit reaches more than 50% of the blocks: seed 42: 1 of 4 covered (block 0); seed "
+        "123: 3 of 4 covered (blocks 0, 1 and 2); seed 456: 1 of 4 covered (block 0), block 3 not known."
+    )
+    assert (apart.outcome, apart.basis, apart.low, apart.high) == ("inconclusive", "missing", 0.25, 0.75)
+    differ = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0), cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.0, 0.0, 0.0)))
+    assert (differ.outcome, differ.basis, differ.value) == ("inconclusive", "exact", 0.25)
+    no_gamma = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0) | {"null_gamma": None}))
+    assert no_gamma.says.endswith("1 of 4 covered (block 0), Γ or its null not known.")
+    assert no_gamma.basis == "missing"
+    assert coverage(subject(cosines(0.9, 0.9, 0.9, 0.9) | {"null_gamma": None})).basis == "exact"
+    assert coverage(subject({"null": None, "null_out": None})).says == (
+        "The cosines of the blocks are known, the null to hold them against is not."
+    )
+    assert coverage(subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0})).says == (
+        "Γ is not above its own null, so it hides nothing: 0 of 4 covered."
+    )
+    none = coverage(subject({"cosine": None}))
+    assert (none.outcome, none.basis, none.value, none.low, none.high) == ("inconclusive", "missing", None, None, None)
+    half = coverage(subject(cosines(0.9, 0.9, 0.9, 0.9), {"cosine": None}, {}))
+    assert (half.value, half.low, half.high) == (None, None, None)
+
+
+def test_at_the_output_it_may_be_otherwise() -> None:
+    at_input = {"cosine": [ok(0.9), ok(0.9), ok(0.9), dead("zero credit")]}
+    found = coverage(subject(at_input | {"cosine_out": [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]}))
+    assert found.warnings == [
+        "seeds 42, 123 and 456: no cosine in block 3 (zero credit)",
+        "seeds 42, 123 and 456: at the blocks' output credit covers block 0",
+    ]
+    nowhere = coverage(subject({"cosine_out": [ok(0.0)] * 4}, {}, {}))
+    assert nowhere.warnings == ["seed 42: at the blocks' output credit covers no block"]
+    own_null = coverage(subject({"null_out": [null(0.95)] * 4}, {}, {}))
+    assert own_null.warnings == ["seed 42: at the blocks' output credit covers no block"]
+    borrowed = coverage(subject({"null_out": None, "cosine_out": [ok(0.0)] * 4}, {}, {}))
+    assert borrowed.warnings == ["seed 42: at the blocks' output credit covers no block"]
+    assert coverage(subject({"cosine_out": [ok(0.0), None, ok(0.0), ok(0.0)]})).warnings == []
+    assert coverage(subject({"cosine_out": None})).warnings == []
+
+
+def test_the_ranges_of_share_and_band() -> None:
+    found = coverage(subject(cosines(0.4, 0.04, 0.0, 0.0) | {"gamma": 0.11}))
+    assert found.outcome == "fires"
+    assert found.ranges["coverage.share"] == (0.5, None) == found.stable_range
+    assert found.ranges["coverage.band"] == (None, pytest.approx(22))
+    passing = coverage(subject(cosines(0.4, 0.4, 0.04, 0.0)))
+    assert passing.ranges["coverage.share"] == (None, 0.75)
+    assert passing.ranges["coverage.band"] == (None, pytest.approx(4))
+    failing = coverage(subject(cosines(0.4, 0.4, 0.02, 0.0)))
+    assert failing.outcome == "fires"
+    assert failing.ranges["coverage.band"] == (pytest.approx(2), pytest.approx(180))
+    spiked = coverage(subject(cosines(0.4, 0.4, 0.4, 0.0) | {"null": [null(std=0.0)] * 4}))
+    assert spiked.ranges["coverage.band"] == (None, None)
+
+
+# --- through time, and what is said of all ---------------------------------------------------------------------------
+
+
+def test_what_one_moment_tells() -> None:
+    assert fires_at(moment()) == {"scale": False, "reference": False, "reference floor": False, "coverage": False}
+    sick = moment(
+        hidden_norms=[1, 51, 51, 51, 51], precision=precise(0.5), gradient_norms=[1e-9] * 5,
+        **cosines(0.9, 0.0, 0.0, 0.0),
+    )  # fmt: skip
+    assert fires_at(sick) == {"scale": True, "reference": True, "reference floor": True, "coverage": True}
+    assert set(fires_at(Moment()).values()) == {None}
+    assert fires_at(sick, residual=None)["scale"] is None
+    assert fires_at(sick, residual=False)["scale"] is None
+    assert fires_at(moment(hidden_norms=[1, None, 1, 1, 1]))["scale"] is None
+    assert fires_at(moment(hidden_norms=[1, 51, None, 1, 1]))["scale"] is True
+    assert fires_at(moment(hidden_norms=[1, 50, 50, 50, 50]))["scale"] is False
+    assert fires_at(moment(precision=precise(0.01)))["reference"] is False
+    assert fires_at(moment(gradient_norms=[1e-7] * 5))["reference floor"] is False
+    assert fires_at(moment(gradient_norms=[1e-9] * 5, reference_batch=None))["reference floor"] is None
+    assert fires_at(moment(gradient_norms=[1e-9] * 4 + [None]))["reference floor"] is None
+    assert fires_at(moment(**cosines(0.0, 0.0, 0.0, 0.0), gamma=0.0))["coverage"] is False
+    assert fires_at(moment(blocks=1, cosine=[ok(0.0)]))["coverage"] is None
+    assert fires_at(moment(), DEFAULT.but("scale.growth", 1.05))["scale"] is True
+
+
+def test_first_fired_says_what_it_does_not_know() -> None:
+    undated = SeedEvidence(seed=1, moments=[Moment(hidden_norms=[1, 99])])
+    never = SeedEvidence(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
+    found = first_fired(Evidence(name="x", residual=True, seeds=[undated]))
+    assert found["scale"].epochs == {"1": None}
+    assert found["scale"].says == "told at 1 of 1 moments; it fired, at an epoch that is not recorded"
+    found = first_fired(Evidence(name="x", residual=True, seeds=[never]))
+    assert found["scale"].says == "told at 1 of 2 moments; it never fired"
+    assert found["coverage"].says == "no moment tells it"
+    assert list(found) == ["scale", "reference", "reference floor", "coverage", "depth"]
+
+
+def test_the_judgement_carries_everything() -> None:
+    found = judge(subject(notes=["a note"]))
+    assert found.name == "planted"
+    assert (found.accuracy.mean, found.accuracy.n) == (pytest.approx(0.6006666666), 3)
+    assert found.accuracy.std == pytest.approx(math.sqrt(28e-6 / 3))
+    assert found.described.drift == {"42": 0.1, "123": 0.1, "456": 0.1}
+    assert found.described.rho["42"] == [0.99] * 4
+    assert found.described.nudging["456"] == [-0.1] * 4
+    assert (found.thresholds_version, found.protocol, found.notes) == ("walkback-1", "ours", ["a note"])
+    assert found.says == "Holds: scale, reference, depth and coverage pass."
+    assert "scale" in found.first_fired
+    text = found.model_dump_json()
+    assert type(found).model_validate_json(text) == found
+    one = judge(subject(accuracy=(0.5,))).accuracy
+    assert (one.mean, one.std, one.n) == (0.5, None, 1)
+    none = judge(subject({"accuracy": None})).accuracy
+    assert (none.mean, none.std, none.n) == (None, None, 0)
+    assert judge(subject(accuracy=(0.5, NAN, 0.7))).accuracy.n == 2
+    other = judge(subject(), DEFAULT.but("scale.growth", 1.0))
+    assert other.verdict == "walked back"
+    assert other.thresholds_version == "walkback-1, scale.growth=1"
+    assert other.first_fired["scale"].epochs["42"] == 100
+
+
+def test_why_it_does_not_hold() -> None:
+    def says(evidence: Evidence) -> str:
+        return judge(evidence).says
+
+    assert says(subject(accuracy=(0.98,), baselines=EASY)) == (
+        "Inconclusive: one seed cannot show that it holds; the task is too easy to judge depth, and it is not shown that "
+        "the trained blocks do no harm."
+    )
+    assert says(subject(ended="diverged")) == "Inconclusive: seeds 42, 123 and 456 diverged."
+    assert says(subject(ended="stopped")) == "Inconclusive: seeds 42, 123 and 456 did not finish."
+    lost = subject({"accuracy": None}, {}, {}, accuracy=(0.98, 0.981, 0.979), baselines=EASY)
+    assert says(lost) == (
+        "Inconclusive: the accuracy of seed 42 is not known; the task is too easy to judge depth, and it is not shown that "
+        "the trained blocks do no harm."
+    )
+    assert says(subject({"gradient_norms": [NAN] * 5})) == (
+        "Inconclusive: not finite: gradient_norms[0] of seed 42, gradient_norms[1] of seed 42, gradient_norms[2] of seed 42 "
+        "and 12 more."
+    )
+    assert says(subject({"loss": NAN})).startswith("Inconclusive: not finite: loss of seed 42, loss of seed 123 and loss")
+    assert says(subject(accuracy=(0.98, 0.981, 0.979), baselines=EASY)) == (
+        "Holds: scale, reference and coverage pass (depth not applicable)."
+    )
+    assert says(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})) == (
+        "Holds: scale, reference and depth pass (coverage not applicable)."
+    )
+
+
+@pytest.mark.parametrize(("loss", "verdict"), [(0.0199, "holds"), (0.02, "inconclusive"), (0.03, "inconclusive")])
+def test_on_an_easy_task_the_blocks_must_be_shown_to_do_no_harm(loss: float, verdict: str) -> None:
+    level = EASY | {"frozen": by_seed(0.97, 0.97, 0.97)}
+    evidence = subject(accuracy=(0.97 - loss,) * 3, baselines=level)
+    assert judge(evidence).verdict == verdict
+
+
+def test_everything_that_is_not_finite_is_named() -> None:
+    odd = subject(
+        {"gamma": NAN, "hidden_norms": [1, 1, INF, 1, 1], "cosine": [ok(NAN), dead("zero credit"), ok(0.9), None],
+         "cosine_out": [ok(0.9), ok(0.9), ok(0.9), ok(INF)], "null": [null(), null(NAN), null(std=INF), null()],
+         "null_out": None, "null_gamma": null(NAN), "precision": precise(NAN)},
+        accuracy=(NAN,), baselines={"bp": by_seed(INF)},
+    )  # fmt: skip
+    assert not_finite(odd) == [
+        "gamma of seed 42", "accuracy of seed 42", "hidden_norms[2] of seed 42", "cosine[0] of seed 42",
+        "null[2] of seed 42", "cosine_out[3] of seed 42", "null_gamma of seed 42", "precision of seed 42",
+        "the baseline bp",
+    ]  # fmt: skip
+    assert not_finite(subject({"precision": precise(NAN, NAN, "zero gradient")})) == []
+    assert not_finite(subject({"precision": None, "null_gamma": None, "loss": None})) == []

@@ -1,0 +1,106 @@
+"""The command line as a user meets it: real processes, what they print, how they exit."""
+
+import subprocess
+import sys
+
+import pytest
+
+MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
+
+
+def walkback(*words, cwd=None, **environment):
+    import os
+
+    env = {**os.environ, "COLUMNS": "120", **environment}
+    return subprocess.run([*MAIN, *words], text=True, capture_output=True, timeout=240, cwd=cwd, env=env)
+
+
+def test_help_does_not_import_torch():
+    code = (
+        "import sys\nfrom walkback.cli import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "try:\n    app(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'numpy', 'pydantic', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "train" in done.stdout
+
+
+def test_import_walkback_costs_nothing_and_offers_its_names():
+    code = (
+        "import sys, walkback as wb\nassert 'torch' not in sys.modules\nassert 'Rule' in dir(wb)\n"
+        "wb.Rule, wb.plan, wb.train_all, wb.load_data\n"
+        "try:\n    wb.nothing\nexcept AttributeError as e:\n    print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "register_rule" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    done = walkback("train", "--rules", "bp,dfa", "--epochs", "2", "--width", "16", "--depth", "2", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_train_prints_plain_lines_and_a_table(trained):
+    folder, said = trained
+    assert "✓ bp seed 42 epoch 2/2" in said
+    for word in ("accuracy", "‖h_L‖", "‖g_L‖", "Γ", "walkback show runs/"):
+        assert word in said
+    assert "\x1b" not in said  # no terminal, no colours
+    again = walkback("train", "--rules", "bp,dfa", "--epochs", "2", "--width", "16", "--depth", "2", cwd=folder)
+    assert again.returncode == 0
+    assert again.stdout.count("finished 2 epochs") == 2
+    assert "epoch 1/2" not in again.stdout  # reused, not trained
+
+
+def test_show_prints_a_run_and_a_folder(trained):
+    folder, _ = trained
+    table = walkback("show", cwd=folder)
+    assert table.returncode == 0
+    assert "bp" in table.stdout
+    assert "dfa" in table.stdout
+    one = walkback("show", next(str(p) for p in (folder / "runs").glob("mnist1d-*dfa*")), cwd=folder)
+    for word in ("finished 2 epochs", "layers at epoch 2", "through training", "cos(a_l, g_l+1)", "normalize=sample"):
+        assert word in one.stdout, one.stdout + one.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["train", "--rules", "dfaa"], "did you mean dfa"),
+        (["train", "--data", "cifar"], "did you mean cifar10"),
+        (["train", "--net", "resmpl"], "did you mean resmlp"),
+        (["train", "--epochs", "0"], "--epochs"),
+        (["train", "--penalty", "-1"], "--penalty"),
+        (["train", "--train-last", "9"], "--train-last 0 … 4"),
+        (["train", "--seeds", "x"], "--seeds"),
+        (["train", "--seed", "1", "--seeds", "2"], "one of them"),
+        (["train", "--rule-option", "gain"], "name=value"),
+        (["train", "--jobs", "0"], "--jobs"),
+        (["train", "--rules", "nothing.py:Rule"], "no rule file"),
+        (["train", "--net", "vit-mini", "--epochs", "1"], "patches"),
+        (["show", "nowhere"], "no folder nowhere"),
+        (["data", "fetch", "mnits"], "did you mean mnist"),
+    ],
+)
+def test_error_is_told_without_a_traceback(words, expected, tmp_path):
+    done = walkback(*words, cwd=tmp_path)
+    assert done.returncode != 0
+    assert expected in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not list(tmp_path.glob("runs/*/snapshots.jsonl"))
+
+
+def test_lists_with_wildcards():
+    said = walkback("list", "*fa").stdout
+    assert "dfa" in said
+    assert "resmlp" not in said
+    everything = walkback("list").stdout
+    assert all(name in everything for name in ("random", "vit-mini", "fashion-mnist"))
+    assert "walkback data fetch NAME" in walkback("data", "list").stdout

@@ -1,0 +1,74 @@
+"""The documents: their examples are run as they stand, their links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
+
+
+def test_the_rule_of_write_a_rule_trains(tmp_path):
+    """The page's first block is a file of under 40 lines; its second block uses it."""
+    rule, script = blocks(ROOT / "docs/write-a-rule.md", "python")
+    assert len(rule.splitlines()) < 40
+    (tmp_path / "sign_symmetry.py").write_text(rule)
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, text=True, capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    bp, ours = eval(done.stdout)
+    assert bp > 0.3
+    assert ours > 0.25, "it should learn: it has the skip connection's part of the gradient"
+
+
+def test_the_command_of_write_a_rule_works(tmp_path):
+    rule, _ = blocks(ROOT / "docs/write-a-rule.md", "python")
+    (tmp_path / "sign_symmetry.py").write_text(rule)
+    words = ["train", "--rules", "sign_symmetry.py:SignSymmetry", "--rule-option", "gain=0.1", "--epochs", "1"]
+    command = [sys.executable, "-c", "from walkback.cli import main; main()", *words]
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SignSymmetry" in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_in_the_documents_are_known(page):
+    """Every walkback command shown parses: its words exist."""
+    from walkback.cli import app
+
+    for block in blocks(page, "console"):
+        for line in block.splitlines():
+            if line.startswith("walkback "):
+                words = line.split("#")[0].split()[1:]
+                command, *_ = app.parse_args(words, exit_on_error=False, print_error=False)
+                assert command is not None, line
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
+    for block in blocks(ROOT / "README.md", "python"):
+        (tmp_path / "block.py").write_text(block)
+        done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, text=True, capture_output=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("bp 0.")
+
+
+def test_golden_the_reproduction_page_is_what_its_command_prints():
+    from walkback.records import find_runs, read_run
+    from walkback.report.reproduction import page
+
+    written = (ROOT / "docs/reproduction.md").read_text()
+    assert written == page([read_run(path) for path in find_runs(ROOT / "results")]) + "\n"
