@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from scipy import stats
-from test_checks_planted import BASELINES, EASY, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
 
+from test_checks_planted import BASELINES, EASY, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
 from walkback.checks import DEFAULT, coverage, depth, fires_at, first_fired, judge, reference, scale
 from walkback.checks.coverage import clears, covered
 from walkback.checks.depth import margin
@@ -99,6 +99,17 @@ def test_one_seed_is_enough_for_scale() -> None:
     assert scale(subject(accuracy=(0.5,))).outcome == "passes"
 
 
+def test_the_limit_itself_is_within_it_in_words_too() -> None:
+    apart = subject({"hidden_norms": [1, 50, 50, 50, 50]}, {"hidden_norms": [1, 60, 60, 60, 60]}, {})
+    assert scale(apart).says == (
+        "The largest growth over one block is above the limit of 50 in seed 123, within it in seeds 42 and "
+        "456: 1.11 to "
+        "60 times where it is known."
+    )
+    plain = scale(subject(residual=False))
+    assert told(plain) == ("not applicable", "The net has no residual stream, so there is no growth of one to judge.")
+
+
 def test_growth_is_per_block_and_not_to_the_first_state() -> None:
     slow = [40.0**layer for layer in range(5)]
     assert scale(subject({"hidden_norms": slow})).outcome == "passes"
@@ -172,7 +183,8 @@ def test_reference_is_per_seed() -> None:
     found = reference(subject({}, {"precision": precise(0.5)}, {"precision": None}))
     assert told(found) == (
         "inconclusive",
-        "The deepest gradient is not equally precise on every seed: float32 turns it by 1e-06 to 0.5, more than 0.01 in "
+        "The deepest gradient is not equally precise on every seed: float32 turns it by 1e-06 to 0.5, more "
+        "than 0.01 in "
         "seed 123 only, not measured in seed 456; its norm at N = 128, 0.0004, is not below the published floor of "
         "1e-07.",
     )
@@ -212,20 +224,33 @@ def test_the_floor_is_a_warning_and_says_why() -> None:
     found = reference(subject(below))
     assert found.outcome == "passes"
     assert found.warnings == [
-        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity, which clamps, would be off by 0.25 here. "
+        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity, which clamps, would be off "
+        "by 0.25 here. "
         "Neither a large stream nor a small loss accounts for it."
     ]
     assert found.says == (
-        "The deepest gradient is precise: float32 turns it by 3e-07, at most 0.01; its norm at N = 128, 1e-07, is below "
+        "The deepest gradient is precise: float32 turns it by 3e-07, at most 0.01; its norm at N = 128, "
+        "1e-07, is below "
         "the published floor of 1e-07."
     )
     some = reference(subject(below, {}, {}))
-    assert some.says.endswith("its norm at N = 128, 1e-07 to 0.0004, is on some seeds below the published floor of 1e-07.")
+    assert some.says.endswith(
+        "its norm at N = 128, 1e-07 to 0.0004, is on some seeds below the published floor of 1e-07."
+    )
     assert "clamps" not in reference(subject(below | {"precision": precise(3e-7, NAN)})).warnings[0]
     unmeasured = reference(subject(below | {"precision": precise(NAN, 0.25, "not finite")}))
     assert unmeasured.warnings == [
         "seeds 42, 123 and 456: no precision, not finite",
         "seeds 42, 123 and 456: below the published floor. Neither a large stream nor a small loss accounts for it.",
+    ]
+
+
+def test_an_embedding_that_grew_is_seen_from_the_start_of_the_training() -> None:
+    first, last = moment(epoch=0), moment(hidden_norms=[2e4] * 5, gradient_norms=[1e-9] * 5)
+    found = reference(Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[first, last])]))
+    assert found.warnings == [
+        "seed 1: below the published floor. F.cosine_similarity, which clamps, would be off by 1e-06 here. It is small "
+        "because the stream is large (at its end 2.22e+03 times what it began with)."
     ]
 
 
@@ -260,7 +285,8 @@ def test_why_a_gradient_is_small() -> None:
     assert cause(moment(loss=0.05)) == "It is small because the loss is small (0.05: the net fits its data)."
     assert cause(moment(loss=0.1)) == "Neither a large stream nor a small loss accounts for it."
     assert cause(moment(hidden_norms=large, loss=0.05)) == (
-        "It is small because the stream is large (at its end 51 times what it began with) and the loss is small (0.05: the "
+        "It is small because the stream is large (at its end 51 times what it began with) and the loss is "
+        "small (0.05: the "
         "net fits its data)."
     )
     unknown = "Whether the stream is large or the loss small is not known."
@@ -356,7 +382,10 @@ def task(bp: Baseline, frozen: Baseline) -> Finding:
 
 
 def test_who_falls_short_is_not_accused_unless_bp_is_shown_to_do_better() -> None:
-    short = "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 required, but "
+    short = (
+        "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 required, "
+        "but "
+    )
     unknown = "it is not known what bp gains over its frozen net: supply both, or the task may be too easy."
     frozen = by_seed(0.384, 0.386, 0.382)
     assert task(by_seed(0.6, 0.61, 0.62), frozen).outcome == "fires"
@@ -367,7 +396,7 @@ def test_who_falls_short_is_not_accused_unless_bp_is_shown_to_do_better() -> Non
     straddling = task(by_seed(0.39, 0.45, 0.42), frozen)
     assert told(straddling) == (
         "inconclusive",
-        short + "bp's own gain over its frozen net, +3.6 (-4.04 to +11.24) points, is not shown to exceed it either.",
+        short + "bp's own gain over its frozen net, +3.6 (-3.62 to +10.82) points, is not shown to exceed it either.",
     )
     assert depth(subject(accuracy=LOW, baselines={"frozen_bp": None, "shallow": None})).says == short + unknown
 
@@ -391,13 +420,15 @@ def test_the_other_baselines_stand_beside() -> None:
     found = depth(fa)
     assert found.outcome == "passes"
     assert found.says == (
-        "Training the blocks gains +5.1 (+5.1 to +5.1) points over its own frozen net; +2 points are required; against the "
-        "frozen net that bp trained its margin of +1.7 (+1.7 to +1.7) points would fall short; against the shallow net its "
-        "margin of +2.43 (-16.2 to +21.07) points would not settle it."
-    ) or found.says == (
-        "Training the blocks gains +5.1 points over its own frozen net; +2 points are required; against the "
-        "frozen net that bp trained its margin of +1.7 points would fall short; against the shallow net its "
-        "margin of +2.43 (-16.22 to +21.09) points would not settle it."
+        "Training the blocks gains +5.1 (+4.85 to +5.35) points over its own frozen net; +2 points are "
+        "required; against "
+        "the frozen net that bp trained its margin of +1.7 (+1.45 to +1.95) points would fall short; against "
+        "the shallow "
+        "net its margin of +2.43 (-16.1 to +20.96) points would not settle it."
+    )
+    better = subject(accuracy=LOW, baselines={"shallow": by_seed(0.10, 0.11, 0.10)})
+    assert depth(better).says.endswith(
+        "; against the shallow net its margin of +20.2 (+17.57 to +22.83) points would pass."
     )
 
 
@@ -483,7 +514,8 @@ def test_what_coverage_says() -> None:
     assert (bound.outcome, bound.basis, bound.value, bound.low, bound.high) == ("fires", "bound", None, 0.25, 0.5)
     apart = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0), cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.0, 0.0, None)))
     assert apart.says == (
-        "Not every seed settles whether credit reaches more than 50% of the blocks: seed 42: 1 of 4 covered (block 0); seed "
+        "Not every seed settles whether credit reaches more than 50% of the blocks: seed 42: 1 of 4 covered "
+        "(block 0); seed "
         "123: 3 of 4 covered (blocks 0, 1 and 2); seed 456: 1 of 4 covered (block 0), block 3 not known."
     )
     assert (apart.outcome, apart.basis, apart.low, apart.high) == ("inconclusive", "missing", 0.25, 0.75)
@@ -603,21 +635,29 @@ def test_why_it_does_not_hold() -> None:
         return judge(evidence).says
 
     assert says(subject(accuracy=(0.98,), baselines=EASY)) == (
-        "Inconclusive: one seed cannot show that it holds; the task is too easy to judge depth, and it is not shown that "
+        "Inconclusive: one seed cannot show that it holds; the task is too easy to judge depth, and it is "
+        "not shown that "
         "the trained blocks do no harm."
     )
     assert says(subject(ended="diverged")) == "Inconclusive: seeds 42, 123 and 456 diverged."
     assert says(subject(ended="stopped")) == "Inconclusive: seeds 42, 123 and 456 did not finish."
     lost = subject({"accuracy": None}, {}, {}, accuracy=(0.98, 0.981, 0.979), baselines=EASY)
     assert says(lost) == (
-        "Inconclusive: the accuracy of seed 42 is not known; the task is too easy to judge depth, and it is not shown that "
+        "Inconclusive: the accuracy of seed 42 is not known; the task is too easy to judge depth, and it is "
+        "not shown that "
         "the trained blocks do no harm."
     )
     assert says(subject({"gradient_norms": [NAN] * 5})) == (
-        "Inconclusive: not finite: gradient_norms[0] of seed 42, gradient_norms[1] of seed 42, gradient_norms[2] of seed 42 "
+        "Inconclusive: not finite: gradient_norms[0] of seed 42, gradient_norms[1] of seed 42, "
+        "gradient_norms[2] of seed 42 "
         "and 12 more."
     )
-    assert says(subject({"loss": NAN})).startswith("Inconclusive: not finite: loss of seed 42, loss of seed 123 and loss")
+    four = subject({"gradient_norms": [NAN] * 4 + [1.0]}, {}, {})
+    assert says(four).endswith("gradient_norms[2] of seed 42 and 1 more.")
+    assert judge(subject(accuracy=(0.6, 0.604))).verdict == "holds"
+    assert says(subject({"loss": NAN})).startswith(
+        "Inconclusive: not finite: loss of seed 42, loss of seed 123 and loss"
+    )
     assert says(subject(accuracy=(0.98, 0.981, 0.979), baselines=EASY)) == (
         "Holds: scale, reference and coverage pass (depth not applicable)."
     )

@@ -18,7 +18,7 @@ from test_checks_planted import dead, moment, ok, precise
 from walkback.checks import DEFAULT, judge
 from walkback.checks.finding import Finding
 from walkback.checks.thresholds import ALLOWED
-from walkback.records.evidence import Baseline, Evidence, NullRecord, SeedEvidence
+from walkback.records import Baseline, Evidence, NullRecord, SeedEvidence
 
 NASTY = [math.nan, math.inf, 0.0]
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -193,7 +193,8 @@ def allowed(name: str, value: float) -> bool:
 def check_range(evidence: Evidence, finding: Finding, name: str, dice: random.Random) -> None:
     low, high = finding.ranges[name]
     here = DEFAULT[name]
-    assert (low is None or low <= here) and (high is None or here <= high)
+    assert low is None or low <= here
+    assert high is None or here <= high
     for end, step in ((low, -1), (high, 1)):
         far = (
             here + step * abs(here) * dice.uniform(0, 100)

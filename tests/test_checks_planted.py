@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from walkback.checks import judge
-from walkback.records import CosineRecord
-from walkback.records.evidence import Baseline, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
+from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
 
 NAN, INF = math.nan, math.inf
 SEEDS = (42, 123, 456)

@@ -169,7 +169,8 @@ def test_margin_of_means_over_seeds() -> None:
     assert found.says == "The means differ by +25.07 points; +2 are required."
     typed = depth(row(0.5), protocol="published")
     assert typed.says == (
-        "The means differ by +15.1 points; +2 are required; typed in and not measured here, hence without a spread: frozen."
+        "The means differ by +15.1 points; +2 are required; typed in and not measured here, hence without a "
+        "spread: frozen."
     )
 
 

@@ -74,26 +74,26 @@ def test_second_implementation_of_a_measurement(net: str, options: dict[str, obj
         hidden.append([made.site(h)[0].detach() for h in states])
         gradients.append([made.site(h.grad)[0] for h in states])
     norms = [dumb_median([dumb_norm(row[layer]) for row in hidden]) for layer in range(made.depth + 1)]
-    assert got.hidden_norms == pytest.approx(norms, rel=1e-5)
+    assert got.quantities.hidden_norms == pytest.approx(norms, rel=1e-5)
     sizes = [dumb_median([dumb_norm(row[layer]) / 128 for row in gradients]) for layer in range(made.depth + 1)]
     assert min(sizes) > 0
-    assert got.gradient_norms == pytest.approx(sizes, rel=1e-4)
+    assert got.quantities.gradient_norms == pytest.approx(sizes, rel=1e-4)
     assert got.growth.largest == pytest.approx(max(b / a for a, b in pairwise(norms)), rel=1e-5)
     credits = got.observation.credits
     at_input = credits.blocks if credits.at_input is None else credits.at_input
     for block in range(made.depth):
         before = [dumb_cosine(at_input[block][i], gradients[i][block]) for i in range(count)]
         after = [dumb_cosine(credits.blocks[block][i], gradients[i][block + 1]) for i in range(count)]
-        assert got.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
-        assert got.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
-    assert got.gamma[0] == pytest.approx(sum(c.value for c in got.cosines) / made.depth)
+        assert got.quantities.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
+        assert got.quantities.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
+    assert got.quantities.gamma[0] == pytest.approx(sum(c.value for c in got.quantities.cosines) / made.depth)
 
 
 @pytest.mark.parametrize(("net", "options"), GRID)
 def test_closed_form_backprop_agrees_with_itself(net: str, options: dict[str, object]) -> None:
     got = measure(*subject(net, options, "bp", 40)[:2], None, *subject(net, options, "bp", 40)[2:], torch.Generator())
-    assert min(got.gradient_norms) > 0
-    for cosine in got.cosines + got.cosines_out:
+    assert min(got.quantities.gradient_norms) > 0
+    for cosine in got.quantities.cosines + got.quantities.cosines_out:
         assert cosine.value == pytest.approx(1, abs=1e-12)
         assert cosine.alive == 40
 

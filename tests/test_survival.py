@@ -19,7 +19,7 @@ from walkback.train import Stopped, plan, train, train_all
 
 WALKBACK = [sys.executable, "-c", "from walkback.cli import main; main()"]
 SMALL = ["train", "--width", "16", "--depth", "3", "--seed", "42"]
-DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "result.json")
+DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json")
 
 
 def start(out: Path, *words: str, **options) -> subprocess.Popen:

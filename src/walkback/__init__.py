@@ -7,11 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from walkback.audits import audit as audit
+    from walkback.audits import audit_rules as audit_rules
+    from walkback.audits import judge_paths as judge_paths
+    from walkback.checks import Audit as Audit
+    from walkback.checks import judge as judge
+    from walkback.checks import load_thresholds as load_thresholds
     from walkback.data import Dataset as Dataset
     from walkback.data import load as load_data  # noqa: F401
     from walkback.errors import WalkbackError as WalkbackError
     from walkback.nets import Net as Net
     from walkback.nets import make_net as make_net
+    from walkback.records import Evidence as Evidence
     from walkback.records import Run as Run
     from walkback.records import RunConfig as RunConfig
     from walkback.records import Snapshot as Snapshot
@@ -27,6 +34,8 @@ if TYPE_CHECKING:
     from walkback.train import train_all as train_all
 
 _HOME = {
+    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
+    "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Shape": "rules", "Signal": "rules", "make_rule": "rules",

@@ -2,8 +2,9 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
@@ -18,9 +19,57 @@ app = App(
 data_app = App(name="data", help="The data sets: list them, fetch them.")
 app.command(data_app)
 
-WHAT = Parameter(group=Group("What is trained", sort_key=1))
-HOW = Parameter(group=Group("How it is trained", sort_key=2))
-WHERE = Parameter(group=Group("Where and how fast (changes no result)", sort_key=3))
+WHAT = Group("What is trained", sort_key=1)
+HOW = Group("How it is trained", sort_key=2)
+WHERE = Group("Where and how fast (changes no result)", sort_key=3)
+JUDGE = Group("How it is judged", sort_key=4)
+
+
+def _option(group: Group, words: str, **more: Any) -> Any:
+    return Parameter(group=group, help=words, **more)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained and how: the options that `train` and `audit` share."""
+
+    data: Annotated[str, _option(WHAT, "Data set; see `walkback data list`.")] = "mnist1d"
+    net: Annotated[str, _option(WHAT, "Net; see `walkback list`.")] = "resmlp"
+    rules: Annotated[str, _option(WHAT, "Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa"
+    seeds: Annotated[str | None, _option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
+    seed: Annotated[int | None, _option(WHAT, "One seed.")] = None
+    width: Annotated[int | None, _option(WHAT, "Width d of the net (resmlp 256, vit-mini 128).")] = None
+    depth: Annotated[int | None, _option(WHAT, "Number of blocks L (4).")] = None
+    terminal_norm: Annotated[bool | None, _option(WHAT, "LayerNorm before the head (yes).")] = None
+    gains: Annotated[bool | None, _option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
+    skip: Annotated[bool | None, _option(WHAT, "Residual connections (yes).")] = None
+    penalty: Annotated[float, _option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
+    normalize: Annotated[str | None, _option(WHAT, "Credits normalised: none, sample, batch (as the rule does).")] = (
+        None
+    )
+    rule_option: Annotated[
+        list[str] | None, _option(WHAT, "Further option of the rules, as name=value.", negative="")
+    ] = None
+    epochs: Annotated[int | None, _option(HOW, "Epochs (100).")] = None
+    batch_size: Annotated[int, _option(HOW, "Batch size.")] = 128
+    lr: Annotated[float, _option(HOW, "AdamW's learning rate, cosine over the epochs.")] = 1e-3
+    weight_decay: Annotated[float, _option(HOW, "AdamW's weight decay.")] = 0.01
+    augment: Annotated[bool | None, _option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """As `plan` takes them; what was not said is left to it."""
+        net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("normalize", "epochs", "augment")}
+        if self.seed is not None or self.seeds is not None:
+            said["seeds"] = _seeds(self.seed, self.seeds)
+        return {
+            "data": self.data, "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
+            "weight_decay": self.weight_decay, "penalty": self.penalty,
+            "net_options": {name: value for name, value in net.items() if value is not None},
+            "rule_options": _options(self.rule_option),
+            **{name: value for name, value in said.items() if value is not None},
+        }  # fmt: skip
 
 
 def _comma(text: str) -> list[str]:
@@ -63,105 +112,35 @@ def _options(pairs: list[str] | None) -> dict[str, Any]:
 @app.command
 def train(
     *,
-    data: Annotated[str, WHAT] = "mnist1d",
-    net: Annotated[str, WHAT] = "resmlp",
-    rules: Annotated[str, WHAT] = "bp,fa,dfa",
-    seeds: Annotated[str | None, WHAT] = None,
-    seed: Annotated[int | None, WHAT] = None,
-    width: Annotated[int | None, WHAT] = None,
-    depth: Annotated[int | None, WHAT] = None,
-    terminal_norm: Annotated[bool | None, WHAT] = None,
-    gains: Annotated[bool | None, WHAT] = None,
-    skip: Annotated[bool | None, WHAT] = None,
-    train_last: Annotated[int | None, WHAT] = None,
-    penalty: Annotated[float, WHAT] = 0.0,
-    normalize: Annotated[str | None, WHAT] = None,
-    rule_option: Annotated[list[str] | None, WHAT] = None,
-    epochs: Annotated[int, HOW] = 100,
-    batch_size: Annotated[int, HOW] = 128,
-    lr: Annotated[float, HOW] = 1e-3,
-    weight_decay: Annotated[float, HOW] = 0.01,
-    augment: Annotated[bool | None, HOW] = None,
-    out: Annotated[Path, WHERE] = Path("runs"),
-    jobs: Annotated[int | None, WHERE] = None,
-    data_folder: Annotated[Path | None, WHERE] = None,
-    device: Annotated[str, WHERE] = "cpu",
-    checkpoint_every: Annotated[float, WHERE] = 15.0,
-    fresh: Annotated[bool, WHERE, Parameter(negative="")] = False,
+    recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    train_last: Annotated[int | None, _option(WHAT, "Train only the last k blocks; 0: all frozen at init.")] = None,
+    stop_when_fired: Annotated[
+        bool, _option(HOW, "End a run when its growth or its gradient is found wanting.", negative="")
+    ] = False,
+    out: Annotated[Path, _option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, _option(WHERE, "Torch device.")] = "cpu",
+    checkpoint_every: Annotated[float, _option(WHERE, "Seconds between checkpoints.")] = 15.0,
+    fresh: Annotated[bool, _option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
 ) -> int:
-    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped.
-
-    Parameters
-    ----------
-    data
-        Data set; see `walkback data list`.
-    net
-        Net; see `walkback list`.
-    rules
-        Rules, by comma; a file of yours as my_rule.py:MyRule.
-    seeds
-        How many seeds (3: 42, 123, 456), or which (42,7).
-    seed
-        One seed.
-    width
-        Width d of the net (resmlp 256, vit-mini 128).
-    depth
-        Number of blocks L (4).
-    terminal_norm
-        LayerNorm before the head (yes).
-    gains
-        Trained LayerNorm gains in blocks (resmlp no, vit yes).
-    skip
-        Residual connections (yes).
-    train_last
-        Train only the last k blocks; 0: all frozen at init.
-    penalty
-        λ of the penalty λ‖f_l‖² on each block's output.
-    normalize
-        Credit normalisation: none, sample or batch (the rule's own).
-    rule_option
-        Further option of the rules, as name=value.
-    epochs
-        Epochs.
-    batch_size
-        Batch size.
-    lr
-        AdamW's learning rate, cosine over the epochs.
-    weight_decay
-        AdamW's weight decay.
-    augment
-        Random crop and flip (cifar10 yes, others no).
-    out
-        Folder that holds the runs.
-    jobs
-        Runs at once (one a core).
-    data_folder
-        Where your data lie (or WALKBACK_DATA).
-    device
-        Torch device.
-    checkpoint_every
-        Seconds between checkpoints.
-    fresh
-        Begin again; the old folder is moved aside.
-    """
+    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
     from rich.console import Console
 
+    from walkback.audits import fired_by
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
     from walkback.train import plan, train_all
 
-    given = {"width": width, "depth": depth, "terminal_norm": terminal_norm, "gains": gains, "skip": skip}
     configs = plan(
-        data=data, net=net, rules=_comma(rules), seeds=_seeds(seed, seeds), epochs=epochs, batch_size=batch_size, lr=lr,
-        weight_decay=weight_decay, penalty=penalty, train_last=train_last, augment=augment, normalize=normalize,
-        net_options={k: v for k, v in given.items() if v is not None}, rule_options=_options(rule_option),
-    )  # fmt: skip
+        rules=_comma(recipe.rules), train_last=train_last, stop_when_fired=stop_when_fired, **recipe.settings()
+    )
     console = Console(highlight=False)
     live = LiveTable(configs, console)
     with live as tell:
         runs = train_all(
             configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
-            device=device, fresh=fresh,
+            device=device, fresh=fresh, fired=fired_by,
         )  # fmt: skip
     ended = [run for run in runs if run is not None]
     if ended:
@@ -170,6 +149,82 @@ def train(
         hint = f"Records in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}"
         console.print(f"\n{LEGEND}\n{hint}", soft_wrap=True, style="dim")
     return live.farewell()
+
+
+@app.command
+def audit(
+    *,
+    recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
+    thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
+    strict: Annotated[
+        bool, _option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
+    ] = False,
+    out: Annotated[Path, _option(WHERE, "Folder that holds the runs, and audit.json.")] = Path("runs"),
+    jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+) -> int:
+    """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
+
+    With no options: bp, fa and dfa on the embedded MNIST-1D, five seeds of 30 epochs, in about a minute.
+    """
+    from rich.console import Console
+
+    from walkback.audits import audit_plan, audit_rules, usual
+    from walkback.report.terminal import LiveTable
+
+    rules = _comma(recipe.rules)
+    configs = audit_plan(rules, **usual(recipe.data, recipe.settings()))
+    live = LiveTable(configs, Console(highlight=False))
+    with live as tell:
+        found = audit_rules(
+            rules, configs=configs, out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
+            thresholds=_thresholds(thresholds),
+        )  # fmt: skip
+    return _tell(found, out, strict)
+
+
+@app.command
+def judge(
+    *paths: Path,
+    frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
+    protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
+    thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
+    strict: Annotated[bool, _option(JUDGE, "Exit 1 if walked back, 3 if inconclusive.", negative="")] = False,
+    out: Annotated[Path | None, _option(JUDGE, "Folder for audit.json (none is written without it).")] = None,
+) -> int:
+    """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, or log files.
+    """
+    from walkback.audits import judge_paths
+    from walkback.records import Baseline
+
+    baselines = {} if frozen is None else {"frozen": Baseline.number(frozen)}
+    found = judge_paths(*paths, baselines=baselines, protocol=protocol, thresholds=_thresholds(thresholds))
+    return _tell(found, out, strict)
+
+
+def _thresholds(file: Path | None) -> Any:
+    from walkback.checks import DEFAULT, load_thresholds
+
+    return DEFAULT if file is None else load_thresholds(file)
+
+
+def _tell(found: Any, out: Path | None, strict: bool) -> int:
+    from rich.console import Console
+
+    from walkback.report.numbers import relative
+    from walkback.report.verdicts import print_audit
+
+    console = Console(highlight=False)
+    print_audit(found, console)
+    if out is not None:
+        console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
+    return found.exit_status() if strict else 0
 
 
 @app.command

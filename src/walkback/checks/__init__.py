@@ -1,5 +1,6 @@
 """The checks: questions put to the evidence, one file each, and the verdict. Pure functions; nothing is measured."""
 
+from walkback.checks.audit import Audit, Control
 from walkback.checks.coverage import coverage
 from walkback.checks.depth import depth
 from walkback.checks.finding import Basis, Finding, Outcome, Protocol
@@ -12,7 +13,9 @@ from walkback.checks.verdict import Verdict, VerdictName, verdict
 __all__ = [
     "DEFAULT",
     "Accuracy",
+    "Audit",
     "Basis",
+    "Control",
     "Described",
     "Finding",
     "FirstFired",

@@ -19,8 +19,8 @@ from walkback.checks.finding import (
     stable_range,
 )
 from walkback.checks.thresholds import DEFAULT, Thresholds
-from walkback.records.evidence import Evidence, Moment, NullRecord
-from walkback.records.schema import CosineRecord
+from walkback.records.evidence import Evidence, Moment
+from walkback.records.schema import CosineRecord, NullRecord
 
 SHARE, BAND = "coverage.share", "coverage.band"
 NOT_PUBLISHED = "The published protocol does not ask in how many blocks credit clears its null."

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
-from walkback.records.evidence import Evidence, NullRecord
+from walkback.records.evidence import Evidence
+from walkback.records.schema import NullRecord
 
 VerdictName = Literal["walked back", "holds", "inconclusive", "not applicable"]
 
@@ -127,6 +128,4 @@ def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
         says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
         return Verdict("holds", passed, says)
     unsettled = _with(findings, "inconclusive")
-    if unsettled:
-        return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
-    return Verdict("not applicable", _with(findings, "not applicable"), "Not applicable: no check can be put to it.")
+    return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")

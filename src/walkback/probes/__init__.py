@@ -5,7 +5,7 @@ from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, Ratio, growth
-from walkback.probes.measure import Measurement, measure
+from walkback.probes.measure import Measurement, Quantities, measure, quantities
 from walkback.probes.modules import Layer, Look, find_blocks, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
 from walkback.probes.nudging import Nudge, nudging
@@ -31,6 +31,7 @@ __all__ = [
     "NullReport",
     "Observation",
     "Precision",
+    "Quantities",
     "Ratio",
     "Replay",
     "accuracy_and_loss",
@@ -51,6 +52,7 @@ __all__ = [
     "pearson",
     "perturbation",
     "precision",
+    "quantities",
     "random_null",
     "replay_module",
     "replay_net",

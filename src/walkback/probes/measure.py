@@ -16,20 +16,44 @@ from walkback.probes.observe import Observation, observe
 from walkback.rules import Rule
 
 
-class Measurement(NamedTuple):
-    """Lists run over h_0 … h_L (norms) or the blocks 0 … L−1; Γ as (mean, number of blocks it is over).
+class Quantities(NamedTuple):
+    """What one observation says layer by layer. Lists run over h_0 … h_L or over the blocks 0 … L−1.
 
     cosines      cos(a_l, g_l), at the block's input, as published;  cosines_out: cos(a_l, g_{l+1}), at its output
-    observation  the tensors themselves, for a probe that needs them (drift, perturbation)
+    embed        the cosine of the embedding's credit with g_0
+    gamma        Γ, the mean of the cosines, and the number of blocks it is over
     """
 
     hidden_norms: list[float]
-    growth: Growth
+    branch_norms: list[float]
     gradient_norms: list[float]
+    credit_norms: list[float]
     cosines: list[Cosine]
     cosines_out: list[Cosine]
+    embed: Cosine
     gamma: tuple[float, int]
-    gamma_out: tuple[float, int]
+
+
+def quantities(seen: Observation) -> Quantities:
+    """Norms and cosines of an observation; gradient norms at the reference batch of 128, whatever it was made on."""
+    cosines = [credit_cosine(a, g) for a, g in zip(seen.at_input, seen.gradients[:-1], strict=True)]
+    return Quantities(
+        hidden_norms=[median_norm(h) for h in seen.hidden],
+        branch_norms=[median_norm(f) for f in seen.branches],
+        gradient_norms=[gradient_norm(g) for g in seen.gradients],
+        credit_norms=[median_norm(a) for a in seen.credits.blocks],
+        cosines=cosines,
+        cosines_out=[credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)],
+        embed=credit_cosine(seen.credits.embed, seen.gradients[0]),
+        gamma=gamma(cosines),
+    )
+
+
+class Measurement(NamedTuple):
+    """The quantities, the largest growth, and the nulls; `observation` for a probe that needs the tensors."""
+
+    quantities: Quantities
+    growth: Growth
     null: NullReport
     observation: Observation
 
@@ -42,25 +66,12 @@ def measure(
     labels: Tensor,
     generator: torch.Generator,
 ) -> Measurement:
-    """Norms, growth, cosines at both places and their nulls; without `make_fresh` the nulls are random directions.
-
-    Gradient norms are at the reference batch of 128, whatever number of images is given (1,280 in an audit).
-    """
+    """All that is judged, on 1,280 images or so; without `make_fresh` the nulls are random directions."""
     seen = observe(net, rule, inputs, labels, generator)
-    at_input = seen.credits.blocks if seen.credits.at_input is None else seen.credits.at_input
-    cosines = [credit_cosine(a, g) for a, g in zip(at_input, seen.gradients[:-1], strict=True)]
-    outward = [credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
-    norms = [median_norm(h) for h in seen.hidden]
-    return Measurement(
-        hidden_norms=norms,
-        growth=growth(norms),
-        gradient_norms=[gradient_norm(g) for g in seen.gradients],
-        cosines=cosines,
-        cosines_out=outward,
-        gamma=gamma(cosines),
-        gamma_out=gamma(outward),
-        null=random_null(seen.gradients, generator)
+    found = quantities(seen)
+    null = (
+        random_null(seen.gradients, generator)
         if make_fresh is None
-        else feedback_null(net, rule, make_fresh, inputs, labels, generator),
-        observation=seen,
+        else feedback_null(net, rule, make_fresh, inputs, labels, generator)
     )
+    return Measurement(found, growth(found.hidden_norms), null, seen)

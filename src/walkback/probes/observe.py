@@ -22,6 +22,11 @@ class Observation:
     gradients: Sequence[Tensor]  # g_0 … g_L
     credits: Credits
 
+    @property
+    def at_input(self) -> Sequence[Tensor] | Tensor:
+        """The credits to compare with the gradient at the blocks' inputs."""
+        return self.credits.blocks if self.credits.at_input is None else self.credits.at_input
+
 
 CHUNK = 256  # samples at once: bounds the memory; rows do not depend on it, since no sample sees another
 

@@ -2,20 +2,34 @@
 
 from walkback.records.evidence import (
     Baseline,
+    BaselineName,
     Evidence,
     Moment,
-    NullRecord,
-    PrecisionRecord,
     SeedEvidence,
     evidence_of_runs,
+    moment_of_snapshot,
+    with_probes,
 )
 from walkback.records.foreign import evidence_of_log, join_seeds, read_foreign
 from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
-from walkback.records.schema import CosineRecord, Environment, Result, RunConfig, Sitting, Snapshot
+from walkback.records.schema import (
+    CosineRecord,
+    DeepProbes,
+    Environment,
+    NullRecord,
+    PrecisionRecord,
+    Result,
+    RunConfig,
+    Sitting,
+    Snapshot,
+    Valued,
+)
 
 __all__ = [
     "Baseline",
+    "BaselineName",
     "CosineRecord",
+    "DeepProbes",
     "Environment",
     "Evidence",
     "Moment",
@@ -28,12 +42,15 @@ __all__ = [
     "SeedEvidence",
     "Sitting",
     "Snapshot",
+    "Valued",
     "evidence_of_log",
     "evidence_of_runs",
     "export_run",
     "find_runs",
     "join_seeds",
     "load_tensors",
+    "moment_of_snapshot",
     "read_foreign",
     "read_run",
+    "with_probes",
 ]

@@ -13,7 +13,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from walkback.errors import RecordError
 from walkback.records.run import Run
-from walkback.records.schema import CosineRecord, Record, RunConfig, Snapshot
+from walkback.records.schema import (
+    CosineRecord,
+    DeepProbes,
+    NullRecord,
+    PrecisionRecord,
+    Record,
+    RunConfig,
+    Size,
+    Snapshot,
+    Valued,
+)
 
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow"]
 Ended = Literal["finished", "diverged", "stopped"]
@@ -26,40 +36,15 @@ def _share(value: float) -> float:
     return value
 
 
-def _size(value: float) -> float:
-    if value < 0:  # not a number is not below 0, and stays
-        raise ValueError(f"a size cannot be negative, and {value:g} is")
-    return value
-
-
 def _nothing(value: Any) -> Any:
     """An empty list or table tells nothing, which is written None."""
     return None if value in ([], {}) else value
 
 
 Share = Annotated[float, AfterValidator(_share)]
-Size = Annotated[float, AfterValidator(_size)]
 Sizes = Annotated[list[Size | None] | None, BeforeValidator(_nothing)]
 SizeAt = Annotated[dict[Annotated[int, Field(ge=0)], Size] | None, BeforeValidator(_nothing)]
 Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
-
-
-class PrecisionRecord(Record):
-    """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
-
-    chord: Size  # median ‖ĝ32 − ĝ64‖: no cosine measured against this gradient is off by more
-    clamped: Size  # how far `F.cosine_similarity` would be off here
-    samples: Annotated[int, Field(ge=0)]
-    status: str
-
-
-class NullRecord(Record):
-    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
-
-    mean: float
-    std: Size
-    n: Annotated[int, Field(ge=0)]
-    kind: str
 
 
 Cosines = Annotated[list[CosineRecord | None] | None, BeforeValidator(_nothing)]
@@ -213,6 +198,28 @@ def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     )
 
 
+def moments_of_run(run: Run) -> list[Moment]:
+    """A run's snapshots as moments; the last one with what was measured at the end, if it was."""
+    moments = [moment_of_snapshot(s) for s in run.snapshots]
+    if moments and run.probes is not None and run.probes.step == run.snapshots[-1].step:
+        moments[-1] = with_probes(moments[-1], run.probes)
+    return moments
+
+
+def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
+    """A moment with the probes of the same net added."""
+
+    def told(valued: Valued) -> float | None:
+        return valued.value if valued.status == "ok" else None
+
+    added = {
+        "precision": probes.precision[-1], "null": probes.null, "null_out": probes.null_out,
+        "null_gamma": probes.null_gamma, "drift": told(probes.drift), "rho": [told(v) for v in probes.rho],
+        "nudging": [told(v) for v in probes.nudging],
+    }  # fmt: skip
+    return moment.model_copy(update=added)
+
+
 def evidence_of_runs(
     name: str,
     runs: Sequence[Run],
@@ -256,13 +263,20 @@ def evidence_of_runs(
         seeds=[
             SeedEvidence(
                 seed=run.config.seed,
-                moments=[moment_of_snapshot(s) for s in run.snapshots],
-                ended="stopped" if run.result is None else run.result.status,
+                moments=moments_of_run(run),
+                ended=_ended(run),
             )
             for run in runs
         ],
         baselines=settled, notes=notes,
     )  # fmt: skip
+
+
+def _ended(run: Run) -> Ended:
+    """A run that was ended because a check fired did not come to its end."""
+    if run.result is None or run.result.status == "fired":
+        return "stopped"
+    return run.result.status
 
 
 def _but(config: RunConfig, **changes: Any) -> RunConfig:

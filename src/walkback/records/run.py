@@ -1,4 +1,4 @@
-"""A run is a folder: config.json, environment.json, snapshots.jsonl, checkpoint.safetensors, result.json.
+"""A run is a folder: config.json, environment.json, snapshots.jsonl, checkpoint.safetensors, probes.json, result.json.
 
 One writer at a time, held by a lock that dies with its process. Small files and checkpoints are written beside and
 renamed, so they are whole or absent; snapshots are appended, and only a torn last line can be lost. Nothing is
@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from walkback.errors import Busy, RecordError
-from walkback.records.schema import Environment, Record, Result, RunConfig, Snapshot
+from walkback.records.schema import DeepProbes, Environment, Record, Result, RunConfig, Snapshot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +42,7 @@ class Run:
     environment: Environment | None
     snapshots: list[Snapshot]
     result: Result | None
+    probes: DeepProbes | None  # written at the end
     notes: list[str]  # what was odd about the folder, in words
 
 
@@ -147,7 +148,8 @@ def read_run(path: Path | str) -> Run:
     snapshots, note = read_snapshots(path)
     result = _read_optional(Result, path / "result.json")
     environment = _read_optional(Environment, path / "environment.json")
-    return Run(path, config, environment, snapshots, result, [note] if note else [])
+    probes = _read_optional(DeepProbes, path / "probes.json")
+    return Run(path, config, environment, snapshots, result, probes, [note] if note else [])
 
 
 def _read_optional(model: type[R], file: Path) -> R | None:
@@ -178,7 +180,7 @@ def export_run(path: Path | str, to: Path | str) -> Path:
     target = Path(to) / run.path.name
     with writing(target):
         target.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "environment.json", "snapshots.jsonl", "result.json"):
+    for name in ("config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json"):
         if (run.path / name).exists():
             write_whole(target / name, (run.path / name).read_bytes())
     return target

@@ -6,11 +6,23 @@ times) is in `Environment` and nowhere else.
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:  # records are read without torch
+    from walkback.probes import Cosine, Null, Precision
 
 Whole = Annotated[int, Field(ge=1)]
+
+
+def _size(value: float) -> float:
+    if value < 0:  # not a number is not below 0, and stays
+        raise ValueError(f"a size cannot be negative, and {value:g} is")
+    return value
+
+
+Size = Annotated[float, AfterValidator(_size)]
 
 
 class Record(BaseModel):
@@ -42,17 +54,24 @@ class RunConfig(Record):
     penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     train_last: Annotated[int, Field(ge=0)]  # blocks that train, counted from the top; all of them: the full net
     probe_images: Whole
+    stop_when_fired: bool = False  # end at the first epoch at which a check fires
 
     def hash(self) -> str:
         """Ten hex digits that name this config: of its JSON with sorted keys."""
-        canonical = json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True)
+        # A field that came later is left out while it has its default, so that it renames no earlier run.
+        later = {"stop_when_fired"} if not self.stop_when_fired else set()
+        canonical = json.dumps(self.model_dump(mode="json", by_alias=True, exclude=later), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:10]
 
     def label(self) -> str:
         """A short name for tables: the rule and what sets it apart."""
         rule = self.rule.rpartition("/")[2]
-        frozen = f" k={self.train_last}" if self.train_last < self.net_options.get("depth", self.train_last) else ""
-        return f"{rule}{frozen}" + (f" λ={self.penalty:g}" if self.penalty else "")
+        depth = self.net_options.get("depth", self.train_last)
+        if depth == 0:
+            return f"{rule} shallow"
+        frozen = f" k={self.train_last}" if self.train_last < depth else ""
+        stop = " until fired" if self.stop_when_fired else ""
+        return f"{rule}{frozen}" + (f" λ={self.penalty:g}" if self.penalty else "") + stop
 
     def folder(self) -> str:
         """The folder's name: readable in front, the hash behind."""
@@ -67,6 +86,11 @@ class CosineRecord(Record):
     alive: int
     total: int
     status: str
+
+    @classmethod
+    def of(cls, cosine: "Cosine") -> "CosineRecord":
+        """A probe's answer."""
+        return cls(**cosine._asdict())
 
 
 class Snapshot(Record):
@@ -91,11 +115,63 @@ class Snapshot(Record):
     gamma_blocks: int  # over so many blocks: those with status "ok"
 
 
+class PrecisionRecord(Record):
+    """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
+
+    chord: Size  # median ‖ĝ32 − ĝ64‖: no cosine measured against this gradient is off by more
+    clamped: Size  # how far `F.cosine_similarity` would be off here
+    samples: Annotated[int, Field(ge=0)]
+    status: str
+
+    @classmethod
+    def of(cls, found: "Precision") -> "PrecisionRecord":
+        """A probe's answer."""
+        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=found.status)
+
+
+class NullRecord(Record):
+    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+
+    mean: float
+    std: Size
+    n: Annotated[int, Field(ge=0)]
+    kind: str
+
+    @classmethod
+    def of(cls, null: "Null") -> "NullRecord":
+        """A probe's answer."""
+        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
+
+
+class Valued(Record):
+    """A number that counts only with status "ok"."""
+
+    value: float
+    status: str
+
+
+class DeepProbes(Record):
+    """What is measured once, at the end of a run, because it costs more than a snapshot may."""
+
+    schema_: Literal["walkback.probes/1"] = Field(default="walkback.probes/1", alias="schema")
+    step: int
+    images: int  # for precision; the null and the functional probes take fewer
+    precision: list[PrecisionRecord]  # at h_0 … h_L
+    null: list[NullRecord]  # of `cosine`, by block
+    null_out: list[NullRecord]  # of `cosine_out`
+    null_gamma: NullRecord
+    drift: Valued  # at layer L/2
+    drift_batches: int
+    rho: list[Valued]  # by block, as is nudging
+    nudging: list[Valued]
+    functional_images: int  # for rho and nudging
+
+
 class Result(Record):
     """How a run ended."""
 
     schema_: Literal["walkback.result/1"] = Field(default="walkback.result/1", alias="schema")
-    status: Literal["finished", "diverged"]
+    status: Literal["finished", "diverged", "fired"]
     epochs: int  # completed
     steps: int
     accuracy: float  # at the last snapshot

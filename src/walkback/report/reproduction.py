@@ -161,7 +161,8 @@ def _differences(last: dict[str, Snapshot]) -> str:
         dfa = last["dfa"]
         points.append(
             f"**DFA.** The accuracy ({dfa.accuracy:.3f}), the growth beyond 50 and its date, and the alignment at "
-            f"block 0 alone are as published; the stream ends at {number(dfa.hidden_norms[-1])} where 4–5e8 is published, "
+            f"block 0 alone are as published; the stream ends at {number(dfa.hidden_norms[-1])} where 4–5e8 is "
+            f"published, "
             f"the gradient at {number(dfa.gradient_norms[-1])} where 4.2e-9 is."
         )
     points += [_gains(last["dfa"], last["dfa gains"], "DFA")] if {"dfa", "dfa gains"} <= last.keys() else []
@@ -171,7 +172,8 @@ def _differences(last: dict[str, Snapshot]) -> str:
             f"**Frozen nets.** With its blocks frozen at init the net reaches {at['dfa k=0']:.1f} % trained by DFA, "
             f"{at['fa k=0']:.1f} % by FA and {at['bp k=0']:.1f} % by BP. DFA's trained blocks stand "
             f"{at['dfa'] - at['dfa k=0']:+.1f} points from its own frozen net. FA stands "
-            f"{at['fa'] - at['fa k=0']:+.1f} points from its own, {at['fa'] - at['dfa k=0']:+.1f} from the DFA-trained and "
+            f"{at['fa'] - at['fa k=0']:+.1f} points from its own, {at['fa'] - at['dfa k=0']:+.1f} from the "
+            f"DFA-trained and "
             f"{at['fa'] - at['bp k=0']:+.1f} from the BP-trained one: how much depth FA is said to use depends on "
             "which frozen net is meant, and one seed has no spread to judge it by."
         )
@@ -181,7 +183,8 @@ def _differences(last: dict[str, Snapshot]) -> str:
 def _gains(without: Snapshot, trained: Snapshot, name: str) -> str:
     return (
         f"**{name} with trained gains** in its blocks: accuracy {trained.accuracy:.3f} (without: "
-        f"{without.accuracy:.3f}), ‖h_L‖ = {number(trained.hidden_norms[-1])} (without: {number(without.hidden_norms[-1])}), ‖g_L‖ = "
+        f"{without.accuracy:.3f}), ‖h_L‖ = {number(trained.hidden_norms[-1])} (without: "
+        f"{number(without.hidden_norms[-1])}), ‖g_L‖ = "
         f"{number(trained.gradient_norms[-1])} (without: {number(without.gradient_norms[-1])}). Whether the published "
         "blocks train their gains is not said."
     )

@@ -15,7 +15,8 @@ from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
 
 GLYPHS = {
-    "progress": "·", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
+    "progress": "·",
+    "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The trainer: one loop for all rules, resumable anywhere, many runs at once."""
 
+from walkback.train.deep import deep_probes
 from walkback.train.executor import Event, cores, train_all
 from walkback.train.loop import Progress, Stopped, Trainer, arithmetic, train
 from walkback.train.plan import SEEDS, plan, seed_list
@@ -12,6 +13,7 @@ __all__ = [
     "Trainer",
     "arithmetic",
     "cores",
+    "deep_probes",
     "plan",
     "seed_list",
     "train",

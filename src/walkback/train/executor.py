@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from walkback.errors import BadValue, Busy, WalkbackError
-from walkback.records import Run, RunConfig, read_run
+from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.rules import RULES, Rule
 from walkback.rules.library import OURS
 from walkback.train.loop import Progress, Stopped, train
 
-Kind = Literal["progress", "finished", "diverged", "reused", "stopped", "busy", "failed"]
+Kind = Literal["progress", "finished", "diverged", "fired", "reused", "stopped", "busy", "failed"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Settings:
     data_folder: Path | None = None
     device: str = "cpu"
     fresh: bool = False
+    fired: Callable[[Snapshot], str | None] | None = None
 
 
 def cores() -> int:
@@ -61,12 +62,13 @@ def train_all(
     data_folder: Path | None = None,
     device: str = "cpu",
     fresh: bool = False,
+    fired: Callable[[Snapshot], str | None] | None = None,
 ) -> list[Run | None]:
     """Train every config, `jobs` at a time (default: one a core); the runs in order, None for those with no end.
 
     An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; the same call goes on.
     """
-    settings = Settings(Path(out), checkpoint_every, data_folder, device, fresh)
+    settings = Settings(Path(out), checkpoint_every, data_folder, device, fresh, fired)
     jobs = min(len(configs), cores() if jobs is None else jobs)
     if jobs < 1 and configs:
         raise BadValue(f"{jobs} jobs cannot train anything", "give --jobs 1 or more")
@@ -88,7 +90,7 @@ def train_all(
 
 
 def _read_end(config: RunConfig, settings: Settings, end: Event | None) -> Run | None:
-    if end is None or end.kind not in ("finished", "diverged", "reused"):
+    if end is None or end.kind not in ("finished", "diverged", "fired", "reused"):
         return None
     return read_run(settings.out / config.folder())
 
@@ -108,6 +110,7 @@ def _one(
         run = train(
             config, settings.out, tell=tell, should_stop=stop, checkpoint_every=settings.checkpoint_every,
             data_folder=settings.data_folder, device=settings.device, fresh=settings.fresh,
+            fired=settings.fired or (lambda _: None),
         )  # fmt: skip
         assert run.result is not None
         note(Event(index, run.result.status if told else "reused", says=run.result.says))

@@ -19,18 +19,11 @@ from walkback.data import Dataset, Split, load
 from walkback.data.batches import TrainBatches, eval_batches
 from walkback.errors import RecordError
 from walkback.nets import Net, make_net
-from walkback.probes import (
-    REFERENCE_BATCH,
-    accuracy_and_loss,
-    credit_cosine,
-    gamma,
-    gradient_norm,
-    median_norm,
-    observe,
-)
+from walkback.probes import REFERENCE_BATCH, accuracy_and_loss, observe, quantities
 from walkback.records import CosineRecord, Result, Run, RunConfig, RunFolder, Snapshot
 from walkback.rules import Rule, Shape, make_rule
 from walkback.train.adamw import AdamW
+from walkback.train.deep import deep_probes
 from walkback.train.environment import begin_sitting, end_sitting
 from walkback.train.step import backward
 from walkback.train.streams import global_stream, stream
@@ -77,9 +70,7 @@ class Trainer:
         self.device = torch.device(device)
         with global_stream(config.seed, "init"):
             self.net: Net = make_net(config.net, dataset.shape, dataset.classes, config.net_options).to(self.device)
-        shape = Shape(self.net.width, self.net.depth, dataset.classes)
-        feedback = stream(config.seed, "feedback")
-        self.rule: Rule = make_rule(config.rule, shape, feedback, config.rule_options).to(self.device)
+        self.rule = self.make_rule("feedback")
         for block in self.net.blocks[: self.net.depth - config.train_last]:
             block.requires_grad_(False)
         named = {f"net.{k}": p for k, p in self.net.named_parameters() if p.requires_grad}
@@ -93,6 +84,12 @@ class Trainer:
         self.total_steps = self.steps_per_epoch * config.epochs
         self.step = 0
         self.loss_sum, self.loss_count = 0.0, 0  # of the epoch under way
+
+    def make_rule(self, purpose: str, counter: int = 0) -> Rule:
+        """The config's rule with feedback drawn from a stream of that purpose."""
+        shape = Shape(self.net.width, self.net.depth, self.net.classes)
+        rule = make_rule(self.config.rule, shape, stream(self.config.seed, purpose, counter), self.config.rule_options)
+        return rule.to(self.device)
 
     @property
     def epoch(self) -> int:
@@ -133,11 +130,7 @@ class Trainer:
         """Measure everything now, and begin the next epoch's running loss."""
         accuracy, loss = accuracy_and_loss(self.net, self.test)
         draws = stream(self.config.seed, "probe", self.step)
-        seen = observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws)
-        at_input = seen.credits.blocks if seen.credits.at_input is None else seen.credits.at_input
-        cosines = [credit_cosine(a, g) for a, g in zip(at_input, seen.gradients[:-1], strict=True)]
-        outward = [credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
-        value, blocks = gamma(cosines)
+        seen = quantities(observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws))
         begun = self.loss_count > 0
         measured = Snapshot(
             epoch=self.epoch,
@@ -148,15 +141,15 @@ class Trainer:
             loss=loss,
             probe_images=len(self.probe_labels),
             reference_batch=REFERENCE_BATCH,
-            hidden_norms=[median_norm(h) for h in seen.hidden],
-            branch_norms=[median_norm(f) for f in seen.branches],
-            gradient_norms=[gradient_norm(g) for g in seen.gradients],
-            credit_norms=[median_norm(a) for a in seen.credits.blocks],
-            cosine=[CosineRecord(**c._asdict()) for c in cosines],
-            cosine_out=[CosineRecord(**c._asdict()) for c in outward],
-            cosine_embed=CosineRecord(**credit_cosine(seen.credits.embed, seen.gradients[0])._asdict()),
-            gamma=value,
-            gamma_blocks=blocks,
+            hidden_norms=seen.hidden_norms,
+            branch_norms=seen.branch_norms,
+            gradient_norms=seen.gradient_norms,
+            credit_norms=seen.credit_norms,
+            cosine=[CosineRecord.of(c) for c in seen.cosines],
+            cosine_out=[CosineRecord.of(c) for c in seen.cosines_out],
+            cosine_embed=CosineRecord.of(seen.embed),
+            gamma=seen.gamma[0],
+            gamma_blocks=seen.gamma[1],
         )
         self.loss_sum, self.loss_count = 0.0, 0
         return measured
@@ -200,10 +193,12 @@ def train(
     data_folder: Path | None = None,
     device: str = "cpu",
     fresh: bool = False,
+    fired: Callable[[Snapshot], str | None] = lambda _: None,
 ) -> Run:
     """Train a run to its end, from wherever its folder stands; a finished one is read and returned.
 
     Raises `Stopped` after `should_stop` said so, with the checkpoint written; `Busy` if another process has it.
+    Nothing is judged here: a run with `stop_when_fired` ends where `fired` gives its reason.
     """
     with RunFolder(out, config, fresh=fresh) as folder, arithmetic():
         before = folder.read()
@@ -256,6 +251,12 @@ def train(
                 trainer.one_epoch(between)
                 trainer.check_finite()
                 latest = snap()
+                reason = fired(latest) if config.stop_when_fired else None
+                if reason is not None:
+                    saved = config.epochs - latest.epoch
+                    says = f"ended at epoch {latest.epoch}: {reason}; {saved} of {config.epochs} epochs saved"
+                    result = _result("fired", latest.epoch, trainer.step, latest, says)
+                    break
                 if time.monotonic() - last_saved > checkpoint_every:
                     save()
         except FloatingPointError as trouble:
@@ -267,7 +268,9 @@ def train(
             raise
         if result is None:
             result = _result("finished", config.epochs, trainer.step, latest, f"finished {config.epochs} epochs")
+        if result.status != "diverged":
             save()
+            folder.write("probes.json", deep_probes(trainer))
         end_sitting(folder, sitting, trainer.step, began)
         folder.write("result.json", result)
         return folder.read()

@@ -44,6 +44,7 @@ def plan(
     net_options: dict[str, Any] | None = None,
     rule_options: dict[str, Any] | None = None,
     probe_images: int = 1024,
+    stop_when_fired: bool = False,
 ) -> list[RunConfig]:
     """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
 
@@ -56,9 +57,14 @@ def plan(
     wanted = dict(net_options or {})
     check_options(f"net {net}", family, wanted)
     resolved_net = {**_defaults(family), **wanted}
-    for name in ("width", "depth"):
-        if name in resolved_net and not (isinstance(resolved_net[name], int) and resolved_net[name] >= 1):
-            raise BadValue(f"{name} must be a whole number of at least 1, not {resolved_net[name]!r}")
+    # A net without blocks is the shallow baseline: embedding and readout alone, which only bp can train.
+    least = {"width": 1, "depth": 0 if list(rules) == ["bp"] else 1}
+    for name, at_least in least.items():
+        value = resolved_net.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+            raise BadValue(
+                f"{name} must be a whole number of at least {at_least}, not {value!r}", f"give another --{name}"
+            )
     depth = resolved_net["depth"]
     last = depth if train_last is None else train_last
     if not 0 <= last <= depth:
@@ -78,6 +84,7 @@ def plan(
                 "rule_source": fingerprint(rule),
                 "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
                 "penalty": penalty, "train_last": last, "probe_images": probe_images,
+                "stop_when_fired": stop_when_fired,
             }  # fmt: skip
             configs.append(_config(fields))
     return configs

@@ -1,0 +1,192 @@
+"""The first door: trains the subjects with their baselines and controls, and judges them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from walkback.checks import DEFAULT, Audit, Control, Finding, Judgement, Protocol, Thresholds, judge, reference, scale
+from walkback.data import load
+from walkback.errors import WalkbackError
+from walkback.records import (
+    BaselineName,
+    Evidence,
+    Run,
+    RunConfig,
+    SeedEvidence,
+    evidence_of_runs,
+    moment_of_snapshot,
+    with_probes,
+)
+from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
+
+CONTROLS = ("bp", "random")
+
+
+def usual(data: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an audit takes where nothing is said: MNIST-1D tells the story in a minute, others take the full recipe.
+
+    Five seeds there, because its 1,000 test images leave a spread that three do not see through.
+    """
+    said = dict(settings)
+    if data == "mnist1d":
+        said["net_options"] = {"width": 128, **said.get("net_options", {})}
+        return {"seeds": 5, "epochs": 30, **said}
+    return {"seeds": 3, "epochs": 100, **said}
+
+
+def audit_plan(
+    rules: Sequence[str],
+    *,
+    seeds: int | Sequence[int] = 3,
+    net_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> list[RunConfig]:
+    """Every run that an audit of `rules` needs: each rule and each control with its frozen net, and the shallow net.
+
+    `settings` as for `plan`. Runs are shared by their config: what is trained already is not trained again.
+    """
+    options = dict(net_options or {})
+    everyone = [*dict.fromkeys([*rules, *CONTROLS])]
+    mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
+    configs: list[RunConfig] = []
+    for rule in everyone:
+        own: dict[str, Any] = mine if rule not in CONTROLS else {}
+        for last in (settings.get("train_last"), 0):
+            asked = {**settings, **own, "train_last": last}
+            configs += plan(rules=[rule], seeds=seeds, net_options=options, **asked)
+    shallow = {**settings, "train_last": 0, "penalty": 0.0}
+    configs += plan(rules=["bp"], seeds=seeds, net_options={**options, "depth": 0}, **shallow)
+    return list({config.hash(): config for config in configs}.values())
+
+
+def audit_rules(
+    rules: Sequence[str] = ("bp", "fa", "dfa"),
+    *,
+    out: Path | str = "runs",
+    thresholds: Thresholds = DEFAULT,
+    protocol: Protocol = "ours",
+    jobs: int | None = None,
+    tell: Callable[[Event], object] = lambda _: None,
+    data_folder: Path | None = None,
+    configs: Sequence[RunConfig] | None = None,
+    **settings: Any,
+) -> Audit:
+    """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`."""
+    planned = list(configs) if configs is not None else audit_plan(rules, **settings)
+    ends: dict[int, Event] = {}
+
+    def note(event: Event) -> None:
+        ends[event.index] = event
+        tell(event)
+
+    runs = train_all(planned, out, jobs=jobs, tell=note, data_folder=data_folder)
+    missing = [index for index, run in enumerate(runs) if run is None]
+    if missing:
+        first = planned[missing[0]]
+        why = ends[missing[0]].says if missing[0] in ends else "it was not begun"
+        raise WalkbackError(
+            f"{len(missing)} of {len(planned)} runs have no end, the first of them {first.label()} seed {first.seed} "
+            f"({why}): without them there is nothing to judge",
+            "mend what it says, if anything; the same command goes on where they are",
+        )
+    there = [run for run in runs if run is not None]
+    judged = {e.rule: (e, judge(e, thresholds, protocol)) for e in evidence_by_subject(there)}
+    controls = [
+        _control(name, want, judged[name][1]) for name, want in zip(CONTROLS, ("holds", "walked back"), strict=True)
+    ]
+    controls.append(_control_init(planned[0], data_folder, thresholds, protocol))
+    controls.append(_control_null(there))
+    failed = [c for c in controls if not c.ok]
+    wanted = [str(Path(rule)) if ".py" in rule else rule for rule in rules]
+    return Audit(
+        valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
+        subjects=[judged[rule][1] for rule in dict.fromkeys(wanted)],
+    )  # fmt: skip
+
+
+def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
+    """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
+
+    Frozen and shallow nets are baselines, not subjects, unless there is nothing else.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
+    full = [g for g in groups.values() if g[0].config.train_last > 0]
+    subjects = full or [g for g in groups.values() if g[0].config.net_options.get("depth") != 0]
+    names = [group[0].config.label() for group in subjects]
+    found = []
+    for group, name in zip(subjects, names, strict=True):
+        config = group[0].config
+        title = name if names.count(name) == 1 else f"{name} ({config.data}, {config.net}, {config.hash()[:6]})"
+        shallow = [run for run in runs if _is_shallow(run.config, config)]
+        baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
+        found.append(evidence_of_runs(title, group, runs, baselines=baselines))
+    return found
+
+
+def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:
+    """The net of `subject` without its blocks, trained by bp with the same budget."""
+    if other.rule != "bp" or other.net_options.get("depth") != 0:
+        return False
+    same = {
+        "seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "penalty": 0.0, "train_last": 0,
+        "net_options": {**subject.net_options, "depth": 0},
+    }  # fmt: skip
+    return other.model_copy(update={**same, "net_options": other.net_options}) == subject.model_copy(update=same)
+
+
+def _control(name: str, expected: str, judgement: Judgement) -> Control:
+    return Control(name=name, expected=expected, got=judgement.verdict, ok=judgement.verdict == expected)
+
+
+def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds, protocol: Protocol) -> Control:
+    """A net at its random init: neither its scale nor its gradient may be found wanting."""
+    with arithmetic():
+        trainer = Trainer(config, load(config.data, folder))
+        moment = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
+    seed = SeedEvidence(seed=config.seed, moments=[moment])
+    skip = config.net_options.get("skip")
+    evidence = Evidence(name="init", depth=trainer.net.depth, residual=skip, seeds=[seed])
+    findings: list[Finding] = [check(evidence, thresholds, protocol) for check in (scale, reference)]
+    got = ", ".join(f"{f.check} {f.outcome}" for f in findings)
+    fine = all(f.outcome in ("passes", "not applicable") for f in findings)
+    return Control(name="a net at init", expected="scale passes, reference passes", got=got, ok=fine)
+
+
+def _control_null(runs: Sequence[Run]) -> Control:
+    """Fresh feedback knows nothing of the net: its cosines must lie about zero, within their own spread.
+
+    The mean of 20 draws strays from zero by std/√20; a mean beyond a whole std is 4.5 times that.
+    """
+    nulls = [
+        (run, block, null)
+        for run in runs
+        if run.probes is not None
+        for block, null in enumerate(run.probes.null)
+        if null.kind == "fresh feedback"
+    ]
+    name, expected = "fresh-feedback null", "centres on zero"
+    if not nulls:
+        return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
+    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= n.std]
+    if off:
+        run, block, null = max(off, key=lambda each: abs(each[2].mean))
+        where = f"{run.config.label()} seed {run.config.seed} block {block}"
+        return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
+    largest = max(abs(n.mean) for _, _, n in nulls)
+    got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
+    return Control(name=name, expected=expected, got=got, ok=True)
+
+
+def _validity(failed: Sequence[Control]) -> str:
+    if not failed:
+        return "Every control behaved as it must."
+    remedies = {
+        "bp": "train longer, or with more seeds: where backprop itself cannot be shown to hold, nothing can be judged",
+        "random": "train longer, or with more seeds: a budget at which noise is not found out finds out nobody",
+        "a net at init": "look at the net: it starts from a state in which nothing can be measured",
+        "fresh-feedback null": "probe more images: the zero of the cosine's scale is not where it should be",
+    }
+    said = [f"{c.name} should be {c.expected} and is {c.got} ({remedies[c.name]})" for c in failed]
+    return "This audit is invalid: " + "; ".join(said) + "."

@@ -1,0 +1,48 @@
+"""What an audit says: its controls, its subjects, and whether it is valid."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from walkback.checks.finding import Protocol
+from walkback.checks.judge import Judgement
+from walkback.checks.thresholds import Thresholds
+from walkback.records.run import write_whole, writing
+from walkback.records.schema import Record
+
+
+class Control(Record):
+    """A subject whose answer is known beforehand."""
+
+    name: str
+    expected: str
+    got: str
+    ok: bool
+
+
+class Audit(Record):
+    """What an audit says, all of it: audit.json."""
+
+    schema_: Literal["walkback.audit/1"] = Field(default="walkback.audit/1", alias="schema")
+    valid: bool
+    says: str
+    protocol: Protocol
+    thresholds: Thresholds
+    controls: list[Control]
+    subjects: list[Judgement]
+
+    def write(self, folder: Path | str) -> Path:
+        """Write audit.json into a folder."""
+        path = Path(folder) / "audit.json"
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, self.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+        return path
+
+    def exit_status(self) -> int:
+        """For scripts: 4 invalid, 1 a subject walked back, 3 one inconclusive, 0 otherwise; the first that applies."""
+        verdicts = {subject.verdict for subject in self.subjects}
+        if not self.valid:
+            return 4
+        return 1 if "walked back" in verdicts else 3 if "inconclusive" in verdicts else 0

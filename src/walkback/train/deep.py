@@ -1,0 +1,46 @@
+"""The probes that cost more than a snapshot may, once for a trained net: what judging needs beside the snapshots."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from walkback.probes import drift, feedback_null, net_precision, nudging, observe, perturbation, replay_net
+from walkback.records import DeepProbes, NullRecord, PrecisionRecord, Valued
+from walkback.train.streams import stream
+
+if TYPE_CHECKING:
+    from walkback.train.loop import Trainer
+
+FUNCTIONAL_IMAGES = 128
+
+
+def deep_probes(trainer: "Trainer") -> DeepProbes:
+    """Precision, nulls, drift, perturbation correlation and nudging of the net as it stands. Changes nothing of it."""
+    net, rule, seed = trainer.net, trainer.rule, trainer.config.seed
+    inputs, labels = trainer.probe_inputs, trainer.probe_labels
+
+    def draws(purpose: str) -> torch.Generator:
+        return stream(seed, purpose, trainer.step)
+
+    null = feedback_null(net, rule, lambda n: trainer.make_rule("null", n), inputs, labels, draws("null draws"))
+    seen = observe(net, rule, inputs, labels, draws("probe"))
+    turned = drift(seen.gradients[net.depth // 2])
+    few = slice(FUNCTIONAL_IMAGES)
+    replay = replay_net(net, inputs[few], labels[few])
+    credits = [a[few] for a in seen.at_input]
+    return DeepProbes(
+        step=trainer.step,
+        images=len(labels),
+        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels)],
+        null=[NullRecord.of(n) for n in null.at_input],
+        null_out=[NullRecord.of(n) for n in null.at_output],
+        null_gamma=NullRecord.of(null.gamma),
+        drift=Valued(value=turned.value, status=turned.status),
+        drift_batches=turned.batches,
+        rho=[
+            Valued(value=r.value, status=r.status)
+            for r in perturbation(credits, replay.hidden, replay.loss_from, draws("perturbation"))
+        ],
+        nudging=[Valued(value=n.value, status=n.status) for n in nudging(credits, replay.hidden, replay.loss_from)],
+        functional_images=len(credits[0]) if credits else 0,
+    )

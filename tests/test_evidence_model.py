@@ -1,0 +1,263 @@
+"""Evidence refuses what cannot be meant, keeps what is not finite, and is read from our own run folders."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from walkback.errors import RecordError
+from walkback.records import (
+    CosineRecord,
+    DeepProbes,
+    NullRecord,
+    PrecisionRecord,
+    Result,
+    Run,
+    RunConfig,
+    Snapshot,
+    Valued,
+)
+from walkback.records.evidence import (
+    Baseline,
+    Evidence,
+    Moment,
+    SeedEvidence,
+    evidence_of_runs,
+)
+
+NAN = math.nan
+COSINE = CosineRecord(value=0.5, alive=9, total=9, status="ok")
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"accuracy": 61.5}, "a percentage"),
+        ({"accuracy": -0.1}, "a share between 0 and 1"),
+        ({"hidden_norms": [1.0, -2.0]}, "a size cannot be negative"),
+        ({"gradient_at": {2: -1.0}}, "a size cannot be negative"),
+        ({"hidden_norms": [1.0]}, "hidden_norms tells of a net without blocks"),
+        ({"hidden_norms": [1.0, 2.0], "cosine": [COSINE] * 2}, "hidden_norms means 1, cosine means 2"),
+        ({"gradient_norms": [1.0, 2.0], "rho": [0.1] * 3}, "gradient_norms means 1, rho means 3"),
+        ({"hidden_norms": [1.0, 2.0], "deepest_hidden": 2.0}, "deepest_hidden is for logs that do not tell L"),
+        ({"gradient_norms": [1.0, 2.0], "gradient_at": {1: 2.0}}, "gradient_at is for logs that do not tell L"),
+        ({"epoch": -1}, "greater than or equal to 0"),
+        ({"reference_batch": 0}, "greater than or equal to 1"),
+        ({"what": 1}, "Extra inputs"),
+    ],
+)
+def test_a_moment_that_cannot_be_is_refused(fields: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        Moment(**fields)
+
+
+def test_what_is_not_finite_is_kept_and_written_as_text() -> None:
+    kept = Moment(accuracy=NAN, hidden_norms=[NAN, math.inf, None], loss=-math.inf, gamma=NAN)
+    text = kept.text()
+    assert '"accuracy":"NaN"' in text
+    assert '"hidden_norms":["NaN","Infinity",null]' in text
+    again = Moment.model_validate_json(text)
+    assert again.text() == text
+    assert again.accuracy is not None
+    assert math.isnan(again.accuracy)
+
+
+def test_empty_lists_tell_nothing() -> None:
+    assert Moment(hidden_norms=[], gradient_at={}, cosine=[], null=[], rho=[]) == Moment()
+
+
+def test_evidence_that_disagrees_with_itself_is_refused() -> None:
+    two = SeedEvidence(seed=1, moments=[Moment(hidden_norms=[1.0, 1.0, 1.0])])
+    three = SeedEvidence(seed=2, moments=[Moment(cosine=[COSINE] * 3)])
+    with pytest.raises(ValidationError, match="hidden_norms of seed 1, moment 0 means 2, cosine of seed 2"):
+        Evidence(name="x", seeds=[two, three])
+    with pytest.raises(ValidationError, match="depth means 4, hidden_norms of seed 1, moment 0 means 2"):
+        Evidence(name="x", depth=4, seeds=[two])
+    with pytest.raises(ValidationError, match="seed 1 is there twice"):
+        Evidence(name="x", seeds=[two, two])
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        Evidence(name="x", depth=0)
+    with pytest.raises(ValidationError, match="baselines"):
+        Evidence(name="x", baselines={"thawed": Baseline.number(0.3)})  # type: ignore[dict-item]
+
+
+def test_the_number_of_blocks_is_stated_or_told() -> None:
+    told = SeedEvidence(moments=[Moment(), Moment(cosine=[COSINE] * 3)])
+    assert Evidence(name="x", seeds=[told]).blocks == 3
+    assert Evidence(name="x", depth=7).blocks == 7
+    assert Evidence(name="x", seeds=[SeedEvidence(moments=[Moment()])]).blocks is None
+
+
+def test_labels_and_final_moments() -> None:
+    seeds = [SeedEvidence(seed=42), SeedEvidence(), SeedEvidence(moments=[Moment(epoch=1), Moment(epoch=2)])]
+    evidence = Evidence(name="x", seeds=seeds)
+    assert evidence.labels() == ["42", "?2", "?3"]
+    assert [seed.final.epoch for seed in evidence.seeds] == [None, None, 2]
+
+
+def test_baselines() -> None:
+    assert Baseline.number(0.349).alone
+    assert Baseline.by_seed({-1: 0.3, 2: None}).accuracy == {"-1": 0.3, "2": None}
+    assert not Baseline.by_seed({1: 0.3}, typed=True).alone
+    assert not Baseline(accuracy={"?": 0.3}).alone
+    with pytest.raises(ValidationError, match="stands alone"):
+        Baseline(accuracy={"?": 0.3, "1": 0.3})
+    with pytest.raises(ValidationError, match="'one' is not"):
+        Baseline(accuracy={"one": 0.3})
+    with pytest.raises(ValidationError, match="at least 1 item"):
+        Baseline(accuracy={})
+    with pytest.raises(ValidationError, match="a percentage"):
+        Baseline.number(34.9)
+
+
+def test_records_of_precision_and_null() -> None:
+    with pytest.raises(ValidationError, match="negative"):
+        PrecisionRecord(chord=-1.0, clamped=0.0, samples=1, status="ok")
+    with pytest.raises(ValidationError, match="negative"):
+        NullRecord(mean=0.0, std=-1.0, n=20, kind="k")
+
+
+def test_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Moment().epoch = 3  # type: ignore[misc]
+
+
+# --- from run folders -----------------------------------------------------------------------------------------------
+
+
+def config(**changes: Any) -> RunConfig:
+    fields: dict[str, Any] = {
+        "data": "mnist1d", "augment": False, "net": "resmlp", "net_options": {"depth": 2, "skip": True}, "rule": "dfa",
+        "rule_options": {"normalize": "sample"}, "seed": 1, "epochs": 3, "batch_size": 128, "lr": 1e-3,
+        "weight_decay": 0.0, "penalty": 0.0, "train_last": 2, "probe_images": 64,
+    }  # fmt: skip
+    return RunConfig(**fields | changes)
+
+
+def snapshot(epoch: int, accuracy: float) -> Snapshot:
+    return Snapshot(
+        epoch=epoch, step=epoch * 10, lr=None, train_loss=None, accuracy=accuracy, loss=1.0, probe_images=64,
+        reference_batch=128, hidden_norms=[1.0, 2.0, 3.0], branch_norms=[1.0, 1.0], gradient_norms=[0.1, 0.2, 0.3],
+        credit_norms=[1.0, 1.0], cosine=[COSINE] * 2, cosine_out=[COSINE] * 2, cosine_embed=COSINE, gamma=0.5,
+        gamma_blocks=2,
+    )  # fmt: skip
+
+
+def run(
+    accuracy: float = 0.5,
+    status: str | None = "finished",
+    notes: tuple[str, ...] = (),
+    probes: DeepProbes | None = None,
+    **changes: Any,
+) -> Run:
+    made = config(**changes)
+    result = None
+    if status is not None:
+        result = Result(status=status, epochs=3, steps=30, accuracy=accuracy, loss=1.0, says="")
+    return Run(
+        path=Path(made.folder()), config=made, environment=None, snapshots=[snapshot(0, 0.1), snapshot(3, accuracy)],
+        result=result, probes=probes, notes=list(notes),
+    )  # fmt: skip
+
+
+BP = {"rule": "bp", "rule_options": {}}
+
+
+def test_a_run_folder_is_evidence_of_everything_it_has() -> None:
+    found = evidence_of_runs("dfa", [run(), run(0.6, seed=2)], classes=10)
+    assert (found.name, found.rule, found.depth, found.residual, found.classes) == ("dfa", "dfa", 2, True, 10)
+    assert [seed.seed for seed in found.seeds] == [1, 2]
+    assert [seed.ended for seed in found.seeds] == ["finished", "finished"]
+    final = found.seeds[1].final
+    assert (final.epoch, final.accuracy, final.loss, final.gamma, final.reference_batch) == (3, 0.6, 1.0, 0.5, 128)
+    assert (final.hidden_norms, final.gradient_norms) == ([1.0, 2.0, 3.0], [0.1, 0.2, 0.3])
+    assert final.cosine == final.cosine_out == [COSINE] * 2
+    assert final.precision is None
+    assert final.null is None
+    assert len(found.seeds[0].moments) == 2
+    assert found.baselines == {}
+    assert found.notes == []
+
+
+def test_what_was_measured_at_the_end_is_of_the_last_moment() -> None:
+    null, good = NullRecord(mean=0.0, std=0.1, n=20, kind="k"), Valued(value=0.5, status="ok")
+    precise = PrecisionRecord(chord=1e-7, clamped=0.0, samples=9, status="ok")
+    probes = DeepProbes(
+        step=30, images=64, precision=[precise.model_copy(update={"chord": 9.0})] * 2 + [precise], null=[null] * 2,
+        null_out=[null] * 2, null_gamma=null, drift=Valued(value=NAN, status="not finite"), drift_batches=1,
+        rho=[good, Valued(value=NAN, status="zero credit")], nudging=[good] * 2, functional_images=9,
+    )  # fmt: skip
+    first, last = evidence_of_runs("dfa", [run(probes=probes)]).seeds[0].moments
+    assert (first.precision, first.null) == (None, None)
+    assert (last.precision, last.null, last.null_out, last.null_gamma) == (precise, [null] * 2, [null] * 2, null)
+    assert (last.drift, last.rho, last.nudging) == (None, [0.5, None], [0.5, 0.5])
+    stale = evidence_of_runs("dfa", [run(probes=probes.model_copy(update={"step": 20}))])
+    assert stale.seeds[0].final.precision is None
+
+
+def test_baselines_are_found_among_the_other_runs() -> None:
+    others = [
+        run(0.30, train_last=0),
+        run(0.31, train_last=0, seed=2),
+        run(0.35, train_last=0, **BP),
+        run(0.70, **BP),
+        run(0.99, train_last=1, **BP),  # neither frozen nor full
+        run(0.99, train_last=0, epochs=9),  # another budget
+        run(0.99, train_last=0, rule="fa"),  # another rule's
+        run(0.99, penalty=0.1, **BP),
+    ]
+    found = evidence_of_runs("dfa", [run(), run(seed=2)], others)
+    assert {name: b.accuracy for name, b in found.baselines.items()} == {
+        "frozen": {"1": 0.30, "2": 0.31}, "frozen_bp": {"1": 0.35}, "bp": {"1": 0.70},
+    }  # fmt: skip
+    assert not any(b.typed for b in found.baselines.values())
+
+
+def test_bp_is_its_own_measure_of_the_task() -> None:
+    found = evidence_of_runs("bp", [run(0.7, **BP)], [run(0.35, train_last=0, **BP), run()])
+    accuracies = {name: b.accuracy["1"] for name, b in found.baselines.items()}
+    assert accuracies == {"bp": 0.7, "frozen": 0.35, "frozen_bp": 0.35}
+
+
+def test_a_frozen_net_is_not_its_own_baseline() -> None:
+    assert evidence_of_runs("frozen", [run(train_last=0)]).baselines == {}
+
+
+def test_baselines_may_be_given_outright() -> None:
+    given = {"shallow": [run(0.2, net_options={"depth": 1})], "frozen": Baseline.number(0.3)}
+    found = evidence_of_runs("dfa", [run()], [run(0.1, train_last=0)], baselines=given)  # type: ignore[arg-type]
+    assert found.baselines["shallow"].accuracy == {"1": 0.2}
+    assert found.baselines["frozen"].typed
+    with pytest.raises(RecordError, match="two runs of the baseline shallow have seed 1"):
+        evidence_of_runs("dfa", [run()], baselines={"shallow": [run(), run(0.1)]})
+
+
+def test_what_did_not_finish_is_said_and_its_accuracy_left_out_of_a_baseline() -> None:
+    others = [run(0.3, status=None, train_last=0), run(0.3, status="diverged", train_last=0, seed=2)]
+    found = evidence_of_runs("dfa", [run(status=None, notes=("torn",)), run(status="diverged", seed=2)], others)
+    assert [seed.ended for seed in found.seeds] == ["stopped", "diverged"]
+    assert found.baselines["frozen"].accuracy == {"1": None, "2": None}
+    assert found.notes == [
+        "seed 1: torn",
+        "seed 1 is not finished: it is judged as it stands",
+        "the baseline frozen of seed 1 is not finished: its accuracy is left out",
+        "the baseline frozen of seed 2 diverged: its accuracy is left out",
+    ]
+
+
+def test_runs_that_are_not_one_subject_are_refused() -> None:
+    with pytest.raises(RecordError, match="no run is given for x"):
+        evidence_of_runs("x", [])
+    with pytest.raises(RecordError, match="differ in more than the seed"):
+        evidence_of_runs("x", [run(), run(seed=2, epochs=9)])
+    with pytest.raises(RecordError, match="have the same seed"):
+        evidence_of_runs("x", [run(), run()])
+
+
+def test_depth_and_residual_are_told_by_the_config_or_not_at_all() -> None:
+    plain = evidence_of_runs("x", [run(net_options={"depth": 2, "skip": False})])
+    assert plain.residual is False
+    other = evidence_of_runs("x", [run(net_options={})])
+    assert (other.depth, other.residual) == (2, None)
