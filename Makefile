@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## Train bp, fa and dfa on the embedded MNIST-1D, and print what every run reached
-	$(BIN)/walkback train --data mnist1d --rules bp,fa,dfa --seeds 2 --width 128 --epochs 40
+demo: $(STAMP)  ## Audit bp, fa and dfa on the embedded MNIST-1D, with their baselines and controls
+	$(BIN)/walkback audit
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -687,3 +687,113 @@ def test_everything_that_is_not_finite_is_named() -> None:
     ]  # fmt: skip
     assert not_finite(subject({"precision": precise(NAN, NAN, "zero gradient")})) == []
     assert not_finite(subject({"precision": None, "null_gamma": None, "loss": None})) == []
+
+
+# --- what mutants taught ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_known_is_said_by_every_check() -> None:
+    found = judge(Evidence(name="empty"))
+    assert [f.says for f in found.findings] == [
+        "The norms of the hidden states are not known.",
+        "How precise the deepest gradient is was not measured; its norm is not known.",
+        "No frozen net to compare with, or no training of the subject, is known.",
+        "The cosines of the blocks are not known.",
+    ]
+    assert [f.basis for f in found.findings] == ["missing"] * 4
+    assert found.decided_by == ["scale", "reference", "depth", "coverage"]
+
+
+def test_who_decided_where_no_check_did() -> None:
+    def decided(evidence: Evidence) -> tuple[list[str], str]:
+        found = judge(evidence)
+        return found.decided_by, found.says
+
+    assert decided(subject(classes=1)) == (["evidence"], "Not applicable: with one class there is nothing to learn.")
+    assert decided(subject(blocks=1)) == (["evidence"], "Not applicable: one block has no depth for credit to cross.")
+    assert decided(subject(ended="diverged"))[0] == ["evidence"]
+    assert decided(subject(residual=False)) == (
+        ["scale"], "Not applicable: The net has no residual stream, so there is no growth of one to judge."
+    )  # fmt: skip
+    flipped = subject(
+        {"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=(0.98, 0.981, 0.979), baselines=EASY
+    )  # fmt: skip
+    assert decided(flipped) == (
+        ["depth", "coverage"], "Not applicable: neither depth nor coverage could be put to the test."
+    )  # fmt: skip
+
+
+def test_the_sentences_of_each_outcome() -> None:
+    assert scale(subject()).says == "No block makes the stream more than 1.11 times larger; the limit is 50."
+    unsure = scale(subject({"hidden_norms": [1, 100, 100, 100, 100]}, residual=None))
+    assert told(unsure) == (
+        "inconclusive",
+        "One block makes the stream 100 times larger, above the limit of 50, which fires for a residual "
+        "stream; whether "
+        "the net has one is not known.",
+    )
+    noise = reference(subject({"precision": precise(0.3)}))
+    assert noise.says.startswith("The deepest gradient is noise: float32 turns it by 0.3 on every seed, more than 0.01")
+        "The deepest gradient is noise: float32 turns it by 0.3 on every seed, more than 0.01;"
+    )
+    mixed = reference(subject({"precision": precise(0.3)}, {}, {}))
+    assert ", more than 0.01 in seed 42 only; its norm" in mixed.says
+    lacking = reference(subject({"precision": None}, {}, {}))
+    assert "turns it by 1e-06, not measured in seed 42; its norm" in lacking.says
+    at_floor = reference(subject({"gradient_norms": [1e-7] * 5}))
+    assert at_floor.says.endswith("1e-07, is not below the published floor of 1e-07.")
+    assert reference(subject({"precision": None})).basis == "missing"
+    harm = depth(subject(accuracy=LOW))
+    assert harm.says == (
+        "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 that are "
+        "required and that bp exceeds."
+    )
+    straddles = depth(subject(accuracy=(0.35, 0.40, 0.38)))
+    assert straddles.says.startswith(
+        "Training the blocks gains +2.67 (-3.4 to +8.74) points over its own frozen net, an interval that does not lie "
+        "on one side of the +2 that are required"
+    )
+    same = depth(gains(0.1, 0.1))
+    assert same.says == "Training the blocks gains +10 points over its own frozen net; +2 points are required."
+    assert same.warnings == ["every seed has the same margin; are they different trainings?"]
+    one = coverage(subject(blocks=1))
+    assert told(one) == ("not applicable", "The net has one block, so Γ is no average that could hide another.")
+    assert coverage(subject({"cosine": [ok(0.9), ok(0.9)]}, blocks=2)).says == (
+        "Credit clears its null in more than 50% of the blocks: 2 of 2 covered (blocks 0 and 1)."
+    )
+
+
+def test_beside_an_easy_task_nothing_else_is_said() -> None:
+    other = EASY | {"shallow": by_seed(0.5, 0.51, 0.5)}
+    assert depth(subject(accuracy=(0.98, 0.981, 0.979), baselines=other)).says.endswith("+2 points are required.")
+
+
+def test_depth_is_missing_without_its_numbers() -> None:
+    assert depth(subject(baselines={"frozen": None})).basis == "missing"
+    assert depth(subject(accuracy=(0.6, NAN, 0.6))).basis == "missing"
+
+
+def test_a_value_beside_a_status_that_is_not_ok_does_not_count() -> None:
+    odd = dead("not available").model_copy(update={"value": 0.9})
+    assert covered(odd, null(), 3) is None
+
+
+def test_the_ends_of_the_ranges_of_coverage() -> None:
+    partly = coverage(subject(cosines(0.9, None, None, None)))
+    assert (partly.outcome, partly.ranges["coverage.share"]) == ("inconclusive", (0.25, None))
+    two = coverage(subject(cosines(0.9, None), blocks=2))
+    assert (two.outcome, two.basis) == ("inconclusive", "missing")
+    off_zero = {"null": [null(0.1, 0.1)] * 4, "gamma": 0.9}
+    failing = coverage(subject(cosines(0.9, 0.9, 0.15, 0.0) | off_zero))
+    assert failing.outcome == "fires"
+    assert failing.ranges["coverage.band"] == (pytest.approx(0.5), pytest.approx(180))
+    first = cosines(0.9, 0.9, 0.04, 0.0)
+    apart = coverage(subject(first, cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.9, 0.9, 0.0)))
+    assert apart.ranges["coverage.band"] == (None, pytest.approx(4))
+
+
+def test_two_seeds_have_a_spread_and_time_knows_the_stream() -> None:
+    assert judge(subject(accuracy=(0.5, 0.7))).accuracy.std == pytest.approx(math.sqrt(0.02))
+    grown = Moment(epoch=1, hidden_norms=[1, 99])
+    plain = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[grown])])
+    assert first_fired(plain)["scale"].epochs == {"1": None}

@@ -6,7 +6,7 @@ import torch
 import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
-from walkback.rules import RULES, Shape, Signal, find_rule, fingerprint, make_rule, normalize_credit, output_error
+from walkback.rules import RULES, Shape, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
 
 SHAPE = Shape(width=20, depth=3, classes=4)
 
@@ -20,7 +20,7 @@ def signal(seed=0, count=6):
 
     hidden = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
     gradients = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
-    return Signal(net, rows(SHAPE.classes), hidden, torch.Generator().manual_seed(seed), gradients=gradients)
+    return probe_signal(net, rows(SHAPE.classes), hidden, torch.Generator().manual_seed(seed), gradients)
 
 
 def test_closed_form_output_error():
@@ -33,7 +33,8 @@ def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
     rule = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
     credits = rule(signal())
     assert len(credits.blocks) == SHAPE.depth
-    assert all(a.shape == (6, SHAPE.width) for a in [*credits.blocks, credits.embed])
+    assert all(a.shape == (6, SHAPE.width) for a in credits.blocks)
+    assert credits.embed is None or credits.embed.shape == (6, SHAPE.width)
     assert not any(a.requires_grad for a in credits.blocks)
 
 

@@ -203,6 +203,8 @@ def judge(
     from walkback.audits import judge_paths
     from walkback.records import Baseline
 
+    if frozen is not None and not 0 <= frozen <= 1:
+        raise BadValue(f"--frozen {frozen:g} is no accuracy between 0 and 1", "divide a percentage by 100")
     baselines = {} if frozen is None else {"frozen": Baseline.number(frozen)}
     found = judge_paths(*paths, baselines=baselines, protocol=protocol, thresholds=_thresholds(thresholds))
     return _tell(found, out, strict)
@@ -220,7 +222,7 @@ def _tell(found: Any, out: Path | None, strict: bool) -> int:
     from walkback.report.numbers import relative
     from walkback.report.verdicts import print_audit
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     print_audit(found, console)
     if out is not None:
         console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)

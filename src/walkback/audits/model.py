@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, judge
+from walkback.checks.finding import by_text
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes import (
     Cosine,
@@ -64,21 +65,22 @@ def audit(
     model      one model, a list of them (one a seed), or a table {seed: model}
     batches    (inputs, labels) of held-out data, 1,000 samples or so
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
-    residual   whether the blocks add to a stream; not said, growth cannot be judged
+    residual   whether the blocks add to a stream; not said, a large growth cannot be judged
     credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
     """
     models = _by_seed(model)
-    kept = list(batches)
-    notes: list[str] = []
+    kept = _kept(batches)
+    notes: list[tuple[str, str]] = []
+    depths: dict[int, int] = {}
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     for seed, one in models.items():
         seen = look(one, kept, blocks, credits=credits, reduction=reduction, loss=loss)
-        depth = len(seen.layers)
-        notes += _notes(seed, seen)
+        depths[seed] = len(seen.layers)
+        notes += [(str(seed), note) for note in _notes(seen)]
         precise = module_precision(one, kept, blocks, reduction=reduction, loss=loss)
         moment = _moment(one, seen, precise[-1], kept, blocks, reduction, loss)
         value = given.pop(seed, seen.accuracy if accuracy is None else None)
@@ -87,9 +89,15 @@ def audit(
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow,
     }  # fmt: skip
+    if len(set(depths.values())) > 1:
+        counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
+        raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")
     labels = [each.seed for each in seeds]
     baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
-    evidence = Evidence(name=name, depth=depth, residual=residual, seeds=seeds, baselines=baselines, notes=notes)
+    evidence = Evidence(
+        name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
+        notes=by_text(notes),
+    )  # fmt: skip
     return Audit(
         valid=True, says="Judged as it was given: no controls were trained.", protocol=protocol,
         thresholds=thresholds, controls=[], subjects=[judge(evidence, thresholds, protocol)],
@@ -99,25 +107,41 @@ def audit(
 def _by_seed(model: nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module]) -> dict[int, nn.Module]:
     if isinstance(model, nn.Module):
         return {0: model}
-    models = dict(model) if isinstance(model, Mapping) else dict(enumerate(model))
+    if not isinstance(model, Iterable):
+        raise BadValue(f"a {type(model).__name__} is no model to audit", "give one nn.Module, or one a seed")
+    models = {_seed(key): each for key, each in (model.items() if isinstance(model, Mapping) else enumerate(model))}
     if not models or not all(isinstance(each, nn.Module) for each in models.values()):
         kinds = ", ".join(type(each).__name__ for each in models.values()) or "nothing"
         raise BadValue(f"models to audit are nn.Modules, and these are: {kinds}", "give one nn.Module, or one a seed")
     return models
 
 
+def _kept(batches: Iterable[tuple[Any, Tensor]]) -> list[tuple[Any, Tensor]]:
+    """The batches, which are gone through more than once, without those that hold no sample."""
+    if not isinstance(batches, Iterable):
+        raise BadValue(f"batches is a {type(batches).__name__}", "give an iterable of (inputs, labels) pairs")
+    kept = []
+    for batch in batches:
+        labels = batch[1] if isinstance(batch, tuple | list) and len(batch) == 2 else None
+        if isinstance(labels, Tensor) and labels.dim() == 0:
+            raise BadValue("a batch has one label without a batch dimension", "give labels (N,), one a sample")
+        if not (isinstance(labels, Tensor) and len(labels) == 0):
+            kept.append(batch)
+    return kept
+
+
 def _baseline(given: Accuracies, seeds: Sequence[int | None], what: str) -> Baseline:
     """A number stands for all seeds, without a spread; a list or table is paired with them."""
-    if isinstance(given, int | float):
-        return Baseline.number(float(given))
+    if _alone(given):
+        return Baseline.number(_share(given, what))
     return Baseline.by_seed(_accuracies(given, seeds, what), typed=True)
 
 
 def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> dict[int, float | None]:
     """Accuracies by seed: a table as it is; a list in the order of the models, further ones as further seeds."""
     if isinstance(given, Mapping):
-        return {int(seed): float(value) for seed, value in given.items()}
-    values = [float(given)] if isinstance(given, int | float) else [float(value) for value in given]
+        return {_seed(seed): _share(value, what) for seed, value in given.items()}
+    values = [_share(value, what) for value in ([given] if _alone(given) else given)]
     if not values:
         raise BadValue(f"{what} is an empty list", "give at least one number, or leave it out")
     known = [seed for seed in seeds if seed is not None]
@@ -125,14 +149,37 @@ def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> di
     return dict(zip([*known, *further], values, strict=False))
 
 
-def _notes(seed: int, seen: Look) -> list[str]:
+def _alone(given: Any) -> bool:
+    """Whether it is one number: Python's, or numpy's or torch's without dimensions."""
+    return isinstance(given, int | float) or getattr(given, "ndim", None) == 0
+
+
+def _share(value: Any, what: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"{what} has {value!r}, which is no number", "give accuracies between 0 and 1") from error
+    if math.isfinite(number) and not 0 <= number <= 1:
+        raise BadValue(f"{what} has {number:g}, and an accuracy is between 0 and 1", "divide percentages by 100")
+    return number
+
+
+def _seed(key: Any) -> int:
+    if not str(key).removeprefix("-").isdecimal():
+        raise BadValue(f"{key!r} is no seed", "name seeds by whole numbers, as in {42: ..., 123: ...}")
+    return int(key)
+
+
+def _notes(seen: Look) -> list[str]:
     rows = [seen.start, *seen.layers]
     odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
-    words = [f"seed {seed}: layers not covered: {'; '.join(odd)}"] if odd else []
+    told = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
     ways = sorted({row.reduction for row in seen.layers if row.reduction})
     return [
-        *words,
-        f"seed {seed}: {len(seen.covered)} of {len(seen.layers)} blocks covered; features taken by: {', '.join(ways)}",
+        *([f"layers not covered: {'; '.join(odd)}"] if odd else []),
+        f"{len(seen.covered)} of {len(seen.layers)} blocks covered; features taken by: {', '.join(ways) or 'nothing'}",
+        *told,
+        *seen.notes,
     ]
 
 

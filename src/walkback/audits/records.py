@@ -27,6 +27,8 @@ def judge_paths(
     if folders and not runs:
         raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
     evidences = evidence_by_subject(runs) + join_seeds([e for path in logs for e in read_foreign(path)])
+    if not evidences:
+        raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
     if baselines:
         evidences = [e.model_copy(update={"baselines": {**baselines, **e.baselines}}) for e in evidences]
     return Audit(

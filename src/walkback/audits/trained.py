@@ -6,7 +6,7 @@ from typing import Any
 
 from walkback.checks import DEFAULT, Audit, Control, Finding, Judgement, Protocol, Thresholds, judge, reference, scale
 from walkback.data import load
-from walkback.errors import WalkbackError
+from walkback.errors import BadValue, WalkbackError
 from walkback.records import (
     BaselineName,
     Evidence,
@@ -45,6 +45,8 @@ def audit_plan(
 
     `settings` as for `plan`. Runs are shared by their config: what is trained already is not trained again.
     """
+    if not rules:
+        raise BadValue("no rule is named", "give at least one, such as dfa")
     options = dict(net_options or {})
     everyone = [*dict.fromkeys([*rules, *CONTROLS])]
     mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
@@ -110,19 +112,34 @@ def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
     Frozen and shallow nets are baselines, not subjects, unless there is nothing else.
     """
     groups: dict[str, list[Run]] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
         groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
     full = [g for g in groups.values() if g[0].config.train_last > 0]
     subjects = full or [g for g in groups.values() if g[0].config.net_options.get("depth") != 0]
-    names = [group[0].config.label() for group in subjects]
+    titles = _titles([group[0].config for group in subjects])
     found = []
-    for group, name in zip(subjects, names, strict=True):
+    for group, title in zip(subjects, titles, strict=True):
         config = group[0].config
-        title = name if names.count(name) == 1 else f"{name} ({config.data}, {config.net}, {config.hash()[:6]})"
         shallow = [run for run in runs if _is_shallow(run.config, config)]
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
         found.append(evidence_of_runs(title, group, runs, baselines=baselines))
     return found
+
+
+def _titles(configs: Sequence[RunConfig]) -> list[str]:
+    """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
+
+    def flat(config: RunConfig) -> dict[str, Any]:
+        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options"})
+        return plain | config.net_options | config.rule_options
+
+    titles = []
+    for config in configs:
+        alike = [flat(other) for other in configs if other.label() == config.label()]
+        own = flat(config)
+        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+        titles.append(" ".join([config.label(), *(f"{key}={own[key]}" for key in differ)]))
+    return titles
 
 
 def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:

@@ -30,10 +30,8 @@ def two_sided(confidence: float, df: int) -> float:
     >>> round(two_sided(0.95, 2), 4)
     4.3027
     """
-    low, high = 0.0, 1.0
-    while central(high, df) < confidence:
-        high *= 2
-    for _ in range(200):  # halving reaches neighbouring floats long before
+    low, high = 0.0, 2.0**60  # no t is larger while confidence is below 1 by at least a float
+    for _ in range(130):  # halving reaches neighbouring floats long before
         middle = (low + high) / 2
         low, high = (middle, high) if central(middle, df) < confidence else (low, middle)
     return high

@@ -9,7 +9,7 @@ from walkback.nets import Net
 from walkback.probes.null import DRAWS, RANDOM, SAMPLES, Draws, NullReport, random_draw, report_of, row_norms
 from walkback.probes.observe import one_pass
 from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Credits, Rule, Signal, output_error
+from walkback.rules import Credits, Rule, output_error, probe_signal
 
 FRESH = "fresh feedback"
 
@@ -39,7 +39,7 @@ def feedback_null(
 
         def credits_of(one: Rule) -> Credits:
             own.set_state(start)
-            credits: Credits = one(Signal(net, error, hidden, own, gradients=gradients))
+            credits: Credits = one(probe_signal(net, error, hidden, own, gradients))
             return credits
 
         real, places, kinds = credits_of(rule), (Draws(gradients[:-1]), Draws(gradients[1:])), [RANDOM] * net.depth

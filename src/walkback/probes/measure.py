@@ -44,7 +44,7 @@ def quantities(seen: Observation) -> Quantities:
         credit_norms=[median_norm(a) for a in seen.credits.blocks],
         cosines=cosines,
         cosines_out=[credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)],
-        embed=credit_cosine(seen.credits.embed, seen.gradients[0]),
+        embed=credit_cosine(seen.embed_credit, seen.gradients[0]),
         gamma=gamma(cosines),
     )
 

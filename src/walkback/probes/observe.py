@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from walkback.nets import Net
 from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Credits, Rule, Signal, output_error
+from walkback.rules import Credits, Rule, output_error, probe_signal
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,11 @@ class Observation:
     branches: Sequence[Tensor]  # f_0 … f_{L−1}
     gradients: Sequence[Tensor]  # g_0 … g_L
     credits: Credits
+
+    @property
+    def embed_credit(self) -> Tensor:
+        """The embedding's credit."""
+        return self.credits.blocks[0] if self.credits.embed is None else self.credits.embed
 
     @property
     def at_input(self) -> Sequence[Tensor] | Tensor:
@@ -44,7 +49,7 @@ def observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: tor
         gradients=_join([p.gradients for p in parts]),
         credits=Credits(
             blocks=_join([c.blocks for c in credits]),
-            embed=torch.cat([c.embed for c in credits]),
+            embed=torch.cat([c.blocks[0] if c.embed is None else c.embed for c in credits]),
             at_input=None if credits[0].at_input is None else _join([c.at_input for c in credits if c.at_input]),
         ),
     )
@@ -77,5 +82,6 @@ def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
 
 def _observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
     seen = one_pass(net, inputs, labels)
-    credits = rule(Signal(net, output_error(seen.logits, labels), seen.hidden, generator, gradients=seen.gradients))
+    error = output_error(seen.logits, labels)
+    credits = rule(probe_signal(net, error, seen.hidden, generator, seen.gradients))
     return Observation(seen.hidden, seen.branches, seen.gradients, credits)

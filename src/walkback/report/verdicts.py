@@ -15,6 +15,11 @@ HEADINGS = {
 }  # fmt: skip
 
 
+def _plain(text: str) -> str:
+    """Somebody's words, printed as they are: no markup, and nothing that a terminal would act on."""
+    return escape("".join(c if c.isprintable() else "�" for c in text))
+
+
 def _cell(finding: Finding) -> str:
     """The outcome's sign and the number behind it, in the words of its column."""
     value = finding.value
@@ -25,8 +30,8 @@ def _cell(finding: Finding) -> str:
     elif finding.check == "depth":
         text = f" {100 * value:+.1f}"
     elif finding.check == "coverage" and finding.low is not None and finding.high is not None:
-        low, high = f"{finding.low:.0%}", f"{finding.high:.0%}"
-        text = f" {high}" if low == high else f" {low} to {high}"
+        low, high = f"{100 * finding.low:.0f}", f"{100 * finding.high:.0f}"
+        text = f" {high}%" if low == high else f" {low}–{high}%"
     else:
         text = f" {value:.0e}"
     return GLYPHS[finding.outcome] + text
@@ -34,18 +39,18 @@ def _cell(finding: Finding) -> str:
 
 def _table(subjects: list[Judgement]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("\nsubject", no_wrap=True)
+    table.add_column("\nsubject", overflow="fold", max_width=18)
+    table.add_column("\nverdict", no_wrap=True, min_width=14)
     table.add_column("\naccuracy", justify="right", no_wrap=True)
     checks = [finding.check for finding in subjects[0].findings] if subjects else []
     for check in checks:
         table.add_column(HEADINGS[check], no_wrap=True)
-    table.add_column("\nverdict", no_wrap=True)
     for subject in subjects:
         a = subject.accuracy
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
         verdict = f"[{style}]{subject.verdict}[/{style}]"
-        table.add_row(escape(subject.name), accuracy, *(_cell(f) for f in subject.findings), verdict)
+        table.add_row(_plain(subject.name), verdict, accuracy, *(_cell(f) for f in subject.findings))
     return table
 
 
@@ -55,25 +60,25 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print(_table(audit.subjects))
     console.print("[dim]✓ passes  ✗ fires  ? inconclusive  – not applicable[/dim]")
     for subject in audit.subjects:
-        console.print(f"\n[bold]{escape(subject.name)}[/bold]  {escape(subject.says)}")
+        console.print(f"\n[bold]{_plain(subject.name)}[/bold]  {_plain(subject.says)}")
         for finding in subject.findings:
             words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
             if finding.basis != "exact":
                 words += f" (basis: {finding.basis})"
-            console.print(Padding(escape(words), (0, 0, 0, 2)))
+            console.print(Padding(_plain(words), (0, 0, 0, 2)))
             for warning in finding.warnings:
-                console.print(Padding(escape(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
+                console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
         for name, first in subject.first_fired.items():
             epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
             if epochs:
                 words = f"{name} first fired at epoch {' / '.join(epochs)}"
-                console.print(Padding(escape(words), (0, 0, 0, 2)), style="dim")
+                console.print(Padding(_plain(words), (0, 0, 0, 2)), style="dim")
         for note in subject.notes:
-            console.print(Padding(escape(f"note: {note}"), (0, 0, 0, 2)), style="dim")
+            console.print(Padding(_plain(f"note: {note}"), (0, 0, 0, 2)), style="dim")
     console.print()
     for control in audit.controls:
         mark = "[green]✓[/green]" if control.ok else "[red]✗[/red]"
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
-        console.print(f"{mark} {escape(words)}")
-    console.print(escape(audit.says), style="" if audit.valid else "bold red")
-    console.print(f"Protocol: {audit.protocol}; thresholds: {escape(audit.thresholds.version)}.", style="dim")
+        console.print(f"{mark} {_plain(words)}")
+    console.print(_plain(audit.says), style="" if audit.valid else "bold red")
+    console.print(f"Protocol: {audit.protocol}; thresholds: {_plain(audit.thresholds.version)}.", style="dim")

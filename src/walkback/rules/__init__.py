@@ -13,6 +13,7 @@ from walkback.rules.base import (
     check_normalization,
     normalize_credit,
     output_error,
+    probe_signal,
 )
 from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
 
@@ -29,5 +30,6 @@ __all__ = [
     "make_rule",
     "normalize_credit",
     "output_error",
+    "probe_signal",
     "register_rule",
 ]

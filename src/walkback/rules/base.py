@@ -29,9 +29,8 @@ def output_error(logits: Tensor, labels: Tensor) -> Tensor:
     >>> output_error(torch.zeros(1, 4), torch.tensor([2]))
     tensor([[ 0.2500,  0.2500, -0.7500,  0.2500]])
     """
-    error = logits.detach().softmax(1)
-    error[torch.arange(len(labels)), labels] -= 1
-    return error
+    logits = logits.detach()
+    return logits.softmax(1).scatter_add_(1, labels[:, None], logits.new_full((1, 1), -1.0).expand(len(labels), 1))
 
 
 class Signal:
@@ -48,26 +47,36 @@ class Signal:
     def __init__(
         self,
         net: Net,
-        error: Tensor,
         hidden: Sequence[Tensor],
         generator: torch.Generator,
-        top: Callable[[], Tensor] | None = None,
+        *,
+        error: Callable[[], Tensor],
+        top: Callable[[], Tensor],
         gradients: Sequence[Tensor] | None = None,
     ):
         self.net = net
-        self.error = error
         self.hidden = hidden
         self.generator = generator
         self.gradients = gradients
+        self._error = error
         self._top = top
 
     @cached_property
+    def error(self) -> Tensor:
+        """The output error, computed only for rules that ask."""
+        return self._error()
+
+    @cached_property
     def top(self) -> Tensor:
-        """∂ℓ_i/∂h_L, computed only for rules that ask."""
-        if self.gradients is not None:
-            return self.gradients[-1]
-        assert self._top is not None
+        """The gradient at the last hidden state, computed only for rules that ask."""
         return self._top()
+
+
+def probe_signal(
+    net: Net, error: Tensor, hidden: Sequence[Tensor], generator: torch.Generator, gradients: Sequence[Tensor]
+) -> Signal:
+    """What a rule sees where the true gradients are known already."""
+    return Signal(net, hidden, generator, error=lambda: error, top=lambda: gradients[-1], gradients=gradients)
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Credits:
     """A rule's answer, in the scale of each sample's own loss: (N, d) for each block and for the embedding.
 
     blocks    a_0 … a_{L−1}: a sequence of L, or one tensor (L, N, d)
-    embed     the embedding's
+    embed     the embedding's; None: the same as block 0's
     loss      a rule that learns (its nn.Parameters) puts its own objective here; it joins the one backward call
     at_input  the credits to compare with g_l at the block's *input*, where they are not the ones that train it (bp)
 
@@ -83,7 +92,7 @@ class Credits:
     """
 
     blocks: Sequence[Tensor] | Tensor
-    embed: Tensor
+    embed: Tensor | None = None
     loss: Tensor | None = None
     at_input: Sequence[Tensor] | None = None
 
@@ -144,6 +153,5 @@ class Rule(nn.Module):
         if self.normalize == "none":
             return raw
         stacked = raw.blocks if isinstance(raw.blocks, Tensor) else torch.stack(list(raw.blocks))
-        return replace(
-            raw, blocks=normalize_credit(stacked, self.normalize), embed=normalize_credit(raw.embed, self.normalize)
-        )
+        embed = None if raw.embed is None else normalize_credit(raw.embed, self.normalize)
+        return replace(raw, blocks=normalize_credit(stacked, self.normalize), embed=embed)

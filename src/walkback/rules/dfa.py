@@ -23,8 +23,7 @@ class DFA(Rule):
 
     def credits(self, signal: Signal) -> Credits:
         """a_l = B_l e."""
-        blocks = signal.error @ self.B.mT  # (N, C) @ (L, C, d): all blocks at once
-        return Credits(blocks, embed=blocks[0])
+        return Credits(signal.error @ self.B.mT)  # (N, C) @ (L, C, d): all blocks at once
 
 
 RULES.add("dfa", DFA)

@@ -5,7 +5,9 @@ bit. Snapshots are written before the checkpoint that includes them; what a kill
 checkpoint is dropped and comes out the same again.
 """
 
+import ctypes
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +33,16 @@ from walkback.train.streams import global_stream, stream
 EVAL_BATCH = 1000
 
 
+def keep_memory() -> None:
+    """Where the C library is glibc, keep freed memory: else the embedding's gradient is given back at every step, and
+    its pages must be faulted in again."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD, at its largest
+            libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+
+
 @contextmanager
 def arithmetic() -> Iterator[None]:
     """One torch thread inside, and denormal numbers taken as zero.
@@ -41,6 +53,7 @@ def arithmetic() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    keep_memory()
     try:
         yield
     finally:
@@ -202,12 +215,17 @@ def train(
     """
     with RunFolder(out, config, fresh=fresh) as folder, arithmetic():
         before = folder.read()
-        if before.result is not None:
+        if before.result is not None and (before.probes is not None or before.result.status == "diverged"):
             return before
         began = time.monotonic()
         dataset = load(config.data, data_folder)
         trainer = Trainer(config, dataset, device)
         checkpoint = folder.load_checkpoint()
+        if before.result is not None:  # ended, but its probes are not there: they need no training
+            if checkpoint is not None:
+                trainer.restore(checkpoint[0], checkpoint[1])
+                folder.write("probes.json", deep_probes(trainer))
+            return folder.read()
         note = None
         if checkpoint is not None:
             tensors, state, note = checkpoint

@@ -8,6 +8,7 @@ gradient at h_L has the readout's share of that call done before it answers.)
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -42,19 +43,21 @@ def _local(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, penalty: float,
         return net.site(top.grad) * len(labels)  # the batch mean's gradient is 1/N of each sample's own
 
     hidden = [net.site(h) for h in stream]
-    credits = rule(Signal(net, output_error(logits, labels), hidden, generator, top=top_gradient))
+    error = partial(output_error, logits, labels)
+    credits = rule(Signal(net, hidden, generator, error=error, top=top_gradient))
 
     share = 1 / len(labels)
+    stacked = credits.blocks * share if isinstance(credits.blocks, Tensor) else [a * share for a in credits.blocks]
     roots: list[Tensor] = [net.embed_site(start)]
-    gradients: list[Tensor | None] = [credits.embed * share]
+    gradients: list[Tensor | None] = [stacked[0] if credits.embed is None else credits.embed * share]
     if top.grad is None:
         roots.append(loss)
         gradients.append(None)
-    for branch, credit in zip(branches, credits.blocks, strict=True):
+    for branch, credit in zip(branches, stacked, strict=True):
         if branch.requires_grad:  # a frozen block has nothing to learn
             at = net.site(branch)
             roots.append(at)
-            gradients.append(credit * share + at.detach() * (2 * penalty * share) if penalty else credit * share)
+            gradients.append(credit + at.detach() * (2 * penalty * share) if penalty else credit)
     if credits.loss is not None:
         roots.append(credits.loss)
         gradients.append(None)

@@ -1,0 +1,591 @@
+"""Nets whose truth is known by construction, judged through the Python door: real modules, real tensors.
+
+Each defect is planted in a net that holds otherwise: the check that should see it is seen to fire, and to pass after
+the repair. The trained nets are of an ordinary loop, as a user would write it.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import walkback as wb
+from walkback.checks import DEFAULT, Finding, Judgement
+
+SEEDS = (42, 123, 456)
+WIDTH, DEPTH, CLASSES, INPUTS, SAMPLES = 32, 4, 5, 12, 128
+FIRES, PASSES, OPEN, ASIDE = "fires", "passes", "inconclusive", "not applicable"
+CHECKS = ("scale", "reference", "depth", "coverage")
+
+# Accuracies with which depth passes: every planted defect below is the only one.
+GOOD: dict[str, Any] = {
+    "accuracy": [0.60, 0.61, 0.60], "frozen": [0.35, 0.352, 0.348], "bp": [0.615, 0.61, 0.62],
+    "frozen_bp": [0.38, 0.385, 0.382],
+}  # fmt: skip
+
+
+class Block(nn.Module):
+    """h + f(h), with f = W2·GELU(W1·LN(h)); `gain` multiplies what leaves the block."""
+
+    def __init__(self, width: int, gain: float = 1.0):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, width)
+        nn.init.normal_(self.down.weight, std=0.01)
+        nn.init.zeros_(self.down.bias)
+        self.gain = gain
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.gain * (h + self.down(F.gelu(self.up(self.norm(h)))))
+
+
+class Times(nn.Module):
+    """A block that only multiplies: its growth is known to the last bit if the factor is a power of two."""
+
+    def __init__(self, factor: float):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h * self.factor
+
+
+class Stack(nn.Module):
+    """embed, blocks, LayerNorm, head; `stages` is the order in which the blocks are called."""
+
+    def __init__(self, inputs: int = INPUTS, width: int = WIDTH, depth: int = DEPTH, classes: int = CLASSES):
+        super().__init__()
+        self.embed = nn.Linear(inputs, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+        self.stages: list[int] = list(range(depth))
+        self.lost = 0.0  # added to the logits and taken away again
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        found = [self.embed(x)]
+        for stage in self.stages:
+            found.append(self.blocks[stage](found[-1]))
+        return found
+
+    def readout(self, h: Tensor) -> Tensor:
+        return (self.head(self.norm(h)) + self.lost) - self.lost
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.readout(self.states(x)[-1])
+
+
+def backprop(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+    """The credit of backprop itself: the gradient of each sample's loss at the blocks' outputs."""
+    assert isinstance(model, Stack)
+    states = model.states(x)
+    return list(torch.autograd.grad(F.cross_entropy(model.readout(states[-1]), y, reduction="sum"), states[1:]))
+
+
+def stack(seed: int, change: Callable[[Stack], object] = lambda _: None, **sizes: int) -> Stack:
+    torch.manual_seed(seed)
+    model = Stack(**sizes)
+    with torch.no_grad():
+        change(model)
+    return model
+
+
+def held_out(samples: int = SAMPLES, seed: int = 7) -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(samples, INPUTS, generator=generator)
+    y = torch.randint(CLASSES, (samples,), generator=generator)
+    return list(zip(x.split(32), y.split(32), strict=True))
+
+
+def judged(
+    change: Callable[[Stack], object] | Sequence[Callable[[Stack], object]] = lambda _: None, **options: Any
+) -> Judgement:
+    """The judgement of three planted nets, one a seed; one change is for all of them, several are one a seed."""
+    changes = [change] * 3 if callable(change) else list(change)
+    models = {seed: stack(seed, one) for seed, one in zip(SEEDS, changes, strict=True)}
+    given = {"residual": True, "credits": backprop, "name": "planted", **GOOD} | options
+    found = wb.audit(models, held_out(), "blocks.*", **given)
+    assert found.valid
+    assert [f.check for f in found.subjects[0].findings] == list(CHECKS[: len(found.subjects[0].findings)])
+    return found.subjects[0]
+
+
+def finding(judgement: Judgement, check: str) -> Finding:
+    return next(f for f in judgement.findings if f.check == check)
+
+
+def outcomes(judgement: Judgement) -> dict[str, str]:
+    return {f.check: f.outcome for f in judgement.findings}
+
+
+def but(**differs: str) -> dict[str, str]:
+    return dict.fromkeys(CHECKS, PASSES) | differs
+
+
+def gain(block: int, factor: float) -> Callable[[Stack], object]:
+    return lambda model: setattr(model.blocks[block], "gain", factor)
+
+
+@pytest.fixture(scope="module")
+def sound():
+    """Without a defect: what every repair comes back to."""
+    return judged()
+
+
+def test_planted_sound_nets_hold(sound):
+    """The ground on which every defect below is planted."""
+    found = sound
+    assert outcomes(found) == but()
+    assert (found.verdict, found.decided_by, found.accuracy.n) == ("holds", list(CHECKS), 3)
+    assert all(f.basis == "exact" for f in found.findings)
+    assert "4 of 4 covered (blocks 0, 1, 2 and 3)" in finding(found, "coverage").says
+
+
+# --- scale ----------------------------------------------------------------------------------------------------------
+
+
+def test_planted_scaled_stream_fires_and_passes_after_the_repair():
+    sick, well = judged(gain(2, 60.0)), judged(gain(2, 1.1))
+    assert outcomes(sick) == but(scale=FIRES)
+    assert (sick.verdict, sick.decided_by) == ("walked back", ["scale"])
+    assert "60" in finding(sick, "scale").says
+    assert "on every seed; the limit is 50" in finding(sick, "scale").says
+    assert finding(sick, "scale").value == pytest.approx(60, rel=0.01)
+    assert outcomes(well) == but()
+    assert finding(well, "scale").value == pytest.approx(1.1, rel=0.01)
+    assert well.verdict == "holds"
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(49.0, PASSES), (51.0, FIRES)])
+def test_planted_growth_on_either_side_of_the_limit(factor, outcome):
+    assert finding(judged(gain(0, factor), credits=None), "scale").outcome == outcome
+
+
+def test_planted_growth_of_exactly_the_limit_passes_and_a_bit_more_fires():
+    """A factor of 64 is exact in floating point: the measured growth is 64.0 and nothing else."""
+
+    def change(model: Stack) -> None:
+        model.blocks[1] = Times(64.0)
+
+    at, below = (judged(change, credits=None, thresholds=DEFAULT.but("scale.growth", t)) for t in (64.0, math.nextafter(64.0, 0)))
+    assert finding(at, "scale").value == finding(below, "scale").value == 64.0
+    assert finding(at, "scale").outcome == PASSES
+    assert finding(below, "scale").outcome == FIRES
+    assert finding(judged(change, credits=None), "scale").stable_range == (None, 64.0)
+
+
+def test_planted_growth_in_one_seed_of_three_is_named():
+    found = judged([gain(0, 1.0), gain(0, 80.0), gain(0, 1.0)])
+    assert outcomes(found) == but(scale=OPEN)
+    assert found.verdict == OPEN
+    assert "above the limit of 50 in seed 123" in finding(found, "scale").says
+    assert "within it in seeds 42 and 456" in finding(found, "scale").says
+
+
+def test_planted_block_that_explodes_and_one_that_shrinks_are_not_averaged():
+    def change(model: Stack) -> None:
+        model.blocks[1], model.blocks[2] = Times(128.0), Times(1 / 128)
+
+    found = judged(change)
+    assert outcomes(found)["scale"] == FIRES
+    assert finding(found, "scale").value == 128.0
+
+
+# --- the stream is not one, or not said to be -----------------------------------------------------------------------
+
+
+class Plain(nn.Module):
+    """A plain MLP: no block adds to anything."""
+
+    def __init__(self, gain: float = 1.0):
+        super().__init__()
+        self.embed, self.head = nn.Linear(INPUTS, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.blocks = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(3)))
+        self.gain = gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.embed(x) / self.gain))
+
+
+def plain(seed: int, gain: float = 1.0) -> Plain:
+    torch.manual_seed(seed)
+    return Plain(gain)
+
+
+def test_planted_net_without_a_residual_stream_is_not_applicable():
+    models = {seed: plain(seed) for seed in SEEDS}
+    found = wb.audit(models, held_out(), "blocks.*", residual=False, **GOOD).subjects[0]
+    assert finding(found, "scale").outcome == ASIDE
+    assert finding(found, "scale").says == "The net has no residual stream, so there is no growth of one to judge."
+    assert finding(found, "depth").outcome == PASSES
+    # what was not given is still missing: the cosines keep it from being set aside
+    assert (found.verdict, found.decided_by) == (OPEN, ["coverage"])
+    whole = judged(residual=False)
+    assert (whole.verdict, whole.decided_by) == (ASIDE, ["scale"])
+    assert "no residual stream" in whole.says
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, PASSES), (60.0, OPEN)])
+def test_planted_stream_that_is_not_said_to_be_one(factor, outcome):
+    """A quiet net passes whatever it is; what grows may be no stream, and is not accused."""
+    found = judged(gain(1, factor), residual=None)
+    assert outcomes(found) == but(scale=outcome)
+    assert found.verdict == ("holds" if outcome == PASSES else OPEN)
+    assert ("whether the net has one is not known" in finding(found, "scale").says) == (outcome == OPEN)
+
+
+# --- reference ------------------------------------------------------------------------------------------------------
+
+
+def lose(amount: float) -> Callable[[Stack], object]:
+    return lambda model: setattr(model, "lost", amount)
+
+
+def test_planted_gradient_that_is_noise_fires_and_passes_after_the_repair(sound):
+    """Logits as a difference of huge numbers: float32 rounds them to multiples of 8, float64 does not."""
+    sick, well = judged(lose(2.0**26)), sound
+    assert outcomes(sick)["reference"] == FIRES
+    assert sick.verdict == "walked back"
+    assert "reference" in sick.decided_by
+    assert finding(sick, "reference").value > 0.1
+    assert finding(sick, "reference").says.startswith("The deepest gradient is noise: float32 turns it by ")
+    assert "is not below the published floor" in finding(sick, "reference").says  # of a good size, and yet noise
+    assert outcomes(judged(lose(2.0**26), protocol="published", credits=None))["reference"] == PASSES
+    assert finding(well, "reference").outcome == PASSES
+    assert finding(well, "reference").value < 1e-5
+
+
+def test_planted_gradient_that_is_tiny_and_precise_passes_with_a_warning(sound):
+    """Behind a LayerNorm ‖g_L‖ goes with 1/‖h‖: 1e8 leaves 1e-10, of which float32 knows every digit it has."""
+
+    def change(model: Stack) -> None:
+        model.embed.weight.mul_(1e8)
+        model.embed.bias.mul_(1e8)
+
+    ours, published = judged(change), judged(change, protocol="published", credits=None)
+    assert finding(ours, "reference").outcome == PASSES
+    assert finding(ours, "reference").value < 1e-5
+    assert "below the published floor of 1e-07" in finding(ours, "reference").says
+    (warning,) = finding(ours, "reference").warnings
+    assert warning.startswith("seeds 42, 123 and 456: below the published floor.")
+    assert "F.cosine_similarity, which clamps, would be off by" in warning
+    assert "Neither a large stream nor a small loss accounts for it." in warning
+    assert ours.verdict == "holds"
+    assert finding(published, "reference").outcome == FIRES
+    assert published.verdict == "walked back"
+    assert finding(sound, "reference").warnings == []
+    assert finding(judged(protocol="published", credits=None), "reference").outcome == PASSES
+
+
+def test_planted_gradient_small_because_the_stream_is_large_says_so():
+    found = judged(gain(3, 1e8))
+    assert outcomes(found) == but(scale=FIRES)
+    warnings = finding(found, "reference").warnings
+    assert warnings
+    assert all("It is small because the stream is large (at its end " in w for w in warnings)
+
+
+def test_planted_gradient_of_exactly_zero_is_no_reference():
+    found = judged(lambda model: model.head.weight.zero_())
+    assert outcomes(found)["reference"] == OPEN
+    assert finding(found, "reference").warnings[0] == "seeds 42, 123 and 456: no precision, zero gradient"
+    assert "block 3 (zero gradient)" in finding(found, "coverage").warnings[0]
+    assert found.verdict != "holds"
+
+
+# --- what is not finite ---------------------------------------------------------------------------------------------
+
+
+def test_planted_nan_in_one_layer_is_inconclusive_and_named():
+    def change(model: Stack) -> None:
+        model.blocks[2].down.weight[0, 0] = math.nan
+
+    found = judged([lambda _: None, change, lambda _: None])
+    assert found.verdict == OPEN
+    assert outcomes(found)["scale"] == OPEN
+    assert "not settled in seed 123" in finding(found, "scale").says
+    assert any(w.startswith("seed 123: the norm of h_3 is nan") for w in finding(found, "scale").warnings)
+    assert "seed 123" in finding(found, "reference").says
+    (note,) = [n for n in found.notes if "not covered" in n]
+    assert note.startswith("seed 123: layers not covered: ")
+    assert "blocks.2: not finite" in note
+    assert judged(change).verdict == OPEN  # in every seed: still nobody holds, and nobody is accused
+
+
+def test_planted_infinite_activations_are_inconclusive():
+    def change(model: Stack) -> None:
+        model.blocks[1] = Times(1e38)
+        model.blocks[2] = Times(1e38)
+
+    found = judged(change)
+    assert found.verdict == OPEN
+    assert finding(found, "scale").outcome == OPEN
+    assert any("the norm of h_3 is inf, which counts as not known" in w for w in finding(found, "scale").warnings)
+
+
+# --- coverage -------------------------------------------------------------------------------------------------------
+
+
+def only(*blocks: int, other: Callable[[Tensor], Tensor]) -> Any:
+    """Backprop's credit in some blocks, something else in the others."""
+
+    def credits(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+        return [a if n in blocks else other(a) for n, a in enumerate(backprop(model, x, y))]
+
+    return credits
+
+
+def noise(a: Tensor) -> Tensor:
+    return torch.randn(a.shape, generator=torch.Generator().manual_seed(len(a)))
+
+
+@pytest.mark.parametrize("other", [noise, torch.zeros_like], ids=["noise", "zero"])
+def test_planted_credit_in_one_block_of_four_fires_and_passes_after_the_repair(other):
+    sick = judged(credits=only(0, other=other))
+    assert outcomes(sick) == but(coverage=FIRES)
+    assert (sick.verdict, sick.decided_by) == ("walked back", ["coverage"])
+    assert finding(sick, "coverage").value == 0.25
+    assert "1 of 4 covered (block 0)" in finding(sick, "coverage").says
+    half = judged(credits=only(0, 3, other=other))
+    assert finding(half, "coverage").outcome == FIRES
+    assert "2 of 4 covered (blocks 0 and 3)" in finding(half, "coverage").says
+    well = judged(credits=only(0, 1, 3, other=other))
+    assert outcomes(well) == but()
+    assert finding(well, "coverage").value == 0.75
+
+
+def test_planted_dead_layer_is_named():
+    """A credit that is zero in one block: never a cosine of 0 or 1, and three of four are enough."""
+    found = judged(credits=only(0, 1, 3, other=torch.zeros_like))
+    assert finding(found, "coverage").warnings[0] == "seeds 42, 123 and 456: no cosine in block 2 (zero credit)"
+    assert found.verdict == "holds"
+
+
+def test_planted_block_with_a_branch_of_exactly_zero_changes_nothing():
+    def change(model: Stack) -> None:
+        model.blocks[1].down.weight.zero_()
+
+    found = judged(change)
+    assert outcomes(found) == but()
+    assert finding(found, "scale").value < 1.1
+
+
+def test_planted_random_credit_lies_at_its_null():
+    """Γ is not above its own null: there is no average to hide behind."""
+    found = judged(credits=only(other=noise))
+    assert outcomes(found) == but(coverage=ASIDE)
+    assert "Γ is not above its own null, so it hides nothing: 0 of 4 covered" in finding(found, "coverage").says
+
+
+def test_planted_sign_flipped_credit_covers_nothing():
+    found = judged(credits=only(other=torch.neg))
+    assert finding(found, "coverage").outcome == ASIDE
+    assert "0 of 4 covered" in finding(found, "coverage").says
+    for values in found.described.rho.values():
+        assert all(value < -0.9 for value in values)
+    for values in found.described.nudging.values():
+        assert all(value > 0 for value in values)
+
+
+def test_planted_credit_that_was_not_saved_is_missing_and_said_so():
+    found = judged(credits=None)
+    assert outcomes(found) == but(coverage=OPEN)
+    assert finding(found, "coverage").basis == "missing"
+    assert finding(found, "coverage").says == "The cosines of the blocks are not known."
+    assert (found.verdict, found.decided_by) == (OPEN, ["coverage"])
+    assert found.described.rho == {str(seed): None for seed in SEEDS}
+
+
+def test_planted_credit_saved_for_some_blocks_only():
+    def some(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor | None]:
+        return [a if n == 1 else None for n, a in enumerate(backprop(model, x, y))]
+
+    found = judged(credits=some)
+    assert outcomes(found) == but(coverage=OPEN)
+    assert "1 of 4 covered (block 1), blocks 0, 2 and 3 not known" in finding(found, "coverage").says
+
+
+# --- blocks that cannot be measured ---------------------------------------------------------------------------------
+
+
+def share(model: Stack) -> None:
+    model.blocks[2] = model.blocks[1]
+
+
+def share_copies(model: Stack) -> None:
+    model.blocks[2] = copy.deepcopy(model.blocks[1])
+
+
+def skip_last(model: Stack) -> None:
+    model.stages = [0, 1, 2]
+
+
+def padded(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor | None]:
+    known: list[Tensor | None] = list(backprop(model, x, y))
+    return known + [None] * (DEPTH - len(known))
+
+
+@pytest.mark.parametrize(
+    ("sick", "well", "word"),
+    [
+        (share, share_copies, "blocks.1: called 2 times; blocks.2: called 2 times"),
+        (skip_last, lambda _: None, "blocks.3: not reached"),
+    ],
+    ids=["reused", "never reached"],
+)
+def test_planted_block_that_cannot_be_measured_is_a_row_that_says_why(sick, well, word):
+    found = judged(sick, credits=padded)
+    assert found.verdict == OPEN
+    assert finding(found, "scale").outcome == OPEN
+    assert any(word in note for note in found.notes)
+    assert any("of 4 blocks covered" in note and not note.startswith("4 of 4") for note in found.notes)
+    repaired = judged(well)
+    assert repaired.verdict == "holds"
+    assert not any("not covered" in note for note in repaired.notes)
+
+
+# --- trained by an ordinary loop ------------------------------------------------------------------------------------
+
+
+class Nets(NamedTuple):
+    """Three nets of one kind, and how well they do on the test data."""
+
+    models: dict[int, nn.Module]
+    accuracy: dict[int, float]
+
+
+def mnist1d() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    data = wb.load_data("mnist1d")
+    return data.train.inputs, data.train.labels, data.test.inputs, data.test.labels
+
+
+def blobs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A task that embed and head solve alone: well separated clouds, one a class."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 4 * torch.randn(10, 40, generator=generator)
+    y = torch.randint(10, (1500,), generator=generator)
+    x = centres[y] + torch.randn(1500, 40, generator=generator)
+    return x[:1000], y[:1000], x[1000:], y[1000:]
+
+
+def trained(
+    data: tuple[Tensor, Tensor, Tensor, Tensor], how: str, epochs: int, change: Callable[[Stack], object] = lambda _: None
+) -> Nets:
+    """An ordinary loop. how: bp; frozen (blocks stay at init); flipped (blocks go up the gradient)."""
+    inputs, labels, test, answers = data
+    models: dict[int, nn.Module] = {}
+    accuracy = {}
+    for seed in SEEDS:
+        model = stack(seed, change, inputs=40, width=48, depth=3, classes=10)
+        model.blocks.requires_grad_(how != "frozen")
+        optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=4e-3)
+        for _ in range(epochs):
+            for batch in torch.randperm(len(inputs)).split(128):
+                optimizer.zero_grad()
+                F.cross_entropy(model(inputs[batch]), labels[batch]).backward()
+                if how == "flipped":
+                    for parameter in model.blocks.parameters():
+                        parameter.grad.neg_()
+                optimizer.step()
+        with torch.no_grad():
+            accuracy[seed] = (model(test).argmax(1) == answers).double().mean().item()
+        models[seed] = model
+    return Nets(models, accuracy)
+
+
+@pytest.fixture(scope="module")
+def hard():
+    """MNIST-1D, where depth matters: nets by backprop, with frozen blocks, and by a flipped credit."""
+    data = mnist1d()
+    return data, {how: trained(data, how, epochs=5) for how in ("bp", "frozen", "flipped")}
+
+
+def judge_trained(nets: Nets, data: tuple[Tensor, Tensor, Tensor, Tensor], **options: Any) -> Judgement:
+    test = [(data[2][:512], data[3][:512]), (data[2][512:], data[3][512:])]
+    given = {"residual": True, "credits": backprop} | options
+    return wb.audit(nets.models, test, "blocks.*", **given).subjects[0]
+
+
+def test_planted_healthy_net_by_backprop_holds(hard):
+    data, nets = hard
+    frozen = nets["frozen"].accuracy
+    found = judge_trained(nets["bp"], data, frozen=frozen, bp=nets["bp"].accuracy, frozen_bp=frozen)
+    assert outcomes(found) == but()
+    assert found.verdict == "holds"
+    assert found.accuracy.mean == pytest.approx(sum(nets["bp"].accuracy.values()) / 3)  # measured, as we measured it
+    assert finding(found, "depth").value > 0.05
+    # and passes with nothing known of bp as a baseline: who passes, passes
+    assert judge_trained(nets["bp"], data, frozen=frozen).verdict == "holds"
+
+
+def test_planted_blocks_trained_the_wrong_way_are_walked_back_by_depth(hard):
+    data, nets = hard
+    frozen, bp = nets["frozen"].accuracy, nets["bp"].accuracy
+    flipped = judge_trained(
+        nets["flipped"], data, credits=only(other=torch.neg), frozen=frozen, bp=bp, frozen_bp=frozen
+    )
+    assert finding(flipped, "depth").outcome == FIRES
+    assert flipped.verdict == "walked back"
+    assert "depth" in flipped.decided_by
+    assert "that bp exceeds" in finding(flipped, "depth").says
+    assert finding(flipped, "coverage").outcome == ASIDE
+    alone = judge_trained(nets["flipped"], data, credits=None, frozen=frozen)
+    assert finding(alone, "depth").outcome == OPEN
+    assert "it is not known what bp gains over its frozen net" in finding(alone, "depth").says
+
+
+def test_planted_blocks_of_exactly_zero_gain_nothing(hard):
+    """A net whose blocks are zero and stay so is its own frozen net: the margin is 0 on every seed."""
+
+    def empty(model: Stack) -> None:
+        for block in model.blocks:
+            block.down.weight.zero_()
+            block.down.bias.zero_()
+
+    data, nets = hard
+    zero = trained(data, "frozen", epochs=2, change=empty)
+    test = [(data[2], data[3])]
+    assert all(torch.equal(m.states(data[2])[0], m.states(data[2])[-1]) for m in zero.models.values())
+    baselines = {"bp": nets["bp"].accuracy, "frozen_bp": nets["frozen"].accuracy}
+    found = wb.audit(zero.models, test, "blocks.*", residual=True, frozen=zero.accuracy, **baselines).subjects[0]
+    depth = finding(found, "depth")
+    assert (depth.outcome, depth.value, depth.low, depth.high) == (FIRES, 0.0, 0.0, 0.0)
+    assert depth.warnings == ["every seed has the same margin; are they different trainings?"]
+    assert finding(found, "scale").value == 1.0
+    assert found.verdict == "walked back"
+    repaired = judge_trained(nets["bp"], data, frozen=zero.accuracy, **baselines)
+    assert finding(repaired, "depth").outcome == PASSES
+
+
+def test_planted_easy_task_is_not_held_against_anybody():
+    data = blobs()
+    bp, frozen = (trained(data, how, epochs=4) for how in ("bp", "frozen"))
+    assert min(frozen.accuracy.values()) > 0.97
+    baselines = {"frozen": frozen.accuracy, "bp": bp.accuracy, "frozen_bp": frozen.accuracy}
+    found = judge_trained(bp, data, **baselines)
+    assert outcomes(found) == but(depth=ASIDE)
+    assert "The task is too easy to judge depth: bp itself gains" in finding(found, "depth").says
+    assert found.verdict == "holds"
+    # a net that does worse than its frozen one is not accused of it here, and does not hold either
+    worse = dict.fromkeys(SEEDS, 0.5)
+    harmed = judge_trained(bp, data, accuracy=worse, **baselines)
+    assert (finding(harmed, "depth").outcome, harmed.verdict) == (ASIDE, OPEN)
+
+
+def test_planted_one_seed_never_holds(hard):
+    data, nets = hard
+    one = Nets({42: nets["bp"].models[42]}, {})
+    frozen = {42: nets["frozen"].accuracy[42]}
+    found = judge_trained(one, data, frozen=frozen, bp=nets["bp"].accuracy, frozen_bp=nets["frozen"].accuracy)
+    assert found.verdict == OPEN
+    assert "Too few seeds" in finding(found, "depth").says
+
+
+def test_planted_one_block_is_not_applicable():
+    models = {seed: stack(seed, depth=1) for seed in SEEDS}
+    found = wb.audit(models, held_out(), "blocks.*", residual=True, credits=backprop, **GOOD).subjects[0]
+    assert found.verdict == ASIDE
+    assert "one block" in finding(found, "coverage").says
