@@ -45,8 +45,8 @@ def page(runs: Sequence[Run]) -> str:
         _cosines(last),
         "## Small, or noise?",
         "The direction of the float32 gradient at h_L against the same net in float64 (median chord of unit vectors: "
-        "no cosine measured against it can be off by more), and how far `F.cosine_similarity`, which clamps small norms, "
-        "would be off for that gradient with itself. DFA's gradient lies below the published floor of 1e-7 and is "
+        "no cosine measured against it can be off by more), and how far `F.cosine_similarity`, which clamps small "
+        "norms, would be off for that gradient with itself. DFA's gradient lies below the published floor of 1e-7 and is "
         "called numerical noise there; as far as its direction goes it is small, and not noise.",
         _precision(found),
         "## First epochs",
@@ -164,8 +164,8 @@ def _differences(last: dict[str, Snapshot]) -> str:
             f"{number(fa.hidden_norms[-1])} where about 1e5 is published, and a gradient there of "
             f"{number(fa.gradient_norms[-1])} where 8.9e-7 is. The pattern is the published one: the credit is aligned "
             "at the last block, which receives the exact gradient, and weakly elsewhere. The scale of the feedback "
-            "matrices should not explain it: under AdamW a constant factor in the credit cancels, but for its epsilon of "
-            "1e-8."
+            "matrices should not explain it: under AdamW a constant factor in the credit cancels, but for its epsilon "
+            "of 1e-8."
         )
         points.append(
             "**Where the cosine is taken.** A credit acts on its block's output; the published cosine compares it with "

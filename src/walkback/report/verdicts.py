@@ -1,9 +1,9 @@
 """An audit in the terminal: a table that can be read without the manual, then the reasons."""
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement
 from walkback.report.numbers import number
@@ -15,9 +15,9 @@ HEADINGS = {
 }  # fmt: skip
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, style: str = "") -> Text:
     """Somebody's words, printed as they are: no markup, and nothing that a terminal would act on."""
-    return escape("".join(c if c.isprintable() else "�" for c in text))
+    return Text("".join(c if c.isprintable() else "�" for c in text), style)
 
 
 def _cell(finding: Finding) -> str:
@@ -60,7 +60,8 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print(_table(audit.subjects))
     console.print("[dim]✓ passes  ✗ fires  ? inconclusive  – not applicable[/dim]")
     for subject in audit.subjects:
-        console.print(f"\n[bold]{_plain(subject.name)}[/bold]  {_plain(subject.says)}")
+        console.print()
+        console.print(_plain(subject.name, "bold"), _plain(f" {subject.says}"))
         for finding in subject.findings:
             words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
             if finding.basis != "exact":
@@ -79,6 +80,6 @@ def print_audit(audit: Audit, console: Console) -> None:
     for control in audit.controls:
         mark = "[green]✓[/green]" if control.ok else "[red]✗[/red]"
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
-        console.print(f"{mark} {_plain(words)}")
+        console.print(mark, _plain(words))
     console.print(_plain(audit.says), style="" if audit.valid else "bold red")
-    console.print(f"Protocol: {audit.protocol}; thresholds: {_plain(audit.thresholds.version)}.", style="dim")
+    console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")
