@@ -734,8 +734,6 @@ def test_the_sentences_of_each_outcome() -> None:
     )
     noise = reference(subject({"precision": precise(0.3)}))
     assert noise.says.startswith("The deepest gradient is noise: float32 turns it by 0.3 on every seed, more than 0.01")
-        "The deepest gradient is noise: float32 turns it by 0.3 on every seed, more than 0.01;"
-    )
     mixed = reference(subject({"precision": precise(0.3)}, {}, {}))
     assert ", more than 0.01 in seed 42 only; its norm" in mixed.says
     lacking = reference(subject({"precision": None}, {}, {}))

@@ -166,7 +166,7 @@ def audit(
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
-    With no options: bp, fa and dfa on the embedded MNIST-1D, five seeds of 30 epochs, in about a minute.
+    With no options: bp, fa and dfa on the embedded MNIST-1D, five seeds of 20 epochs, in about a minute.
     """
     from rich.console import Console
 
@@ -186,7 +186,7 @@ def audit(
 
 @app.command
 def judge(
-    *paths: Path,
+    *paths: Annotated[Path, Parameter(json_list=False)],
     frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
     protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
     thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,

@@ -141,7 +141,8 @@ def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> di
     """Accuracies by seed: a table as it is; a list in the order of the models, further ones as further seeds."""
     if isinstance(given, Mapping):
         return {_seed(seed): _share(value, what) for seed, value in given.items()}
-    values = [_share(value, what) for value in ([given] if _alone(given) else given)]
+    several: Any = [given] if _alone(given) else given
+    values = [_share(value, what) for value in several]
     if not values:
         raise BadValue(f"{what} is an empty list", "give at least one number, or leave it out")
     known = [seed for seed in seeds if seed is not None]

@@ -29,6 +29,8 @@ def judge_paths(
     evidences = evidence_by_subject(runs) + join_seeds([e for path in logs for e in read_foreign(path)])
     if not evidences:
         raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
+    # A log, or a file name, may hold half a character, which no JSON can be written with.
+    evidences = [e.model_copy(update={"name": e.name.encode(errors="replace").decode()}) for e in evidences]
     if baselines:
         evidences = [e.model_copy(update={"baselines": {**baselines, **e.baselines}}) for e in evidences]
     return Audit(

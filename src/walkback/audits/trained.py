@@ -30,7 +30,7 @@ def usual(data: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     said = dict(settings)
     if data == "mnist1d":
         said["net_options"] = {"width": 128, **said.get("net_options", {})}
-        return {"seeds": 5, "epochs": 30, **said}
+        return {"seeds": 5, "epochs": 20, **said}
     return {"seeds": 3, "epochs": 100, **said}
 
 

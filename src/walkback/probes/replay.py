@@ -43,22 +43,21 @@ def to_double(inputs: Any) -> Any:
 
 def replay_net(net: Net, inputs: Tensor, labels: Tensor) -> Replay:
     """For one of our nets: the remaining blocks and the readout. At a cls token only that token is moved."""
-    twin = copy.deepcopy(net).double().eval()
-    with torch.no_grad(), undisturbed(twin):
+    twin = copy.deepcopy(net).double().eval()  # ours alone, and drawing nothing: there is nothing to put back
+    with torch.no_grad():
         stream, _ = twin.unroll(twin.embed(to_double(inputs)))
 
     def loss_from(layer: int, h: Tensor) -> Tensor:
-        with undisturbed(twin):
-            # The site is a linear choice of coordinates, so its transpose puts a move back where it belongs.
-            with torch.enable_grad():
-                whole = stream[layer].detach().requires_grad_()
-                at = twin.site(whole)
-                (move,) = torch.autograd.grad(at, whole, h.double() - at.detach())
-            with torch.no_grad():
-                state = stream[layer] + move
-                for block in twin.blocks[layer:]:
-                    state = twin.join(state, block(state))
-                return F.cross_entropy(twin.readout(state), labels, reduction="none")
+        # The site is a linear choice of coordinates, so its transpose puts a move back where it belongs.
+        with torch.enable_grad():
+            whole = stream[layer].detach().requires_grad_()
+            at = twin.site(whole)
+            (move,) = torch.autograd.grad(at, whole, h.double() - at.detach())
+        with torch.no_grad():
+            state = stream[layer] + move
+            for block in twin.blocks[layer:]:
+                state = twin.join(state, block(state))
+            return F.cross_entropy(twin.readout(state), labels, reduction="none")
 
     return Replay([twin.site(h) for h in stream], loss_from)
 

@@ -46,8 +46,8 @@ def page(runs: Sequence[Run]) -> str:
         "## Small, or noise?",
         "The direction of the float32 gradient at h_L against the same net in float64 (median chord of unit vectors: "
         "no cosine measured against it can be off by more), and how far `F.cosine_similarity`, which clamps small "
-        "norms, would be off for that gradient with itself. DFA's gradient lies below the published floor of 1e-7 and is "
-        "called numerical noise there; as far as its direction goes it is small, and not noise.",
+        "norms, would be off for that gradient with itself. DFA's gradient lies below the published floor of 1e-7 and "
+        "is called numerical noise there; as far as its direction goes it is small, and not noise.",
         _precision(found),
         "## First epochs",
         "The first epoch after which one block's growth exceeds 50, and ‖g_L‖ is below 1e-7.",

@@ -1,0 +1,326 @@
+"""`walkback audit` and `walkback judge` as a user meets them: real processes, what they print, how they exit."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from walkback.audits import judge_paths
+from walkback.checks import Audit
+
+MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
+NET = ["--width", "32", "--depth", "2", "--lr", "6e-3", "--jobs", "1"]
+RUN = ["audit", "--epochs", "5", "--seeds", "3", *NET]
+
+# The keys of audit.json, as the issue has them.
+KEYS = {"schema", "valid", "controls", "subjects"}
+CONTROL = {"name", "expected", "got", "ok"}
+SUBJECT = {"name", "verdict", "accuracy", "findings", "first_fired"}
+ACCURACY = {"mean", "std", "n"}
+FINDING = {"check", "outcome", "basis", "value", "low", "high", "threshold", "stable_range", "says"}
+
+
+class Done(NamedTuple):
+    status: int
+    said: str
+
+    @property
+    def words(self) -> str:
+        """What was said, on one line."""
+        return " ".join(self.said.split())
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+
+
+def walkback(*words: str, cwd: Path) -> Done:
+    done = subprocess.run([*MAIN, *words], text=True, capture_output=True, timeout=240, cwd=cwd, env=environment())
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    return Done(done.returncode, done.stdout + done.stderr)
+
+
+def commands(cwd: Path, *lines: list[str]) -> list[Done]:
+    """Several commands in one process, because importing torch is most of what each would cost."""
+    code = (
+        "import json, sys\nfrom walkback.cli import main\n"
+        "for words in json.loads(sys.stdin.read()):\n"
+        "    sys.argv = ['walkback', *words]\n"
+        "    status = None\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n        status = end.code\n"
+        "    sys.stderr.flush()\n"
+        "    print('\\n<<<', 0 if status is None else status, '>>>', flush=True)\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(lines), text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=240, cwd=cwd, env=environment(),
+    )  # fmt: skip
+    assert "Traceback" not in process.stdout, process.stdout
+    assert process.returncode == 0
+    *parts, rest = re.split(r"\n<<< (\d+) >>>\n", process.stdout)
+    assert rest == ""
+    return [Done(int(status), said) for said, status in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def strictly(text: str) -> Any:
+    """JSON as the standard has it: no NaN."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# --- walkback audit -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    return folder, walkback(*RUN, "--rules", "dfa", cwd=folder)
+
+
+def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
+    _, done = audited
+    assert done.status == 0, done.said
+    assert re.search(r"subject +verdict +accuracy +growth +error +points +blocks", done.said)
+    assert re.search(r"\ndfa +(walked back|inconclusive) +0\.\d{3} ± 0\.\d{3}", done.said)
+    for words in (
+        "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
+        "control random: should be walked back", "control a net at init", "control fresh-feedback null",
+        "thresholds: walkback-1", "Written to runs/audit.json", "21/21 runs done",
+    ):  # fmt: skip
+        assert words in done.words
+    assert "\x1b" not in done.said
+
+
+def test_audit_json_has_the_keys_of_its_schema(audited):
+    folder, _ = audited
+    text = (folder / "runs/audit.json").read_text()
+    raw = strictly(text)
+    assert raw["schema"] == "walkback.audit/1"
+    assert raw.keys() >= KEYS
+    assert isinstance(raw["valid"], bool)
+    assert [set(c) for c in raw["controls"]] == [CONTROL] * 4
+    (subject,) = raw["subjects"]
+    assert subject.keys() >= SUBJECT
+    assert set(subject["accuracy"]) == ACCURACY
+    assert subject["accuracy"]["n"] == 3
+    assert [f["check"] for f in subject["findings"]] == ["scale", "reference", "depth", "coverage"]
+    assert all(f.keys() >= FINDING and len(f["stable_range"]) == 2 for f in subject["findings"])
+    assert set(subject["first_fired"]) >= {"scale", "reference", "depth", "coverage"}
+    assert Audit.model_validate_json(text).model_dump_json(by_alias=True, indent=1) + "\n" == text
+
+
+def test_audit_strict_exits_by_what_it_found(audited):
+    """One set of runs, held against margins that make it hold, walk back, straddle, and prove nothing."""
+    folder, _ = audited
+    found = {s.name: next(f for f in s.findings if f.check == "depth") for s in judge_paths(folder / "runs").subjects}
+    bp, dfa, noise = (found[name] for name in ("bp", "dfa", "random"))
+    assert bp.low > max(dfa.high, noise.high) + 0.01, "give the runs more epochs"
+    margins = {"apart": (bp.low + max(dfa.high, noise.high)) / 2, "amid": (dfa.value + dfa.high) / 2, "beyond": 0.5}
+    for name, margin in margins.items():
+        (folder / f"{name}.toml").write_text(f'version = "{name}"\ndepth.margin = {margin}\n')
+
+    def words(name: str, rules: str = "dfa", *more: str) -> list[str]:
+        return [*RUN, "--thresholds", f"{name}.toml", "--rules", rules, *more]
+
+    holds, walked, straddles, invalid, lenient = commands(
+        folder, words("apart", "bp", "--strict"), words("apart", "dfa", "--strict"), words("amid", "dfa", "--strict"),
+        words("beyond", "dfa", "--strict"), words("beyond", "dfa"),
+    )  # fmt: skip
+    assert (holds.status, walked.status, straddles.status, invalid.status, lenient.status) == (0, 1, 3, 4, 0)
+    assert "Every control behaved as it must." in holds.words
+    assert "thresholds: apart" in walked.words
+    assert "Walked back: depth fires." in walked.words
+    assert "an interval that does not lie on one side" in straddles.words
+    assert "This audit is invalid: " in invalid.words
+    assert "finished 5 epochs [21/21 runs done]" in invalid.words
+    assert "epoch 1/5" not in walked.said  # reused, not trained
+
+
+def test_audit_is_stopped_cleanly_and_says_how_to_go_on(tmp_path):
+    words = ["audit", "--epochs", "300", "--seeds", "1", *NET]
+    process = subprocess.Popen(
+        [*MAIN, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path, env=environment(),
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/snapshots.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode not in (0, 1, 3, 4), said  # those are verdicts
+    assert "Traceback" not in said
+    assert "the same command goes on" in said
+    assert not (tmp_path / "runs/audit.json").exists()
+
+
+def test_error_audit_refuses_what_cannot_be_meant(tmp_path):
+    (tmp_path / "bad.toml").write_text('version = "x"\nscale.groth = 60\n')
+    (tmp_path / "impossible.toml").write_text('version = "x"\ndepth.margin = -1\n')
+    (tmp_path / "torn.json").write_text('{"version": "x", ')
+    (tmp_path / "same.toml").write_text('version = "walkback-1"\n')
+    tiny = ["audit", "--epochs", "1", "--width", "8"]
+    cases = [
+        ([*tiny, "--rules", ","], "no rule is named"),
+        ([*tiny, "--rules", "dfaa"], "did you mean dfa"),
+        ([*tiny, "--protocol", "mine"], "protocol"),
+        ([*tiny, "--thresholds", "nowhere.toml"], "cannot read nowhere.toml"),
+        ([*tiny, "--thresholds", "bad.toml"], "no threshold is named 'scale.groth'"),
+        ([*tiny, "--thresholds", "impossible.toml"], "depth.margin cannot be -1"),
+        ([*tiny, "--thresholds", "torn.json"], "neither TOML nor JSON"),
+        ([*tiny, "--thresholds", "same.toml"], "give it another version"),
+        ([*tiny, "--depth", "0"], "depth must be a whole number of at least 1"),
+        ([*tiny, "--seeds", "0"], "0 seeds cannot be trained"),
+    ]
+    for (words, expected), done in zip(cases, commands(tmp_path, *(words for words, _ in cases)), strict=True):
+        assert done.status not in (0, 3, 4), words
+        assert expected in done.words, (words, done.said)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_train_stops_when_a_check_fires_and_says_what_it_saved(tmp_path):
+    words = ["train", "--rules", "dfa", "--epochs", "9", "--width", "16", "--depth", "2", "--lr", "0.1", "--jobs", "1"]
+    train, judged = commands(tmp_path, [*words, "--stop-when-fired"], ["judge", "runs", "--strict"])
+    assert train.status == 0
+    assert re.search(r"ended at epoch \d: one block's growth is above 50.*; \d of 9 epochs saved", train.words)
+    assert judged.status == 1
+    assert re.search(r"scale first fired at epoch \d", judged.words)
+
+
+# --- walkback judge -------------------------------------------------------------------------------------------------
+
+
+def log(hidden: list[float], accuracy: Any = 0.3, **config: Any) -> list[dict[str, Any]]:
+    return [{"epoch": 9, "hidden_norms": hidden, "acc_eval": accuracy,
+             "bp_grad_norms_per_sample_med": [4e-4] * len(hidden)} | config]  # fmt: skip
+
+
+LOGS: dict[str, Any] = {
+    "loud": {"config": {"eval_batch": 128}, "bp_log": log([9.0, 9.5, 9.9], 0.6), "dfa_log": log([9.0, 9e3, 9e6])},
+    "quiet": {"config": {"eval_batch": 128}, "bp_log": log([9.0, 9.5, 9.9], 0.6)},
+    "sparse": {"config": {"L": 4, "method": "sb"}, "final_test_acc": 0.2,
+               "log": [{"epoch": 1, "h_L_norm": 4e8, "g_2_norm": 1e-9, "acc_eval": 0.2}]},
+    "ladder": {"results": {name: {str(k): {str(s): {"final_acc": 0.3 + gain * k + s / 1e4} for s in (1, 2, 3)}
+                                  for k in (0, 2)} for name, gain in (("bp", 0.1), ("dfa", -0.03))}},
+    "nan": {"dfa_log": log([9.0, math.nan, math.inf], math.nan)},
+    "percent": {"dfa_log": log([9.0, 9.0], 61.5)},
+    "unknown": {"losses": [1, 2]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def logs(tmp_path):
+    for name, content in LOGS.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    (tmp_path / "torn.json").write_text(json.dumps(LOGS["loud"])[:40])
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "ours.toml").write_text('version = "our-lab-1"\nscale.growth = 1e7\n')
+    (tmp_path / "bad.toml").write_text('version = "x"\nscale.growth = "large"\n')
+    (tmp_path / "nothing").mkdir()
+    return tmp_path
+
+
+def test_judge_reads_logs_and_exits_as_it_is_told(logs):
+    plain, strict, quiet, held, sparse, ladder, nan, own = commands(
+        logs, ["judge", "loud.json"], ["judge", "loud.json", "--strict"], ["judge", "quiet.json", "--strict"],
+        ["judge", "quiet.json", "--protocol", "published", "--frozen", "0.349", "--strict", "--out", "said"],
+        ["judge", "sparse.json"], ["judge", "ladder.json", "--strict"], ["judge", "nan.json", "--strict"],
+        ["judge", "loud.json", "--thresholds", "ours.toml", "--strict"],
+    )  # fmt: skip
+    assert (plain.status, strict.status, quiet.status, held.status) == (0, 1, 3, 0)
+    assert "One block makes the stream 1e+03 times larger" in plain.words
+    assert "scale first fired at epoch 9" in plain.words
+    assert "Judged from records alone: no controls were trained." in plain.words
+    assert "audit.json" not in plain.words
+    assert "Holds by the published protocol" in held.words
+    assert "typed in and not measured here" in held.words
+    assert "coverage" not in held.words
+    assert "Protocol: published" in held.words
+    raw = strictly((logs / "said/audit.json").read_text())
+    assert (raw["valid"], raw["controls"], raw["protocol"]) == (True, [], "published")
+    assert "only the gradient at layer 2 is known, a proxy" in sparse.words
+    assert "(basis: proxy)" in sparse.words
+    assert (ladder.status, nan.status) == (1, 3)
+    assert "which counts as not known" in nan.words
+    assert own.status == 3  # nothing fires by these thresholds, and nothing is complete
+    assert "thresholds: our-lab-1" in own.words
+
+
+def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
+    folder, _ = audited
+    runs = str(folder / "runs")
+    one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
+    every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
+    assert every.status == single.status == mixed.status == 0
+    assert [line.split()[0] for line in every.said.splitlines()[3:6]] == ["bp", "dfa", "random"]
+    assert "Too few seeds" in single.words or "No frozen net to compare with" in single.words
+    assert "sb" in mixed.words
+
+
+def test_error_judge_says_what_it_cannot_read(logs):
+    cases = [
+        (["judge"], "nothing to judge is named"),
+        (["judge", "nowhere.json"], "cannot read nowhere.json"),
+        (["judge", "nothing"], "no runs in nothing"),
+        (["judge", "torn.json"], "is not whole JSON"),
+        (["judge", "empty.json"], "is not whole JSON"),
+        (["judge", "bytes.json"], "is not whole JSON"),
+        (["judge", "percent.json"], "a percentage? divide by 100"),
+        (["judge", "unknown.json"], "at its top it has losses"),
+        (["judge", "quiet.json", "--frozen", "34.9"], "divide a percentage by 100"),
+        (["judge", "quiet.json", "--frozen", "nan"], "no accuracy between 0 and 1"),
+        (["judge", "quiet.json", "--frozen", "much"], "much"),
+        (["judge", "quiet.json", "--thresholds", "bad.toml"], "not a number"),
+        (["judge", "quiet.json", "--thresholds", "nowhere.toml"], "cannot read nowhere.toml"),
+        (["judge", "quiet.json", "--protocol", "mine"], "protocol"),
+        (["judge", "quiet.json", "--out", "torn.json"], "a file is where a folder should be"),
+    ]
+    for (words, expected), done in zip(cases, commands(logs, *(words for words, _ in cases)), strict=True):
+        assert done.status not in (0, 3, 4), words
+        assert expected in done.words, (words, done.said)
+
+
+HOSTILE = ["[red]x[/red]", "[/bold]", "[bold", "x\\", "\\[x]", ":bomb:", "[link=x]y[/]", "{0} %s"]
+
+
+def test_property_hostile_names_are_printed_as_they_are(tmp_path):
+    """Markup in a method's name, in a config's word or in a file's name: neither obeyed nor a crash."""
+    lines = []
+    for number, name in enumerate(HOSTILE):
+        (tmp_path / f"method{number}.json").write_text(json.dumps({f"{name}_log": log([1.0, 2.0])}))
+        safe = name.replace("/", "_")
+        (tmp_path / f"{safe}.json").write_text(json.dumps({"log": [{"epoch": 1, "h_L_norm": 2.0, "acc_eval": 0.5}]}))
+        lines += [["judge", f"method{number}.json"], ["judge", f"{safe}.json"], ["judge", f"{safe}.nowhere"]]
+    found = commands(tmp_path, *lines)
+    for number, name in enumerate(HOSTILE):
+        method, file, nowhere = found[3 * number : 3 * number + 3]
+        assert method.status == file.status == 0, (name, method.said, file.said)
+        assert method.said.count(name) == 2, (name, method.said)  # in the table, and above the reasons
+        safe = name.replace("/", "_")
+        assert file.said.count(safe) == 2, (name, file.said)
+        assert nowhere.status == 2
+        assert f"cannot read {safe}.nowhere" in nowhere.said
+
+
+def test_property_names_cannot_act_on_the_terminal(tmp_path):
+    (tmp_path / "odd.json").write_text(
+        json.dumps({"a\x1b[2Jb_log": log([1.0, 2.0]), "c\nd\re_log": log([1.0, 2.0]), "\ud800_log": log([1.0, 2.0])})
+    )
+    done = walkback("judge", "odd.json", "--out", "said", cwd=tmp_path)
+    assert done.status == 0
+    assert "\x1b" not in done.said
+    assert "a�[2Jb" in done.said
+    assert "c�d�e" in done.said
+    assert len(strictly((tmp_path / "said/audit.json").read_text())["subjects"]) == 3
