@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
-.PHONY: demo test lint test-slow test-network bench clean help
+.PHONY: demo test lint test-network mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -31,11 +31,12 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 test: lint  ## Everything that must pass before a change lands
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES)
 
-test-slow: $(STAMP)  ## The tests that take longer
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) -m slow
-
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network
+
+mutants: $(STAMP)  ## Mutate the checks and see the tests notice (ten minutes)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[mutants]'
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run --max-children $(CORES); $(BIN)/mutmut results
 
 bench: $(STAMP)  ## Measure speed as ratios, in one process; writes bench.json
 	$(BIN)/python bench/bench.py

@@ -9,6 +9,9 @@ from walkback.data import Dataset, Split
 
 torch.set_num_threads(1)
 
+if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads it; pytest 9.2 has it no more
+    pytest.Item._nodeid = property(lambda item: item.nodeid)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory):

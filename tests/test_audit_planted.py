@@ -356,12 +356,15 @@ def test_planted_credit_in_one_block_of_four_fires_and_passes_after_the_repair(o
     assert (sick.verdict, sick.decided_by) == ("walked back", ["coverage"])
     assert finding(sick, "coverage").value == 0.25
     assert "1 of 4 covered (block 0)" in finding(sick, "coverage").says
-    half = judged(credits=only(0, 3, other=other))
-    assert finding(half, "coverage").outcome == FIRES
-    assert "2 of 4 covered (blocks 0 and 3)" in finding(half, "coverage").says
     well = judged(credits=only(0, 1, 3, other=other))
     assert outcomes(well) == but()
     assert finding(well, "coverage").value == 0.75
+
+
+def test_planted_credit_in_exactly_half_of_the_blocks_fires():
+    half = judged(credits=only(0, 3, other=torch.zeros_like))
+    assert finding(half, "coverage").outcome == FIRES
+    assert "2 of 4 covered (blocks 0 and 3)" in finding(half, "coverage").says
 
 
 def test_planted_dead_layer_is_named():
