@@ -349,7 +349,9 @@ def test_error_a_plan_that_cannot_be():
 
 
 def test_the_usual_settings_give_way_to_what_is_said():
-    assert usual("mnist1d", {}) == {"seeds": 5, "epochs": 30, "net_options": {"width": 128}}
+    few = usual("mnist1d", {})
+    assert (few["seeds"], few["net_options"]) == (5, {"width": 128})
+    assert few["epochs"] < usual("cifar10", {})["epochs"]
     said = {"seeds": 2, "epochs": 3, "net_options": {"width": 16, "depth": 3}}
     assert usual("mnist1d", said) == said
     assert usual("cifar10", {}) == {"seeds": 3, "epochs": 100}
