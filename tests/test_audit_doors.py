@@ -638,7 +638,6 @@ def test_property_a_fired_run_is_the_same_bits_after_a_stop(fired, tmp_path, exp
     assert files(train(config, tmp_path, fired=fired_by).path) == files(short.path)
 
 
-@pytest.mark.xfail(reason="train/loop.py does not ask `fired` of the snapshot that it resumes from", strict=True)
 @pytest.mark.parametrize("lost", [("result.json",), ("result.json", "probes.json")])
 def test_property_a_fired_run_that_lost_its_end_ends_there_again(fired, tmp_path, exploding, lost):
     """Killed after the last checkpoint and before its result was written: the net has fired already."""

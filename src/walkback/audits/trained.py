@@ -25,12 +25,12 @@ CONTROLS = ("bp", "random")
 def usual(data: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What an audit takes where nothing is said: MNIST-1D tells the story in a minute, others take the full recipe.
 
-    Five seeds there, because its 1,000 test images leave a spread that three do not see through.
+    Four seeds there, because its 1,000 test images leave a spread that three may not see through.
     """
     said = dict(settings)
     if data == "mnist1d":
         said["net_options"] = {"width": 128, **said.get("net_options", {})}
-        return {"seeds": 5, "epochs": 20, **said}
+        return {"seeds": 4, "epochs": 16, "probe_images": 512, **said}
     return {"seeds": 3, "epochs": 100, **said}
 
 
@@ -174,7 +174,8 @@ def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds
 def _control_null(runs: Sequence[Run]) -> Control:
     """Fresh feedback knows nothing of the net: its cosines must lie about zero, within their own spread.
 
-    The mean of 20 draws strays from zero by std/√20; a mean beyond a whole std is 4.5 times that.
+    The mean of 20 draws strays from zero by std/√20; a mean beyond 1.5 std is 6.7 times that, which chance does not
+    bring about in thousands of audits.
     """
     nulls = [
         (run, block, null)
@@ -186,7 +187,7 @@ def _control_null(runs: Sequence[Run]) -> Control:
     name, expected = "fresh-feedback null", "centres on zero"
     if not nulls:
         return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
-    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= n.std]
+    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
         run, block, null = max(off, key=lambda each: abs(each[2].mean))
         where = f"{run.config.label()} seed {run.config.seed} block {block}"

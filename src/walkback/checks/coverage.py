@@ -93,9 +93,11 @@ def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pro
     moments = [seed.final for seed in evidence.seeds]
 
     def outcome(at: float, width: float) -> Outcome:
-        if evidence.blocks == 1 or protocol == "published":
+        if evidence.blocks == 1 or protocol == "published" or evidence.residual is False:
             return "not applicable"
-        return agreed([cover(moment, width).outcome(at) for moment in moments])
+        all_say = agreed([cover(moment, width).outcome(at) for moment in moments])
+        # Without a skip the gradient at a block's input is not what its credit acts on: nobody is accused by it.
+        return "inconclusive" if all_say == "fires" and evidence.residual is None else all_say
 
     covers = [cover(moment, band) for moment in moments]
     found = outcome(share, band)
@@ -103,7 +105,7 @@ def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pro
     blocks_known = every and not any(None in c.blocks for c in covers)
     gamma_known = all(c.positive is not None for c in covers)
     basis: Basis = "missing" if found == "inconclusive" else "bound"
-    if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
+    if evidence.blocks == 1 or evidence.residual is False or (blocks_known and (gamma_known or found == "passes")):
         basis = "exact"
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
@@ -136,6 +138,8 @@ def _widths(moments: Sequence[Moment]) -> list[float]:
 def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float) -> str:
     if evidence.blocks == 1:
         return "The net has one block, so Γ is no average that could hide another."
+    if evidence.residual is False:
+        return "The net has no residual stream: the gradient at a block's input is not what its credit acts on."
     if not any(c.blocks for c in covers):
         return "The cosines of the blocks are not known."
     if not any(seed.final.null for seed in evidence.seeds):
@@ -144,6 +148,11 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
     part = f"{share:.0%} of the blocks"
+    if found == "inconclusive" and evidence.residual is None and all(c.outcome(share) == "fires" for c in covers):
+        return (
+            f"Γ is positive and credit reaches at most {part}, which fires for a residual stream; whether the net has "
+            f"one is not said: {blocks}."
+        )
     return {
         "fires": f"Γ is positive, but it hides that credit reaches at most {part}: {blocks}.",
         "passes": f"Credit clears its null in more than {part}: {blocks}.",

@@ -95,12 +95,12 @@ def fires_at(moment: Moment, thresholds: Thresholds = DEFAULT, residual: bool | 
     size = norm(moment, thresholds["reference.batch"])
     above = grown.low is not None and grown.low > thresholds["scale.growth"]
     covering = cover(moment, thresholds[BAND]).outcome(thresholds[SHARE])
-    one_block = 1 in moment.block_counts().values()
+    apart = 1 in moment.block_counts().values() or residual is False or (residual is None and covering == "fires")
     return {
         "scale": above if residual and (above or grown.high is not None) else None,
         "reference": None if off is None else off > thresholds[CHORD],
         "reference floor": size.value < thresholds[FLOOR] if size and size.stated and size.layer is None else None,
-        "coverage": None if one_block or covering == "inconclusive" else covering == "fires",
+        "coverage": None if apart or covering == "inconclusive" else covering == "fires",
     }
 
 

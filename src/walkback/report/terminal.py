@@ -54,6 +54,11 @@ class LiveTable:
         if not self.console.is_terminal:
             self._line(event)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether a run was stopped, or not begun."""
+        return any(end.kind == "stopped" for end in self.ends.values()) or len(self.ends) < len(self.configs)
+
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
         told = {"failed": 1, "stopped": 130, "busy": 1}

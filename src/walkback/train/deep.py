@@ -1,5 +1,6 @@
 """The probes that cost more than a snapshot may, once for a trained net: what judging needs beside the snapshots."""
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,8 +27,13 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     seen = observe(net, rule, inputs, labels, draws("probe"))
     turned = drift(seen.gradients[net.depth // 2])
     few = slice(FUNCTIONAL_IMAGES)
-    replay = replay_net(net, inputs[few], labels[few])
     credits = [a[few] for a in seen.at_input]
+    if trainer.config.train_last:
+        replay = replay_net(net, inputs[few], labels[few])
+        rho = [Valued(value=r.value, status=r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
+        moved = [Valued(value=n.value, status=n.status) for n in nudging(credits, *replay)]
+    else:  # a baseline: what its blocks would have heard is of no use to anybody
+        rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
@@ -37,10 +43,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         null_gamma=NullRecord.of(null.gamma),
         drift=Valued(value=turned.value, status=turned.status),
         drift_batches=turned.batches,
-        rho=[
-            Valued(value=r.value, status=r.status)
-            for r in perturbation(credits, replay.hidden, replay.loss_from, draws("perturbation"))
-        ],
-        nudging=[Valued(value=n.value, status=n.status) for n in nudging(credits, replay.hidden, replay.loss_from)],
+        rho=rho,
+        nudging=moved,
         functional_images=len(credits[0]) if credits else 0,
     )

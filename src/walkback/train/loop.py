@@ -266,15 +266,16 @@ def train(
         result = None
         try:
             while trainer.step < trainer.total_steps:
-                trainer.one_epoch(between)
-                trainer.check_finite()
-                latest = snap()
-                reason = fired(latest) if config.stop_when_fired else None
-                if reason is not None:
+                # Asked before an epoch, so that a run killed on the way to its result ends where it would have.
+                fresh_off = config.stop_when_fired and latest.step == trainer.step > 0
+                if fresh_off and (reason := fired(latest)) is not None:
                     saved = config.epochs - latest.epoch
                     says = f"ended at epoch {latest.epoch}: {reason}; {saved} of {config.epochs} epochs saved"
                     result = _result("fired", latest.epoch, trainer.step, latest, says)
                     break
+                trainer.one_epoch(between)
+                trainer.check_finite()
+                latest = snap()
                 if time.monotonic() - last_saved > checkpoint_every:
                     save()
         except FloatingPointError as trouble:
