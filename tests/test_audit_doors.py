@@ -350,7 +350,7 @@ def test_error_a_plan_that_cannot_be():
 
 def test_the_usual_settings_give_way_to_what_is_said():
     few = usual("mnist1d", {})
-    assert (few["seeds"], few["net_options"]) == (5, {"width": 128})
+    assert (few["seeds"], few["net_options"]) == (4, {"width": 128})
     assert few["epochs"] < usual("cifar10", {})["epochs"]
     said = {"seeds": 2, "epochs": 3, "net_options": {"width": 16, "depth": 3}}
     assert usual("mnist1d", said) == said

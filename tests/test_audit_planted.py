@@ -234,8 +234,8 @@ def test_planted_net_without_a_residual_stream_is_not_applicable():
     assert finding(found, "scale").outcome == ASIDE
     assert finding(found, "scale").says == "The net has no residual stream, so there is no growth of one to judge."
     assert finding(found, "depth").outcome == PASSES
-    # what was not given is still missing: the cosines keep it from being set aside
-    assert (found.verdict, found.decided_by) == (OPEN, ["coverage"])
+    assert finding(found, "coverage").outcome == ASIDE
+    assert found.verdict == ASIDE
     whole = judged(residual=False)
     assert (whole.verdict, whole.decided_by) == (ASIDE, ["scale"])
     assert "no residual stream" in whole.says

@@ -502,6 +502,20 @@ def test_coverage_by_its_table(values: tuple[Any, ...], gamma: float | None, out
     assert coverage(subject(cosines(*values) | {"gamma": gamma})).outcome == outcome
 
 
+def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> None:
+    collapse = cosines(0.9, 0.0, 0.0, 0.0)
+    assert coverage(subject(collapse)).outcome == "fires"
+    plain = coverage(subject(collapse, residual=False))
+    assert (plain.outcome, plain.basis) == ("not applicable", "exact")
+    assert plain.says.startswith("The net has no residual stream")
+    unsaid = coverage(subject(collapse, residual=None))
+    assert unsaid.outcome == "inconclusive"
+    assert "whether the net has one is not said" in unsaid.says
+    assert coverage(subject(cosines(0.9, 0.9, 0.9, 0.0), residual=None)).outcome == "passes"
+    moment = subject(collapse).seeds[0].final
+    assert [fires_at(moment, residual=r)["coverage"] for r in (True, False, None)] == [True, None, None]
+
+
 def test_what_coverage_says() -> None:
     fires = coverage(subject(cosines(0.9, 0.0, 0.0, 0.9)))
     assert fires.says == (

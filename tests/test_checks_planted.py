@@ -141,10 +141,10 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
     "one class": (subject(accuracy=(1.0, 1.0, 1.0), classes=1, baselines={
         name: by_seed(1.0, 1.0, 1.0) for name in BASELINES}), {"depth": ASIDE}, "not applicable"),
     "one block": (subject(blocks=1), {"coverage": ASIDE}, "not applicable"),
-    "no residual stream": (subject(residual=False), {"scale": ASIDE}, "not applicable"),
+    "no residual stream": (subject(residual=False), {"scale": ASIDE, "coverage": ASIDE}, "not applicable"),
     "no residual stream, explodes": (
         subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=False),
-        {"scale": ASIDE}, "not applicable"),
+        {"scale": ASIDE, "coverage": ASIDE}, "not applicable"),
     "residual unknown, quiet": (subject(residual=None), {}, "holds"),
     "residual unknown, explodes": (
         subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=None),

@@ -321,6 +321,7 @@ def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:
         finished = run.result is not None and run.result.status == "finished"
         accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
         if not finished:
-            how = "is not finished" if run.result is None else f"ended otherwise ({run.result.status})"
+            ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
+            how = "is not finished" if run.result is None else ends[run.result.status]
             notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
     return Baseline.by_seed(accuracy)

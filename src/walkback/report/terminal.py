@@ -56,8 +56,8 @@ class LiveTable:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a run was stopped, or not begun."""
-        return any(end.kind == "stopped" for end in self.ends.values()) or len(self.ends) < len(self.configs)
+        """Whether a run was stopped."""
+        return any(end.kind == "stopped" for end in self.ends.values())
 
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
