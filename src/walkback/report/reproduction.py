@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
-from walkback.records import Run, Snapshot
+from walkback.checks import fires_at
+from walkback.records import Run, Snapshot, moment_of_snapshot
 from walkback.report import published as theirs
 from walkback.report.numbers import duration, number
 
@@ -140,18 +140,14 @@ def _first(found: dict[str, Run]) -> str:
         if " k=" in name:
             continue
         base = name.removesuffix(" gains")
-        growth = [s.epoch for s in run.snapshots if _growth(s) > 50]
-        floor = [s.epoch for s in run.snapshots if s.gradient_norms[-1] < 1e-7]
+        fired = [(s.epoch, fires_at(moment_of_snapshot(s))) for s in run.snapshots]
+        growth = [epoch for epoch, at in fired if at["scale"]]
+        floor = [epoch for epoch, at in fired if at["reference floor"]]
         rows.append([
             name, theirs.FIRST_GROWTH.get(base, "–"), str(growth[0]) if growth else "never",
             theirs.FIRST_FLOOR.get(base, "–"), str(floor[0]) if floor else "never",
         ])  # fmt: skip
     return _table(["", "growth > 50, published", "ours", "‖g_L‖ < 1e-7, published", "ours"], rows)
-
-
-def _growth(snapshot: Snapshot) -> float:
-    h = snapshot.hidden_norms
-    return max(after / before for before, after in pairwise(h))
 
 
 def _differences(last: dict[str, Snapshot]) -> str:

@@ -23,6 +23,7 @@ from walkback.errors import RecordError
 from walkback.nets import Net, make_net
 from walkback.probes import REFERENCE_BATCH, accuracy_and_loss, observe, quantities
 from walkback.records import CosineRecord, Result, Run, RunConfig, RunFolder, Snapshot
+from walkback.records.run import FRESH
 from walkback.rules import Rule, Shape, make_rule
 from walkback.train.adamw import AdamW
 from walkback.train.deep import deep_probes
@@ -234,7 +235,7 @@ def train(
         if [s.epoch for s in kept] != list(range(trainer.epoch + 1 if checkpoint is not None else 0)):
             raise RecordError(
                 f"{folder.path / 'snapshots.jsonl'} lacks snapshots that its checkpoint had",
-                "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)",
+                FRESH,
             )
         start = trainer.step
         sitting = begin_sitting(folder, before, dataset, trainer.step, device)
