@@ -215,6 +215,46 @@ def test_baselines_are_found_among_the_other_runs() -> None:
     assert not any(b.typed for b in found.baselines.values())
 
 
+def test_a_frozen_net_serves_every_penalty() -> None:
+    """No block trains in it, so the penalty has nothing to act on: those of two λ are one net, seed by seed."""
+    frozen = [
+        run(0.30, train_last=0, penalty=0.5),
+        run(0.31, train_last=0, seed=2),
+        run(0.99, None, train_last=0, penalty=0.5, seed=2),  # not finished: gives way to the finished one
+        run(0.35, train_last=0, penalty=0.5, **BP),
+    ]
+    for others in (frozen, frozen[::-1]):
+        found = evidence_of_runs("dfa", [run(penalty=0.01), run(penalty=0.01, seed=2)], others)
+        accuracies = {name: b.accuracy for name, b in found.baselines.items()}
+        assert accuracies == {"frozen": {"1": 0.30, "2": 0.31}, "frozen_bp": {"1": 0.35}}
+        assert found.notes == []
+
+
+def test_the_task_is_told_by_bp_without_a_penalty() -> None:
+    """Or by bp with the subject's own λ where that one gives no interval; never by a mixture, nor by another λ."""
+    plain = [run(0.70, **BP), run(0.71, seed=2, **BP), run(0.72, seed=3, **BP)]
+    own = [run(0.50 + seed / 100, seed=seed, penalty=0.1, **BP) for seed in (1, 2, 3, 4)]
+    another = [run(0.99, seed=seed, penalty=0.01, **BP) for seed in (1, 2, 3, 4, 5)]
+
+    def task(*others: Run) -> dict[str, float | None] | None:
+        found = evidence_of_runs("dfa", [run(penalty=0.1)], others).baselines.get("bp")
+        return None if found is None else found.accuracy
+
+    assert task(*own, *another, *plain) == {"1": 0.70, "2": 0.71, "3": 0.72}
+    assert task(*plain[:2], *own) == {"1": 0.70, "2": 0.71}
+    assert task(*plain[:1], *own, *another) == {"1": 0.51, "2": 0.52, "3": 0.53, "4": 0.54}
+    assert task(*plain[:1], *own[:1]) == {"1": 0.70}
+    assert task(run(0.7, None, **BP), run(0.7, None, seed=2, **BP), *own[:2]) == {"1": 0.51, "2": 0.52}
+    assert task(*another) is None
+
+
+def test_a_penalised_bp_is_held_against_the_plain_one() -> None:
+    others = [run(0.35, train_last=0, **BP), run(0.70, **BP), run(0.71, seed=2, **BP)]
+    found = evidence_of_runs("bp", [run(0.36, penalty=0.1, **BP), run(0.36, penalty=0.1, seed=2, **BP)], others)
+    assert found.baselines["bp"].accuracy == {"1": 0.70, "2": 0.71}
+    assert found.baselines["frozen"] == found.baselines["frozen_bp"]
+
+
 def test_bp_is_its_own_measure_of_the_task() -> None:
     found = evidence_of_runs("bp", [run(0.7, **BP)], [run(0.35, train_last=0, **BP), run()])
     accuracies = {name: b.accuracy["1"] for name, b in found.baselines.items()}

@@ -231,9 +231,9 @@ def evidence_of_runs(
     """What the folders of one subject's runs tell: one config, one run a seed.
 
     Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
-    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp). `baselines` gives any of them outright, among
-    them the shallow net, which no other config can be recognised as. A baseline that did not finish is there without
-    its accuracy, so that what rests on it is inconclusive.
+    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp); for the penalty see `_roles` and `_fittest`.
+    `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
+    baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
     """
     if not runs:
         raise RecordError(f"no run is given for {name}", "name at least one run folder")
@@ -248,11 +248,11 @@ def evidence_of_runs(
     if len(set(seeds)) < len(seeds):
         raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
     depth = _depth(runs)
-    found: dict[BaselineName, dict[int, Run]] = {}
+    found: dict[BaselineName, list[Run]] = {}
     for run in [*others, *runs]:
         for key in _roles(run.config, config, depth):
-            found.setdefault(key, {})[run.config.seed] = run
-    chosen: dict[BaselineName, Sequence[Run] | Baseline] = {key: [*by_seed.values()] for key, by_seed in found.items()}
+            found.setdefault(key, []).append(run)
+    chosen: dict[BaselineName, Sequence[Run] | Baseline] = {key: _fittest(there) for key, there in found.items()}
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
     settled: dict[BaselineName, Baseline] = {}
@@ -285,18 +285,43 @@ def _but(config: RunConfig, **changes: Any) -> RunConfig:
 
 
 def _roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[BaselineName]:
-    """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline."""
+    """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline.
+
+    The penalty is asked of blocks that train, so a frozen net is the same net whatever its λ says, and the λ of a
+    frozen net is not looked at. bp is here for what the task has to give, so it is the bp without a penalty: a λ that
+    cripples bp would make any task look too easy to judge depth by. Where there is none, bp with the subject's own λ
+    stands in, as in an audit that trains everything with one λ.
+    """
     roles: list[BaselineName] = []
-    same: dict[str, Any] = {"seed": 0, "train_last": 0}
+    same: dict[str, Any] = {"seed": 0, "train_last": 0, "penalty": 0.0}
     by_bp = same | {"rule": "bp", "rule_options": {}, "rule_source": None}  # bp's options are its own
     if other.train_last == 0 < subject.train_last and _but(other, **same) == _but(subject, **same):
         roles.append("frozen")
     if other.rule == "bp" and _but(other, **by_bp) == _but(subject, **by_bp):
         if other.train_last == 0:
             roles.append("frozen_bp")
-        elif other.train_last == depth:
+        elif other.train_last == depth and other.penalty in (0.0, subject.penalty):
             roles.append("bp")
     return roles
+
+
+def _fittest(runs: Sequence[Run]) -> list[Run]:
+    """Of the runs that could be one baseline those of one net, one a seed; two λ are two nets, unless both are frozen.
+
+    Those with the smallest λ, which is 0 where there is such a run; but not if they have fewer than two finished
+    seeds, of which no interval can be had, and others have more.
+    """
+    nets: dict[float, dict[int, Run]] = {}
+    for run in runs:
+        by_seed = nets.setdefault(run.config.penalty if run.config.train_last else 0.0, {})
+        if run.config.seed not in by_seed or _ended(run) == "finished":
+            by_seed[run.config.seed] = run
+
+    def rank(penalty: float) -> tuple[int, float]:
+        finished = sum(_ended(run) == "finished" for run in nets[penalty].values())
+        return -min(finished, 2), penalty
+
+    return [*nets[min(nets, key=rank)].values()]
 
 
 def _depth(runs: Sequence[Run]) -> int | None:
