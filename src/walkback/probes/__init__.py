@@ -5,6 +5,7 @@ from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, Ratio, growth
+from walkback.probes.identity import Identity, identity
 from walkback.probes.measure import Measurement, Quantities, measure, quantities
 from walkback.probes.modules import Layer, Look, find_blocks, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
@@ -22,6 +23,7 @@ __all__ = [
     "Cosine",
     "Drift",
     "Growth",
+    "Identity",
     "Layer",
     "Look",
     "LossFrom",
@@ -42,6 +44,7 @@ __all__ = [
     "gamma",
     "gradient_norm",
     "growth",
+    "identity",
     "look",
     "measure",
     "median_norm",

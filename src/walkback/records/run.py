@@ -19,12 +19,13 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from walkback.errors import Busy, RecordError
-from walkback.records.schema import DeepProbes, Environment, Record, Result, RunConfig, Snapshot
+from walkback.records.schema import DeepProbes, Environment, IdentityRecord, Record, Result, RunConfig, Snapshot
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 R = TypeVar("R", bound=Record)
+RECORDS = ("config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json")
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 FRESH = "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)"
 
@@ -44,6 +45,7 @@ class Run:
     result: Result | None
     probes: DeepProbes | None  # written at the end
     notes: list[str]  # what was odd about the folder, in words
+    identity: IdentityRecord | None = None  # of the net at init, if a study measured it
 
 
 @contextlib.contextmanager
@@ -149,7 +151,8 @@ def read_run(path: Path | str) -> Run:
     result = _read_optional(Result, path / "result.json")
     environment = _read_optional(Environment, path / "environment.json")
     probes = _read_optional(DeepProbes, path / "probes.json")
-    return Run(path, config, environment, snapshots, result, probes, [note] if note else [])
+    identity = _read_optional(IdentityRecord, path / "identity.json")
+    return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity)
 
 
 def _read_optional(model: type[R], file: Path) -> R | None:
@@ -180,7 +183,7 @@ def export_run(path: Path | str, to: Path | str) -> Path:
     target = Path(to) / run.path.name
     with writing(target):
         target.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json"):
+    for name in RECORDS:
         if (run.path / name).exists():
             write_whole(target / name, (run.path / name).read_bytes())
     return target

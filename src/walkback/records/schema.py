@@ -167,6 +167,16 @@ class DeepProbes(Record):
     functional_images: int  # for rho and nudging
 
 
+class IdentityRecord(Record):
+    """How near the blocks are to the identity at init: a function of the config, measured when a study asks for it."""
+
+    schema_: Literal["walkback.identity/1"] = Field(default="walkback.identity/1", alias="schema")
+    images: int  # the first so many of the test split
+    branch: list[float]  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
+    moved: float  # ‖h_L − h_0‖ / ‖h_0‖
+    cosine: float  # cos(h_L, h_0)
+
+
 class Result(Record):
     """How a run ended."""
 

@@ -30,6 +30,7 @@ class LiveTable:
         self.latest: dict[int, Event] = {}
         self.ends: dict[int, Event] = {}
         self._said: dict[int, float] = {}
+        self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> Callable[[Event], None]:
@@ -47,12 +48,47 @@ class LiveTable:
         """Take note of an event, and show it."""
         if event.kind == "progress":
             self.latest[event.index] = event
+            if event.progress is not None:
+                epoch, now = event.progress.snapshot.epoch, time.monotonic()
+                began = self._paces.get(event.index, (epoch, now, epoch, now))
+                self._paces[event.index] = (*began[:2], epoch, now)
             if event.progress is not None and event.progress.note:
                 self.console.print(f"{escape(self._name(event.index))}: {escape(event.progress.note)}")
         else:
             self.ends[event.index] = event
         if not self.console.is_terminal:
             self._line(event)
+
+    def seconds_left(self) -> float | None:
+        """Until all runs are done, at the pace of the runs seen so far; None while none of them shows a pace.
+
+        A waiting run takes as long an epoch as those of the same data and net, or as all, where there are none.
+        """
+        paces: dict[object, list[float]] = {}
+        for index, (first, then, last, now) in self._paces.items():
+            if last > first:
+                for key in (None, self._kind(index)):
+                    paces.setdefault(key, []).append((now - then) / (last - first))
+        if not paces:
+            return None
+        total = 0.0
+        for index, config in enumerate(self.configs):
+            if index not in self.ends:
+                known = paces.get(self._kind(index), paces[None])
+                done = self._paces[index][2] if index in self._paces else 0
+                total += (config.epochs - done) * sum(known) / len(known)
+        at_once = sum(index not in self.ends for index in self.latest)
+        return total / max(1, at_once)
+
+    def _kind(self, index: int) -> tuple[object, ...]:
+        c = self.configs[index]
+        return (c.data, c.net, c.net_options.get("width"), c.net_options.get("depth"), c.batch_size)
+
+    def summary(self) -> str:
+        """How many runs are done, and how long the rest will take."""
+        left = self.seconds_left()
+        done = f"{len(self.ends)} of {len(self.configs)} runs done"
+        return done if left is None or len(self.ends) == len(self.configs) else f"{done}, about {duration(left)} left"
 
     @property
     def interrupted(self) -> bool:
@@ -82,8 +118,7 @@ class LiveTable:
             return
         self._said[event.index] = now
         cells = self._cells(event.index)
-        done = f"{len(self.ends)}/{len(self.configs)} runs done"
-        self.console.print(f"{' '.join(cells)}  [{done}]", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"{' '.join(cells)}  [{self.summary()}]", markup=False, highlight=False, soft_wrap=True)
 
     def _cells(self, index: int) -> list[str]:
         end, latest = self.ends.get(index), self.latest.get(index)
@@ -100,11 +135,13 @@ class LiveTable:
         return [glyph, name, *told, tail]
 
     def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left")
+        table = Table(
+            box=None, padding=(0, 2, 0, 0), caption=self.summary(), caption_justify="left", caption_style="bold"
+        )
         for heading in ("", "run", "epoch", "accuracy", "‖h_L‖", "‖g_L‖", "left"):
             table.add_column(heading, justify="left" if heading in ("", "run") else "right", no_wrap=True)
         hidden = 0
-        room = max(4, self.console.height - 4)
+        room = max(4, self.console.height - 5)
         order = sorted(range(len(self.configs)), key=lambda i: (i in self.ends, i not in self.latest, i))
         for index in order:
             if table.row_count >= room:

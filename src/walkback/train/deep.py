@@ -5,14 +5,25 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from walkback.probes import drift, feedback_null, net_precision, nudging, observe, perturbation, replay_net
-from walkback.records import DeepProbes, NullRecord, PrecisionRecord, Valued
+from walkback.probes import (
+    drift,
+    feedback_null,
+    identity,
+    net_precision,
+    nudging,
+    observe,
+    perturbation,
+    replay_net,
+    undisturbed,
+)
+from walkback.records import DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
 from walkback.train.streams import stream
 
 if TYPE_CHECKING:
     from walkback.train.loop import Trainer
 
 FUNCTIONAL_IMAGES = 128
+IDENTITY_IMAGES = 256
 
 
 def deep_probes(trainer: "Trainer") -> DeepProbes:
@@ -47,3 +58,12 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         nudging=moved,
         functional_images=len(credits[0]) if credits else 0,
     )
+
+
+def identity_now(trainer: "Trainer") -> IdentityRecord:
+    """How near the blocks are to the identity as the net stands: of a new trainer, at its init."""
+    net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
+    with undisturbed(net), torch.no_grad():
+        stream_, branches = net.unroll(net.embed(inputs))
+        found = identity([net.site(h) for h in stream_], [net.site(f) for f in branches])
+    return IdentityRecord(images=len(inputs), branch=found.branch, moved=found.moved, cosine=found.cosine)

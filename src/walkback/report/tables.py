@@ -1,0 +1,221 @@
+"""Tables as data: made once from records, then told to a terminal, as Markdown or as CSV."""
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from walkback.checks.student import mean_interval
+from walkback.records.run import write_whole, writing
+from walkback.report.numbers import number
+
+SUFFIXES = {"csv": "csv", "markdown": "md", "text": "txt"}
+Form = Literal["share", "points", "size", "cosine"]
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One quantity over the seeds. `interval` (low, high) is of the mean, where there is one to tell.
+
+    A size (a norm) runs over decades, so its middle is the geometric mean and its spread the smallest and largest.
+    """
+
+    values: tuple[float, ...]
+    form: Form = "share"
+    interval: tuple[float, float] | None = None
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; of sizes the geometric one. None if there is nothing, or something that is no number."""
+        if not self.values or not all(math.isfinite(v) for v in self.values):
+            return None
+        if self.form == "size":
+            return geometric_mean(self.values)
+        return statistics.fmean(self.values)
+
+    @property
+    def std(self) -> float | None:
+        """With ddof = 1; None for fewer than two values."""
+        return statistics.stdev(self.values) if self.n > 1 and self.mean is not None else None
+
+    def __str__(self) -> str:
+        if not self.values:
+            return "–"
+        if self.mean is None:
+            return "not finite"
+        if self.form == "size":
+            spread = f" ({_size(min(self.values))}–{_size(max(self.values))})" if self.n > 1 else ""
+            return _size(self.mean) + spread
+        shape, factor = {"share": (".3f", 1), "points": ("+.1f", 100), "cosine": ("+.3f", 1)}[self.form]
+        text = f"{factor * self.mean:{shape}}"
+        if self.interval is not None:
+            low, high = (f"{factor * end:{shape}}" for end in self.interval)
+            return f"{text} ({low} to {high})"
+        if self.std is not None:
+            text += f" ± {factor * self.std:{shape.lstrip('+')}}"
+        return text
+
+    def bare(self) -> str:
+        """The middle alone."""
+        return str(Stat((self.mean,), self.form)) if self.mean is not None else str(self)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean of the logarithms, back again; 0 as soon as one value is.
+
+    >>> geometric_mean([1.0, 100.0])
+    10.0
+    """
+    return 10 ** statistics.fmean(math.log10(v) for v in values) if all(v > 0 for v in values) else 0.0
+
+
+def _size(value: float) -> str:
+    return number(value, 2) if 0.1 <= abs(value) < 1e4 else f"{value:.1e}"
+
+
+def gain(mine: Sequence[float], other: Sequence[float], confidence: float = 0.95) -> Stat:
+    """How far `mine` lies above `other`, seed by seed, with the interval of the mean (Student's t).
+
+    >>> str(gain([0.5, 0.6], [0.4, 0.4]))
+    '+15.0 (-48.5 to +78.5)'
+    """
+    differences = tuple(a - b for a, b in zip(mine, other, strict=True))
+    return Stat(differences, "points", mean_interval(differences, confidence))
+
+
+Cell = str | int | float | Stat | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, rows, and below them what a reader must know. `name` is that of its file."""
+
+    name: str
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """A title, the table, the notes."""
+        lines = [list(self.headings), ["---"] * len(self.headings), *([text(c) for c in row] for row in self.rows)]
+        body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return "\n\n".join([f"**{self.title}**", body, *self.notes])
+
+    def csv(self) -> str:
+        """Numbers as they are: a quantity over seeds takes columns of its own for its spread, n and interval."""
+        wide = [
+            index
+            for index in range(len(self.headings))
+            if any(isinstance(row[index], Stat) for row in self.rows)
+        ]  # fmt: skip
+        with_interval = {i for i in wide if any(isinstance(r[i], Stat) and r[i].interval for r in self.rows)}  # type: ignore[union-attr]
+        headings: list[str] = []
+        for index, heading in enumerate(self.headings):
+            headings.append(heading)
+            if index in wide:
+                headings += [f"{heading} std", f"{heading} n"]
+            if index in with_interval:
+                headings += [f"{heading} low", f"{heading} high"]
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(headings)
+        for row in self.rows:
+            cells: list[object] = []
+            for index, cell in enumerate(row):
+                if index not in wide:
+                    cells.append("" if cell is None else cell)
+                    continue
+                stat = cell if isinstance(cell, Stat) else Stat(())
+                shown = stat.mean if isinstance(cell, Stat) else cell
+                cells += [*_exact(shown), *_exact(stat.std), stat.n]
+                if index in with_interval:
+                    cells += [*_exact(stat.interval[0]), *_exact(stat.interval[1])] if stat.interval else ["", ""]
+            writer.writerow(cells)
+        return file.getvalue()
+
+    def rich(self, width: int = 160) -> RichTable:
+        """For a terminal of that width. Where all does not fit, sizes go without their spread, then the rest does."""
+        for form in (text, _short, _bare):
+            cells = [[form(cell) for cell in row] for row in self.rows]
+            if _width([self.headings, *cells]) <= width:
+                break
+        table = RichTable(box=None, padding=(0, 2, 0, 0), title=Text(self.title, "bold"), title_justify="left")
+        for index, heading in enumerate(self.headings):
+            words = all(isinstance(row[index], str) for row in self.rows)
+            longest = max(len(word) for line in (heading, *(row[index] for row in cells)) for word in line.split(" "))
+            table.add_column(
+                Text(heading), justify="left" if words else "right", no_wrap=not words, overflow="fold",
+                min_width=longest,
+            )  # fmt: skip
+        for row in cells:
+            table.add_row(*map(Text, row))
+        return table
+
+
+def _short(cell: Cell) -> str:
+    return cell.bare() if isinstance(cell, Stat) and cell.form == "size" else text(cell)
+
+
+def _bare(cell: Cell) -> str:
+    return cell.bare() if isinstance(cell, Stat) else text(cell)
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    """Of a table with two blanks between its columns."""
+    return sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True))
+
+
+def text(cell: Cell) -> str:
+    """A cell as people read it.
+
+    >>> text(None), text(Stat((0.5, 0.6))), text(4.2e-9)
+    ('–', '0.550 ± 0.071', '4.2e-09')
+    """
+    return number(cell) if cell is None or isinstance(cell, float) else str(cell)
+
+
+def _exact(value: Cell) -> list[Cell]:
+    return ["" if value is None else value]
+
+
+def table_text(table: Table, form: str) -> str:
+    """A table as a file would hold it."""
+    if form == "csv":
+        return table.csv()
+    if form == "markdown":
+        return table.markdown() + "\n"
+    console = Console(file=io.StringIO(), width=160)
+    print_table(table, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def print_table(table: Table, console: Console) -> None:
+    """A table and its notes in a terminal."""
+    console.print()
+    console.print(table.rich(console.width))
+    for note in table.notes:
+        console.print(Text(note, "dim"))
+
+
+def write_table(table: Table, folder: Path, form: str) -> Path:
+    """Write a table as a file of its own."""
+    path = folder / f"{table.name}.{SUFFIXES[form]}"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, table_text(table, form).encode())
+    return path
