@@ -1,9 +1,13 @@
 """What the tests share: one thread, small runs, and a data cache of the session's own."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from walkback.data import Dataset, Split
 
@@ -46,3 +50,24 @@ def image_data(count=300, side=8, seed=0, classes=4):
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "runs"
+
+
+def walkback(*words: str, cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess:
+    """The command line, in a process of its own."""
+    command = [sys.executable, "-c", "from walkback.cli import main; main()", *words]
+    return subprocess.run(command, cwd=cwd, text=True, capture_output=True, timeout=timeout)
+
+
+@pytest.fixture(scope="session")
+def carried_out(tmp_path_factory) -> tuple[Path, str]:
+    """Every study with --quick, one seed of one epoch, by the command line; once, whatever the number of workers."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "studies"
+    with FileLock(f"{root}.lock"):
+        if not root.exists():
+            root.mkdir()
+            done = walkback("study", "run", "all", "--quick", "--seeds", "42,", "--epochs", "1", cwd=root)
+            assert done.returncode == 0, done.stdout + done.stderr
+            (root / "said.txt").write_text(done.stdout)
+            assert walkback("export", "runs", "--to", "results", cwd=root).returncode == 0
+    return root, (root / "said.txt").read_text()

@@ -1,11 +1,15 @@
 """The documents: their examples are run as they stand, their links lead somewhere."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from conftest import walkback
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -58,7 +62,36 @@ def test_commands_in_the_documents_are_known(page):
                 assert command is not None, line
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/audit-your-model.md", "docs/checks.md"])
+def shrunk(words: list[str]) -> list[str]:
+    """The same command in a budget that a test has: embedded data, one epoch, the seed that is trained already."""
+    words = ["mnist1d" if word == "cifar10" else word for word in words if word != "--quick"]
+    for option in ("--seeds", "--seed"):
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    if words[0] == "study":
+        return [*words, "--quick", "--epochs", "1", "--seeds", "42,"]
+    if words[0] in ("train", "audit"):
+        return [*words, "--epochs", "1", "--seeds", "42,", "--width", "32"]
+    return words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
+    """Every walkback line, in the order of the page, where what the page speaks of is; only the budget is cut."""
+    root, _ = carried_out
+    lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("walkback ")]
+    for name in ("runs", "results"):
+        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))
+    log = {"config": {"L": 4}, "log": [{"epoch": 1, "h_L_norm": 4e4, "g_2_norm": 9e-7, "acc_eval": 0.36}]}
+    (tmp_path / "their_log.json").write_text(json.dumps(log))
+    if page.name == "write-a-rule.md":
+        (tmp_path / "sign_symmetry.py").write_text(blocks(page, "python")[0])
+    for line in lines:
+        done = walkback(*shrunk(line.split("#")[0].split()[1:]), cwd=tmp_path)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/audit-your-model.md", "docs/checks.md", "docs/studies.md"])
 def test_the_python_of_the_documents_runs(page, tmp_path):
     for number, block in enumerate(blocks(ROOT / page, "python")):
         (tmp_path / "block.py").write_text(block)
@@ -69,7 +102,7 @@ def test_the_python_of_the_documents_runs(page, tmp_path):
 
 def test_golden_the_reproduction_page_is_what_its_command_prints():
     from walkback.records import find_runs, read_run
-    from walkback.report.reproduction import page
+    from walkback.studies.reproduction import page
 
     written = (ROOT / "docs/reproduction.md").read_text()
     assert written == page([read_run(path) for path in find_runs(ROOT / "results")]) + "\n"

@@ -18,6 +18,8 @@ app = App(
 )
 data_app = App(name="data", help="The data sets: list them, fetch them.")
 app.command(data_app)
+study_app = App(name="study", help="The paper's experiments: run them, draw their figures, print their tables.")
+app.command(study_app)
 
 WHAT = Group("What is trained", sort_key=1)
 HOW = Group("How it is trained", sort_key=2)
@@ -289,7 +291,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
         Run folders, or folders that hold runs.
     """
     from walkback.records import find_runs, read_run
-    from walkback.report.reproduction import page
+    from walkback.studies.reproduction import page
 
     print(page([read_run(path) for path in find_runs(*places)]))
     return 0
@@ -310,6 +312,148 @@ def list_names(pattern: str = "*") -> int:
 
     Console(highlight=False).print(catalogue(pattern))
     return 0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Which:
+    """How much of a study: the options that `study run`, `draw` and `table` share."""
+
+    quick: Annotated[bool, _option(WHAT, "The same story on embedded data, within two minutes.", negative="")] = False
+    seeds: Annotated[str | None, _option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
+    epochs: Annotated[int | None, _option(WHAT, "Epochs, instead of those that the study declares.")] = None
+
+    def extent(self) -> Any:
+        """As the rooms take it."""
+        from walkback.studies import Extent
+        from walkback.train import seed_list
+
+        seeds = 3 if self.seeds is None else _seeds(None, self.seeds)
+        return Extent(self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs)
+
+
+def _studies(names: tuple[str, ...]) -> list[Any]:
+    from walkback.studies import STUDIES
+
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        raise BadValue("no study is named", f"give one or more of {', '.join(STUDIES.names())}, or all")
+    return [STUDIES.get(name) for name in (STUDIES.names() if "all" in wanted else wanted)]
+
+
+@study_app.command(name="list")
+def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:  # noqa: B008 - frozen
+    """List the studies, what each asks, and how many of its runs are there.
+
+    Parameters
+    ----------
+    out
+        Folder that holds the runs.
+    """
+    from rich.console import Console
+
+    from walkback.studies import STUDIES, catalogue
+
+    Console(highlight=False).print(catalogue([STUDIES.get(n) for n in STUDIES.names()], which.extent(), out).rich())
+    return 0
+
+
+@study_app.command(name="run")
+def study_run(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),  # noqa: B008 - frozen
+    out: Annotated[Path, _option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    to: Annotated[Path | None, _option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+    jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+) -> int:
+    """Train what a study needs and is not there yet, print its tables and draw its figures.
+
+    Runs are shared with every other study and command. Stop it any time: the same command goes on.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from rich.console import Console
+
+    from walkback.report.terminal import LiveTable
+    from walkback.studies import carry_out
+    from walkback.train import train_all
+
+    studies, extent = _studies(names), which.extent()
+    configs = list({c.hash(): c for study in studies for c in study.configs(extent)}.values())
+    console = Console(highlight=False)
+    live = LiveTable(configs, console)
+    with live as tell:
+        train_all(configs, out, jobs=jobs, tell=tell, data_folder=data_folder)
+    status = live.farewell()
+    if live.interrupted:
+        return status
+    for study in studies:
+        carry_out(study, extent, out, _figures(to, which), console, data_folder)
+    return status
+
+
+@study_app.command(name="draw")
+def study_draw(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),  # noqa: B008 - frozen
+    records: Annotated[list[Path] | None, _option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    to: Annotated[Path | None, _option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+) -> int:
+    """Draw the figures of a study, as PDF and PNG, from records alone. Runs that are missing are gaps with a note.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from walkback.report.numbers import relative
+    from walkback.studies import draw, gather
+
+    for study in _studies(names):
+        for path in draw(study, gather(study, which.extent(), *(records or [Path("runs")])), _figures(to, which)):
+            print(relative(path))
+    return 0
+
+
+@study_app.command(name="table")
+def study_table(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),  # noqa: B008 - frozen
+    records: Annotated[list[Path] | None, _option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    format: Annotated[Literal["text", "markdown", "csv"], _option(WHERE, "How it is written.")] = "text",
+    to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+) -> int:
+    """Print the tables of a study from records alone. Runs that are missing are named.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from rich.console import Console
+
+    from walkback.report.numbers import relative
+    from walkback.report.tables import print_table, table_text, write_table
+    from walkback.studies import gather
+
+    console = Console(highlight=False)
+    for study in _studies(names):
+        for table in study.tables(gather(study, which.extent(), *(records or [Path("runs")]))):
+            if to is not None:
+                print(relative(write_table(table, to, format)))
+            elif format == "text":
+                print_table(table, console)
+            else:
+                print(table_text(table, format))
+    return 0
+
+
+def _figures(to: Path | None, which: Which) -> Path:
+    return to if to is not None else Path("figures/quick" if which.quick else "figures")
 
 
 @data_app.command(name="list")

@@ -1,0 +1,240 @@
+"""What a study is: runs that are declared, records that are gathered, tables and figures made from them alone.
+
+A study says which arms it compares; an arm is a set of runs that differ in their seed alone. Runs are shared between
+studies, and with every other command, by the hash of their config, so nothing is trained twice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import RecordError
+from walkback.records import Run, RunConfig, Snapshot, read_run
+from walkback.registry import Registry
+from walkback.report.tables import Form, Stat, Table
+from walkback.train.plan import SEEDS, plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STUDIES: "Registry[Study]" = Registry("study")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs that differ in their seed alone."""
+
+    name: str
+    configs: tuple[RunConfig, ...]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within two minutes.
+
+    Quick halves every width, trains 16 epochs of MNIST-1D (transformers: the 8×8 digits, which are images), and keeps
+    everything else. `seeds` and `epochs` replace those that a study declares.
+    """
+
+    quick: bool = False
+    seeds: tuple[int, ...] = SEEDS
+    epochs: int | None = None
+
+    def arm(
+        self, name: str, rule: str, *, net: str = "resmlp", width: int | None = None, epochs: int = 100,
+        net_options: Mapping[str, Any] | None = None, **settings: Any,
+    ) -> Arm:  # fmt: skip
+        """The runs of one rule, one a seed; `settings` as for `plan`."""
+        options = dict(net_options or {})
+        usual = {"resmlp": 256, "vit-mini": 128}[net]
+        data = "cifar10"
+        if self.quick:
+            data = "digits" if net == "vit-mini" else "mnist1d"
+            options["width"] = (width or usual) // 2
+            settings.setdefault("probe_images", 512)
+            epochs = 16
+        elif width is not None:
+            options["width"] = width
+        configs = plan(
+            data=data, net=net, rules=[rule], seeds=self.seeds, net_options=options,
+            epochs=epochs if self.epochs is None else self.epochs, **settings,
+        )  # fmt: skip
+        return Arm(name, tuple(configs))
+
+    def words(self) -> str:
+        """The option that names this extent on the command line."""
+        parts = ["--quick"] if self.quick else []
+        parts += [f"--seeds {','.join(map(str, self.seeds))}"] if self.seeds != SEEDS else []
+        parts += [f"--epochs {self.epochs}"] if self.epochs is not None else []
+        return "".join(f" {part}" for part in parts)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A run that a study declares and that cannot be used, and why."""
+
+    arm: str
+    seed: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is there of a study: by arm the finished runs, in the order of the seeds; and the gaps."""
+
+    study: str
+    extent: Extent
+    arms: Mapping[str, Arm]
+    runs: Mapping[str, Sequence[Run]]
+    gaps: Sequence[Gap]
+    diverged: Mapping[str, Sequence[Run]] = field(default_factory=dict)
+
+    def __getitem__(self, arm: str) -> Sequence[Run]:
+        return self.runs[arm]
+
+    def last(self, arm: str, pick: Callable[[Snapshot], float], form: Form = "share") -> Stat:
+        """A quantity of the last snapshots, over the seeds that are there."""
+        return Stat(tuple(pick(run.snapshots[-1]) for run in self[arm]), form)
+
+    def accuracy(self, arm: str) -> dict[int, float]:
+        """Final accuracy by seed."""
+        return {run.config.seed: run.snapshots[-1].accuracy for run in self[arm]}
+
+    def paired(self, mine: str, other: str) -> tuple[list[float], list[float]]:
+        """The accuracies of two arms for the seeds that both have."""
+        a, b = self.accuracy(mine), self.accuracy(other)
+        both = [seed for seed in a if seed in b]
+        return [a[seed] for seed in both], [b[seed] for seed in both]
+
+    def seeds(self, *arms: str) -> str:
+        """How many seeds are there of those declared: "3", or "1 of 3"."""
+        there = min(len(self[arm]) for arm in arms)
+        wanted = max(len(self.arms[arm].configs) for arm in arms)
+        return str(there) if there == wanted else f"{there} of {wanted}"
+
+    def ended(self, arm: str) -> list[Run]:
+        """What is judged: the finished runs, which are also drawn, and those that diverged, which none may leave out."""
+        there = {run.config.seed: run for run in (*self[arm], *self.diverged.get(arm, ()))}
+        return [there[config.seed] for config in self.arms[arm].configs if config.seed in there]
+
+    def every(self) -> list[Run]:
+        """All finished runs, each once."""
+        return list({run.path.name: run for arm in self.arms for run in self[arm]}.values())
+
+    def missing(self, arms: Iterable[str] | None = None, most: int = 1000) -> str:
+        """The gaps in words, or nothing: each reason once, with the arms (`most` of them) and seeds it is told of."""
+        wanted = set(self.arms if arms is None else arms)
+        by_arm: dict[tuple[str, str], list[int]] = {}
+        for gap in self.gaps:
+            if gap.arm in wanted:
+                by_arm.setdefault((gap.why, gap.arm), []).append(gap.seed)
+        by_reason: dict[str, list[str]] = {}
+        for (why, arm), seeds in by_arm.items():
+            whole = len(seeds) == len(self.arms[arm].configs)
+            by_reason.setdefault(why, []).append(arm if whole else f"{arm} (seed {', '.join(map(str, seeds))})")
+
+        def said(arms: list[str]) -> str:
+            more = [f"{len(arms) - most} more"] if len(arms) > most else []
+            return ", ".join([*arms[:most], *more])
+
+        return "; ".join(f"{why}: {said(arms)}" for why, arms in by_reason.items())
+
+    def note(self, words: str, arms: Iterable[str] | None = None) -> str:
+        """What stands below a figure: what it was drawn from, how, and in short what is not there."""
+        missing = self.missing(arms, most=3)
+        return " ".join([words, *([f"Not drawn, {missing}."] if missing else [])])
+
+    def notes(self, *words: str) -> list[str]:
+        """What stands below a table: how to read it, and every run that is not there, with what would train it."""
+        missing = self.missing()
+        command = f"walkback study run {self.study}{self.extent.words()}"
+        return [*words, *([f"Not there, {missing}. `{command}` goes on."] if missing else [])]
+
+
+def gather(study: "Study", extent: Extent, *places: Path | str) -> Gathered:
+    """The records of a study's runs, wherever among `places` they lie. Nothing fails for want of a run."""
+    arms = {arm.name: arm for arm in study.arms(extent)}
+    runs: dict[str, list[Run]] = {name: [] for name in arms}
+    diverged: dict[str, list[Run]] = {name: [] for name in arms}
+    gaps: list[Gap] = []
+    known: dict[str, Run | str] = {}
+    for arm in arms.values():
+        for config in arm.configs:
+            name = config.folder()
+            if name not in known:
+                known[name] = _find(name, config, places)
+            found = known[name]
+            if isinstance(found, str):
+                gaps.append(Gap(arm.name, config.seed, found))
+            elif found.result is not None and found.result.status == "diverged":
+                gaps.append(Gap(arm.name, config.seed, found.result.says))
+                diverged[arm.name].append(found)
+            else:
+                runs[arm.name].append(found)
+    return Gathered(study.name, extent, arms, runs, gaps, diverged)
+
+
+def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | str:
+    """The run of that name that finished or diverged, or why there is none."""
+    why = "not trained"
+    for place in places:
+        path = Path(place) / name
+        if not path.exists():
+            continue
+        try:
+            run = read_run(path)
+        except RecordError as error:
+            why = f"cannot be read ({error.what})"
+            continue
+        if run.result is not None and run.result.status in ("finished", "diverged") and run.snapshots:
+            return run
+        if run.result is not None:
+            why = run.result.says
+        else:
+            why = f"unfinished ({max(0, len(run.snapshots) - 1)} of {config.epochs} epochs)"
+    return why
+
+
+@dataclass(frozen=True)
+class Study:
+    """A declaration: what is run, what is compared, what is drawn."""
+
+    name: str
+    asks: str
+    arms: Callable[[Extent], Sequence[Arm]]
+    tables: Callable[[Gathered], Sequence[Table]]
+    figures: Mapping[str, Callable[[Gathered], "Figure"]] = field(default_factory=dict)
+    # What is measured without training, at the end of `run`, and kept in the run folders.
+    measure: Callable[[Gathered, Path | None], None] | None = None
+
+    def configs(self, extent: Extent) -> list[RunConfig]:
+        """Every run that it needs, each once, in the order of its arms."""
+        return list({c.hash(): c for arm in self.arms(extent) for c in arm.configs}.values())
+
+
+def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:
+    """The data, net, budget and seeds of some arms in words, for the note below a figure."""
+    names = list(gathered.arms if arms is None else arms)
+    configs = [config for name in names for config in gathered.arms[name].configs]
+
+    def said(values: Iterable[Any]) -> str:
+        return " and ".join(map(str, dict.fromkeys(values)))
+
+    nets = said(
+        f"{NET_NAMES.get(c.net, c.net)} d = {c.net_options['width']}, L = {c.net_options['depth']}"
+        for c in configs
+        if c.net_options.get("depth")
+    )
+    data = said(DATA_NAMES.get(c.data, c.data) for c in configs)
+    counts = [len(gathered[name]) for name in names if gathered[name]]
+    seeds = "no run" if not counts else _count(min(counts)) if len(set(counts)) == 1 else f"up to {max(counts)} seeds"
+    return f"{data}; {nets}; {said(c.epochs for c in configs)} epochs; {seeds}."
+
+
+def _count(seeds: int) -> str:
+    return "1 seed" if seeds == 1 else f"{seeds} seeds"
+
+
+DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
+NET_NAMES = {"resmlp": "ResMLP", "vit-mini": "ViT-Mini"}

@@ -1,0 +1,189 @@
+"""What is there: runs asked for by their config, never by their folder; what cannot be used is kept by name."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from walkback.audits import evidence_by_subject
+from walkback.checks.scale import growth
+from walkback.records import Evidence, Run, RunConfig, Snapshot, moment_of_snapshot
+from walkback.studies.base import NET_NAMES
+from walkback.train.plan import SEEDS, plan
+
+DATA = "cifar10"
+NAMES = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "cb": "Credit Bridge", "sb": "State Bridge"}
+RULES = ("bp", "fa", "dfa")  # of the published methods those that are here
+Pick = Callable[[Snapshot], float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The finished runs of one config, one a seed, in the order of the published seeds."""
+
+    config: RunConfig
+    runs: Sequence[Run]
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.runs)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Which."""
+        return [run.config.seed for run in self.runs]
+
+    def last(self, pick: Pick) -> tuple[float, ...]:
+        """A quantity of the last snapshots."""
+        return tuple(pick(run.snapshots[-1]) for run in self.runs)
+
+    def accuracy(self) -> dict[int, float]:
+        """Of the last snapshots, by seed."""
+        return {run.config.seed: run.snapshots[-1].accuracy for run in self.runs}
+
+    def only(self, seeds: Sequence[int]) -> "Group":
+        """The runs of these seeds."""
+        return Group(self.config, [run for run in self.runs if run.config.seed in seeds])
+
+
+class Found:
+    """The runs given. Asking for a group notes what of it could not be used."""
+
+    def __init__(self, runs: Sequence[Run]):
+        self._by_config: dict[str, list[Run]] = {}
+        for run in runs:
+            self._by_config.setdefault(_subject(run.config), []).append(run)
+        self._groups: dict[str, Group] = {}
+        self._given = len(runs)
+        self.left_out: list[str] = []
+        self.doubtful: list[str] = []
+
+    def group(
+        self, rule: str, *, k: int | None = None, net: str = "resmlp", net_options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Group:  # fmt: skip
+        """The finished runs of this rule, net and recipe (as for `plan`); `k` blocks trained, None: all."""
+        options = dict(net_options or {})
+        config = plan(data=DATA, net=net, rules=[rule], seeds=[0], train_last=k, net_options=options, **settings)[0]
+        key = _subject(config)
+        if key not in self._groups:
+            self._groups[key] = Group(config, self._usable(self._by_config.get(key, [])))
+        return self._groups[key]
+
+    def gains(self, rule: str) -> Group:
+        """The main net with trained gains in its blocks."""
+        return self.group(rule, net_options={"gains": True})
+
+    def shallow(self) -> Group:
+        """Embedding and readout alone, trained by bp."""
+        return self.group("bp", k=0, net_options={"depth": 0})
+
+    def variants(self) -> list[tuple[str, str, Group]]:
+        """The full nets of the main audit: name, rule and runs; without and with trained gains."""
+        plain = [(NAMES[rule], rule, self.group(rule)) for rule in RULES]
+        return plain + [(f"{NAMES[rule]} with trained gains", rule, self.gains(rule)) for rule in ("fa", "dfa")]
+
+    def evidence(self, rule: str) -> Evidence | None:
+        """All that is known of a rule in the main audit, with its baselines; None if it was not trained."""
+        if rule not in RULES or not self.group(rule).n:
+            return None
+        groups = [self.group(other, k=k) for other in RULES for k in (None, 0)] + [self.shallow()]
+        every = evidence_by_subject([run for group in groups for run in group.runs])
+        return next(evidence for evidence in every if evidence.rule == rule)
+
+    def epochs_of(self, net: str) -> list[int]:
+        """The budgets that this net was trained with."""
+        configs = [runs[0].config for runs in self._by_config.values()]
+        return sorted({config.epochs for config in configs if config.net == net and config.data == DATA})
+
+    def used(self) -> list[Run]:
+        """All runs that were asked for and can be used."""
+        return [run for group in self._groups.values() for run in group.runs]
+
+    def others(self) -> int:
+        """How many of those given were not asked for."""
+        return self._given - sum(len(self._by_config.get(key, [])) for key in self._groups)
+
+    def _usable(self, runs: Sequence[Run]) -> list[Run]:
+        by_seed: dict[int, list[Run]] = {}
+        for run in runs:
+            by_seed.setdefault(run.config.seed, []).append(run)
+        order = {seed: place for place, seed in enumerate(SEEDS)}
+        kept = []
+        for seed in sorted(by_seed, key=lambda s: (order.get(s, len(order)), s)):
+            whole = [run for run in by_seed[seed] if _why_not(run) is None]
+            name = f"{titled(by_seed[seed][0].config)}, seed {seed}"
+            if not whole:
+                self.left_out.append(f"{name} ({_why_not(by_seed[seed][0])})")
+                continue
+            if len({run.snapshots[-1].text() for run in whole}) > 1:
+                self.doubtful.append(name)
+            # A copy may lack what was measured later.
+            kept.append(max(whole, key=lambda run: (run.probes is not None) + (run.identity is not None)))
+        return kept
+
+
+def _subject(config: RunConfig) -> str:
+    return config.model_copy(update={"seed": 0}).hash()
+
+
+def _why_not(run: Run) -> str | None:
+    """Why a run cannot be used, if it cannot."""
+    if run.result is None:
+        return f"unfinished, {max(0, len(run.snapshots) - 1)} of {run.config.epochs} epochs"
+    if run.result.status != "finished":
+        return run.result.says
+    return None if run.snapshots else "no snapshots"
+
+
+def net_said(config: RunConfig) -> str:
+    """A net in words."""
+    options = config.net_options
+    return f"{NET_NAMES.get(config.net, config.net)} d = {options['width']}, L = {options['depth']}"
+
+
+def titled(config: RunConfig) -> str:
+    """A run in words, but for its seed."""
+    gains = " with trained gains" if config.net == "resmlp" and config.net_options.get("gains") else ""
+    bare = "" if config.net_options.get("terminal_norm", True) else " without terminal norm"
+    return f"{config.label()}{gains}{bare} in {net_said(config)}, {config.epochs} epochs"
+
+
+def paired(mine: Group, other: Group) -> dict[int, float]:
+    """By seed how far `mine` lies above `other` in accuracy, for the seeds that both have."""
+    a, b = mine.accuracy(), other.accuracy()
+    return {seed: round(a[seed] - b[seed], 12) for seed in a if seed in b}
+
+
+def accuracy(snapshot: Snapshot) -> float:
+    """On the whole test split."""
+    return snapshot.accuracy
+
+
+def last_hidden(snapshot: Snapshot) -> float:
+    """‖h_L‖."""
+    return snapshot.hidden_norms[-1]
+
+
+def last_gradient(snapshot: Snapshot) -> float:
+    """‖g_L‖."""
+    return snapshot.gradient_norms[-1]
+
+
+def deep_cosine(snapshot: Snapshot) -> float:
+    """The mean cosine over the blocks l ≥ 1 that have one; NaN if none has."""
+    alive = [c.value for c in snapshot.cosine[1:] if c.status == "ok"]
+    return statistics.fmean(alive) if alive else math.nan
+
+
+def largest_growth(snapshot: Snapshot) -> float:
+    """The largest ‖h_{l+1}‖ / ‖h_l‖; NaN if a norm is zero or not finite."""
+    grown = growth(moment_of_snapshot(snapshot)).high
+    return math.nan if grown is None else grown
+
+
+def alive(values: Sequence[float]) -> tuple[float, ...]:
+    """Those that are numbers."""
+    return tuple(v for v in values if math.isfinite(v))

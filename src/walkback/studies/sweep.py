@@ -1,0 +1,138 @@
+"""How the verdict of one subject moves with one threshold, over the whole of its range. Pure: evidence in, answers out.
+
+A study judges the same evidence again and again while one threshold moves and the others stay, and tells exactly where
+the answers change.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from walkback.checks import DEFAULT, Judgement, Outcome, Protocol, Thresholds, VerdictName, judge
+from walkback.checks.finding import known
+from walkback.records import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """A threshold that is moved from `low` to `high`, on the scale on which it is natural, under one protocol."""
+
+    name: str
+    low: float
+    high: float
+    scale: Literal["linear", "log", "logit"]
+    words: str
+    ticks: Mapping[float, str]
+    protocol: Protocol = "ours"
+
+    @property
+    def title(self) -> str:
+        """Its name, and the protocol where it is not ours."""
+        return self.name if self.protocol == "ours" else f"{self.name} ({self.protocol} protocol)"
+
+    def grid(self, count: int = 25) -> list[float]:
+        """So many values, evenly spaced on its scale, both ends among them."""
+        there, back = _SCALES[self.scale]
+        start, end = there(self.low), there(self.high)
+        inner = [back(start + (end - start) * step / (count - 1)) for step in range(1, count - 1)]
+        return [self.low, *inner, self.high]
+
+
+_SCALES: Mapping[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
+    "linear": (float, float),
+    "log": (math.log, math.exp),
+    "logit": (lambda p: math.log(p / (1 - p)), lambda x: 1 / (1 + math.exp(-x))),
+}
+
+
+class Stretch(NamedTuple):
+    """From `low` to `high`, both included, the answer is the same; at the next float beyond it is another."""
+
+    low: float
+    high: float
+    verdict: VerdictName
+    outcomes: tuple[Outcome, ...]
+
+
+def stretches(subject: Evidence, swept: Swept, thresholds: Thresholds = DEFAULT) -> list[Stretch]:
+    """The whole sweep, from low to high: judged on a grid and on either side of every end that a finding tells.
+
+    Where two neighbours differ, the place is found by halving down to neighbouring floats. That is all there is for
+    depth.confidence, of which no finding tells how far it could move, and for what bars a verdict beside the findings.
+    """
+    final = _final(subject)
+    told: dict[float, tuple[VerdictName, tuple[Outcome, ...]]] = {}
+
+    def judged(value: float) -> Judgement:
+        judgement = judge(final, thresholds.but(swept.name, value), swept.protocol)
+        told[value] = (judgement.verdict, tuple(finding.outcome for finding in judgement.findings))
+        return judgement
+
+    todo = [*swept.grid(), thresholds[swept.name]]
+    while todo:
+        value = todo.pop()
+        if value not in told and swept.low <= value <= swept.high:
+            for end in _ends(judged(value), swept.name):
+                todo += [end, math.nextafter(end, -math.inf), math.nextafter(end, math.inf)]
+
+    def changes(below: float, above: float) -> list[tuple[float, float]]:
+        """Neighbouring floats between which the answer changes."""
+        if told[below] == told[above]:
+            return []
+        middle = below / 2 + above / 2
+        if not below < middle < above:
+            return [(below, above)]
+        judged(middle)
+        return changes(below, middle) + changes(middle, above)
+
+    cuts = [cut for below, above in pairwise(sorted(told)) for cut in changes(below, above)]
+    lows, highs = [swept.low, *(above for _, above in cuts)], [*(below for below, _ in cuts), swept.high]
+    return [Stretch(low, high, *told[low]) for low, high in zip(lows, highs, strict=True)]
+
+
+def _final(subject: Evidence) -> Evidence:
+    """The same with the first and the last moment alone. Verdicts rest on the last; judging the others takes time."""
+    seeds = [s.model_copy(update={"moments": [*s.moments[:1], *s.moments[1:][-1:]]}) for s in subject.seeds]
+    return subject.model_copy(update={"seeds": seeds})
+
+
+def _ends(judgement: Judgement, name: str) -> list[float]:
+    """Where the answer may change, as the findings tell it: what changes twice between two values would go unseen."""
+    return [end for finding in judgement.findings for end in finding.ranges.get(name, ()) if known(end)]
+
+
+def by_verdict(parts: Sequence[Stretch]) -> list[Stretch]:
+    """Neighbours of one verdict joined, whatever checks it rests on; the outcomes told are those of the lowest."""
+    joined: list[Stretch] = []
+    for part in parts:
+        if joined and joined[-1].verdict == part.verdict:
+            joined[-1] = joined[-1]._replace(high=part.high)
+        else:
+            joined.append(part)
+    return joined
+
+
+class Edge(NamedTuple):
+    """How far a threshold moves before the first answer changes, and whose (none: not before the sweep's end)."""
+
+    at: float
+    flips: list[tuple[str, Stretch, Stretch]]  # as it was, and as it becomes
+
+
+def first_changes(sweeps: Mapping[str, Sequence[Stretch]], at: float) -> tuple[Edge, Edge] | None:
+    """From the value `at` downwards and upwards: the range in which no answer changes, and who ends it."""
+    below: list[tuple[float, str, Stretch, Stretch | None]] = []
+    above: list[tuple[float, str, Stretch, Stretch | None]] = []
+    for name, parts in sweeps.items():
+        here = next(index for index, part in enumerate(parts) if part.low <= at <= part.high)
+        below.append((parts[here].low, name, parts[here], parts[here - 1] if here else None))
+        above.append((parts[here].high, name, parts[here], parts[here + 1] if here + 1 < len(parts) else None))
+    if not below:
+        return None
+    return _edge(below, max(end for end, *_ in below)), _edge(above, min(end for end, *_ in above))
+
+
+def _edge(ends: Sequence[tuple[float, str, Stretch, Stretch | None]], at: float) -> Edge:
+    return Edge(at, [(who, was, then) for end, who, was, then in ends if end == at and then is not None])

@@ -1,0 +1,475 @@
+"""penalty and partial: drawn from records alone, gaps and all; a log of three numbers never contradicts the whole."""
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from walkback.audits import evidence_by_subject
+from walkback.checks import DEFAULT, judge
+from walkback.records import (
+    CosineRecord,
+    DeepProbes,
+    NullRecord,
+    PrecisionRecord,
+    Result,
+    Run,
+    RunConfig,
+    Snapshot,
+    Valued,
+    read_run,
+)
+from walkback.report.figures import style
+from walkback.report.tables import Stat, Table
+from walkback.studies import partial, penalty
+from walkback.studies.base import STUDIES, Arm, Extent, Gathered, gather
+from walkback.train import train_all
+
+ABSENT = "bp λ=0.0001"
+
+
+class Small(Extent):
+    """Nets that train in a moment."""
+
+    def arm(self, name: str, rule: str, **settings: Any) -> Arm:
+        return super().arm(name, rule, width=32, probe_images=64, **settings)
+
+
+EXTENT = Small(quick=True, seeds=(1, 2), epochs=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Gathered]:
+    """Every arm but one, two seeds of one epoch; and frozen nets with a penalty, beside them."""
+    out = tmp_path_factory.mktemp("runs")
+    study = STUDIES.get("penalty")
+    absent = {c.hash() for arm in study.arms(EXTENT) if arm.name == ABSENT for c in arm.configs}
+    configs = [c for c in study.configs(EXTENT) if c.hash() not in absent]
+    configs += [c.model_copy(update={"penalty": 0.1}) for c in configs if c.train_last == 0 and c.seed == 1]
+    assert None not in train_all(configs, out, jobs=1)
+    return out, gather(study, EXTENT, out)
+
+
+def table(g: Gathered, name: str, room: Any = penalty) -> Table:
+    return next(each for each in room.tables(g) if each.name == name)
+
+
+def cell(found: Table, heading: str, **where: str) -> Any:
+    (row,) = [r for r in found.rows if all(r[found.headings.index(k)] == v for k, v in where.items())]
+    return row[found.headings.index(heading)]
+
+
+def note_of(figure: Any) -> str:
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+
+
+# --- what is declared -----------------------------------------------------------------------------------------------
+
+
+def test_the_arms_are_five_penalties_of_two_rules_and_their_frozen_nets() -> None:
+    found = penalty.arms(Extent())
+    assert [arm.name for arm in found] == [
+        "dfa λ=0", "bp λ=0", "dfa λ=0.01", "bp λ=0.01", "dfa λ=0.001", "bp λ=0.001", "dfa λ=0.1", "bp λ=0.1",
+        "dfa λ=0.0001", "bp λ=0.0001", "dfa frozen", "bp frozen",
+    ]  # fmt: skip
+    for arm in found:
+        assert [c.seed for c in arm.configs] == [42, 123, 456]
+        rule, _, what = arm.name.partition(" ")
+        for c in arm.configs:
+            assert (c.data, c.epochs, c.rule) == ("cifar10", 30, rule)
+            assert (c.train_last, c.penalty) == ((0, 0.0) if what == "frozen" else (4, float(what.removeprefix("λ="))))
+    assert [a.configs for a in STUDIES.get("partial").arms(Extent())] == [a.configs for a in found]
+
+
+# --- gaps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["penalty", "partial"])
+def test_without_a_run_everything_is_made_and_says_so(name: str, tmp_path: Path) -> None:
+    study = STUDIES.get(name)
+    g = gather(study, Extent(), tmp_path)
+    for each in study.tables(g):
+        assert each.markdown()
+        assert each.csv()
+        assert not any(isinstance(c, Stat) and c.n for row in each.rows for c in row)
+    assert any("not trained: dfa λ=0, bp λ=0" in note for note in study.tables(g)[0].notes)
+    with style():
+        for draw in study.figures.values():
+            assert "not trained" in note_of(draw(g))
+
+
+def test_an_arm_that_is_not_there_is_a_gap_among_the_others(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    found = table(g, "penalty")
+    assert cell(found, "scale", rule="BP", λ="0.0001") == "no run"
+    assert str(cell(found, "accuracy", rule="BP", λ="0.0001")) == "–"
+    assert cell(found, "seeds", rule="BP", λ="0.0001") == "0 of 2"
+    assert cell(found, "seeds", rule="BP", λ="0.001") == "2"
+    assert any(f"not trained: {ABSENT}. `walkback study run penalty --quick" in note for note in found.notes)
+    with style():
+        sweep = penalty.draw_sweep(g)
+        matrix = partial.draw(g)
+    joined = [c for c in sweep.axes[0].containers if len(c[0].get_xdata()) > 1]
+    accuracy = joined[penalty.RULES.index("bp")][0].get_ydata()
+    assert math.isnan(accuracy[0])  # λ = 0.0001, the first of those that are joined
+    assert not any(math.isnan(y) for y in accuracy[1:])
+    assert [text.get_text() for axes in matrix.axes for text in axes.texts].count("no run") == 2
+    assert ABSENT in note_of(matrix)
+
+
+def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple[Path, Gathered]) -> None:
+    out, _ = trained
+    g = gather(STUDIES.get("penalty"), Small(quick=True, seeds=(1,), epochs=1), out)
+    found = table(g, "penalty")
+    gained = cell(found, "gain over frozen", rule="DFA", λ="0.01")
+    assert (gained.n, gained.interval) == (1, None)
+    assert cell(found, "depth", rule="DFA", λ="0.01") == "? inconclusive"
+    says = cell(table(g, "penalty-findings"), "why", subject="dfa λ=0.01", check="depth")
+    assert "Too few seeds" in says
+    with style():
+        assert penalty.draw(g).axes
+
+
+# --- figures and tables tell the runs' own numbers ------------------------------------------------------------------
+
+
+def raw(g: Gathered, arm: str) -> list[dict[str, Any]]:
+    """The last lines of the folders, read by nothing of ours."""
+    return [json.loads((run.path / "snapshots.jsonl").read_text().splitlines()[-1]) for run in g[arm]]
+
+
+def levels(axes: Any) -> list[float]:
+    """The horizontal lines across a panel."""
+    return [
+        line.get_ydata()[0] for line in axes.lines if list(line.get_xdata()) == [0, 1] and line.get_marker() == "None"
+    ]
+
+
+def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    with style():
+        stream, gradient, accuracy = penalty.draw(g).axes
+        sweep = penalty.draw_sweep(g).axes
+    sizes = [last["hidden_norms"][-1] for last in raw(g, "bp λ=0")]
+    assert levels(stream) == pytest.approx([math.sqrt(sizes[0] * sizes[1])])
+    assert levels(gradient) == [DEFAULT["reference.floor"]]
+    means = [sum(last["accuracy"] for last in raw(g, arm)) / 2 for arm in ("bp λ=0", "dfa frozen", "bp frozen")]
+    assert levels(accuracy) == pytest.approx(means[:2])
+    assert levels(sweep[0]) == pytest.approx(means[1:])
+    assert [levels(axes) for axes in sweep[2:4]] == [[DEFAULT["scale.growth"]], [DEFAULT["reference.floor"]]]
+
+
+def test_the_curves_are_of_dfa_with_every_penalty(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    with style():
+        axes = penalty.draw(g).axes[2]
+    curves = {line.get_color(): line for line in axes.lines if line.get_marker() != "None"}
+    looks = {(line.get_marker(), line.get_linestyle()) for line in curves.values()}
+    assert len(curves) == len(looks) == 5
+    for each, ink in penalty.SHADES.items():
+        runs = g[f"dfa λ={each:g}"]
+        wanted = [(runs[0].snapshots[epoch].accuracy + runs[1].snapshots[epoch].accuracy) / 2 for epoch in (0, 1)]
+        assert list(curves[ink.colour].get_ydata()) == pytest.approx(wanted)
+
+
+def test_second_implementation_of_the_deep_cosine_and_rho(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    with style():
+        panel = penalty.draw_sweep(g).axes[4]
+    drawn = {
+        rule: [y for c in panel.containers if c[0].get_color() == penalty.INKS[rule].colour for y in c[0].get_ydata()]
+        for rule in penalty.RULES
+    }
+    found = table(g, "penalty")
+    for rule in penalty.RULES:
+        for place, each in enumerate(penalty.PENALTIES):
+            arm = f"{rule} λ={each:g}"
+            if arm == ABSENT:
+                continue
+            cosines = []
+            for last in raw(g, arm):
+                total = 0.0
+                for block in (1, 2, 3):
+                    assert last["cosine"][block]["status"] == "ok"
+                    total += last["cosine"][block]["value"]
+                cosines.append(total / 3)
+            assert drawn[rule][place] == pytest.approx(sum(cosines) / 2)
+            shown = cell(found, "deep cosine", rule=penalty.INKS[rule].name, λ=f"{each:g}")
+            assert list(shown.values) == pytest.approx(cosines)
+            rhos = [json.loads((run.path / "probes.json").read_text())["rho"] for run in g[arm]]
+            wanted = [sum(r["value"] for r in rho[1:]) / 3 for rho in rhos]
+            assert list(cell(found, "ρ", rule=penalty.INKS[rule].name, λ=f"{each:g}").values) == pytest.approx(wanted)
+
+
+def test_the_gain_is_paired_by_seed(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    mine, other = (
+        {r.config.seed: r.result.accuracy for r in g[arm] if r.result} for arm in ("dfa λ=0.1", "dfa frozen")
+    )
+    shown = cell(table(g, "penalty"), "gain over frozen", rule="DFA", λ="0.1")
+    assert list(shown.values) == pytest.approx([mine[seed] - other[seed] for seed in (1, 2)])
+    assert shown.interval is not None
+
+
+def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Gathered]) -> None:
+    """Why one frozen net may serve every λ: with none of its blocks trained it is the same net, bit for bit."""
+    out, g = trained
+    for rule in penalty.RULES:
+        plain = g[f"{rule} frozen"][0]
+        penalised = read_run(out / plain.config.model_copy(update={"penalty": 0.1}).folder())
+        assert penalised.config.penalty == 0.1
+        assert [s.text() for s in penalised.snapshots] == [s.text() for s in plain.snapshots]
+
+
+def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    by_config = {(e.rule, g_penalty(e, g)): e for e in evidence_by_subject(g.every())}
+    assert len(by_config) == 9
+    for arm in penalty.SUBJECTS:
+        mine = penalty.evidence(g, arm)
+        if mine is None:
+            assert arm == ABSENT
+            continue
+        rule, _, size = arm.partition(" λ=")
+        found = by_config[(rule, float(size))]
+        assert mine.baselines == found.baselines
+        assert judge(mine).findings == judge(found).findings
+
+
+def g_penalty(evidence: Any, g: Gathered) -> float:
+    """The λ of a subject that an audit found, told by its runs' accuracies and norms."""
+    final = evidence.seeds[0].final
+    (run,) = [
+        r for r in g.every()
+        if r.config.rule == evidence.rule and r.config.train_last and r.snapshots[-1].hidden_norms == final.hidden_norms
+        and r.config.seed == evidence.seeds[0].seed
+    ]  # fmt: skip
+    return run.config.penalty
+
+
+# --- the log --------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    runs = g["dfa λ=0.01"]
+    bare = partial.reduced(runs[0])
+    assert set(bare) == {"config", "log", "final_test_acc"}
+    assert {key for entry in bare["log"] for key in entry} == {"epoch", "h_L_norm", "g_2_norm", "acc_eval"}
+    assert set(partial.reduced(runs[0], True)["log"][0]) - set(bare["log"][0]) == {"h_0_norm"}
+    baselines = {key: g[arm] for key, arm in penalty.baseline_arms("dfa λ=0.01").items()}
+    for entry_norm in (False, True):
+        found = partial.read("dfa λ=0.01", runs, baselines, entry_norm)
+        assert [s.seed for s in found.seeds] == [1, 2]
+        for seed, run in zip(found.seeds, runs, strict=True):
+            last = run.snapshots[-1]
+            assert [m.accuracy for m in seed.moments] == [s.accuracy for s in run.snapshots]
+            assert run.result is not None
+            assert seed.final.accuracy == run.result.accuracy
+            first = last.hidden_norms[0] if entry_norm else None
+            assert seed.final.hidden_norms == [first, None, None, None, last.hidden_norms[-1]]
+            assert seed.final.gradient_norms == [None, None, last.gradient_norms[2], None, None]
+            assert seed.final.reference_batch == 128
+            assert (seed.final.cosine, seed.final.precision, seed.final.null, seed.final.loss) == (None,) * 4
+        whole = penalty.evidence(g, "dfa λ=0.01")
+        assert whole is not None
+        assert found.baselines == whole.baselines
+
+
+def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Gathered]) -> None:
+    _, g = trained
+    lines = [line for each in partial.compare(g, "ours").values() for line in each]
+    assert len(lines) == 9 * 5
+    assert all(
+        line.relation(source) in ("agrees", "both open", "silent") for line in lines for source in partial.SOURCES
+    )
+    notes = " ".join(table(g, "partial", partial).notes)
+    assert "Log: contradicts in 0 of 36 findings" in notes
+    assert "Log + ‖h_0‖: contradicts in 0 of 36 findings" in notes
+    with style():
+        assert "(ours 0, published 0)" in note_of(partial.draw(g))
+
+
+def test_a_planted_contradiction_is_told(trained: tuple[Path, Gathered], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, g = trained
+
+    def turned(evidence: Any, *options: Any) -> Any:
+        """Scale fires in one subject as soon as its norms are not all known."""
+        found = judge(evidence, *options)
+        if evidence.name != "dfa λ=0.1" or evidence.seeds[0].final.cosine is not None:
+            return found
+        first = found.findings[0].model_copy(update={"outcome": "fires", "says": "Planted."})
+        return found.model_copy(update={"findings": [first, *found.findings[1:]]})
+
+    monkeypatch.setattr(partial, "judge", turned)
+    found = table(g, "partial", partial)
+    where = {"subject": "dfa λ=0.1", "check": "scale"}
+    assert cell(found, "full evidence", **where).startswith("✓ exact")
+    assert cell(found, "log / full", **where) == "contradicts"
+    assert cell(found, "log / full", subject="dfa λ=0.01", check="scale") == "silent"
+    notes = " ".join(found.notes)
+    assert "Log: contradicts in 1 of 36 findings" in notes
+    assert "Contradiction, dfa λ=0.1, scale, log: “Planted.” All the evidence: “No block makes" in notes
+    with style():
+        figure = partial.draw(g)
+    assert "(ours 2, published 2)" in note_of(figure)
+    assert [sum(p.get_linewidth() == 1.6 for p in axes.patches) for axes in figure.axes] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("full", "part", "wanted"),
+    [
+        ("fires", "fires", "agrees"), ("fires", "passes", "contradicts"), ("passes", "fires", "contradicts"),
+        ("passes", "inconclusive", "silent"), ("inconclusive", "inconclusive", "both open"),
+        ("inconclusive", "fires", "says more"), ("not applicable", "passes", "says more"),
+        ("holds", "walked back", "contradicts"), ("walked back", "holds", "contradicts"),
+        ("walked back", "inconclusive", "silent"), ("not applicable", "not applicable", "agrees"),
+    ],
+)  # fmt: skip
+def test_how_a_part_stands_to_the_whole(full: str, part: str, wanted: str) -> None:
+    assert partial.relation(full, part) == wanted
+
+
+# --- runs drawn at random -------------------------------------------------------------------------------------------
+
+DRAWN = ("dfa λ=0.01", "bp λ=0", "dfa frozen", "bp frozen")
+MAY_BECOME = {
+    "fires": {"fires"},
+    "passes": {"passes", "not applicable"},
+    "not applicable": {"not applicable"},
+    "inconclusive": {"fires", "passes", "not applicable", "inconclusive"},
+}
+
+
+def made(config: RunConfig, norms: list[float], gradients: list[float], accuracy: float, **more: Any) -> Run:
+    """A finished run of one snapshot."""
+    chord, cosine, gamma = more.get("chord", 1e-6), more.get("cosine", 0.9), more.get("gamma", 0.9)
+    depth = len(norms) - 1
+    told, value = CosineRecord(value=cosine, alive=9, total=9, status="ok"), Valued(value=0.5, status="ok")
+    null = NullRecord(mean=0.0, std=0.01, n=20, kind="k")
+    last = Snapshot(
+        epoch=config.epochs, step=10, lr=None, train_loss=None, accuracy=accuracy, loss=1.0, probe_images=64,
+        reference_batch=128, hidden_norms=norms, branch_norms=[1.0] * depth, gradient_norms=gradients,
+        credit_norms=[1.0] * depth, cosine=[told] * depth, cosine_out=[told] * depth, cosine_embed=told, gamma=gamma,
+        gamma_blocks=depth,
+    )  # fmt: skip
+    precise = PrecisionRecord(chord=chord, clamped=0.0, samples=9, status="ok")
+    probes = DeepProbes(
+        step=10, images=64, precision=[precise] * (depth + 1), null=[null] * depth, null_out=[null] * depth,
+        null_gamma=null, drift=value, drift_batches=8, rho=[value] * depth, nudging=[value] * depth,
+        functional_images=9,
+    )  # fmt: skip
+    result = Result(status="finished", epochs=config.epochs, steps=10, accuracy=accuracy, loss=1.0, says="")
+    return Run(Path(config.folder()), config, None, [last], result, probes, [])
+
+
+def synthetic(dice: random.Random, seeds: int = 3) -> Gathered:
+    """A penalised DFA with its baselines, everything about it drawn; nasty numbers among them."""
+    nasty = dice.choice([0.0, 0.0, 0.05])
+    growth = dice.choice([[1.0, 1.2], [60.0, 1.0, 0.1], [60.0, 100.0], [300.0, 0.004, 1.0], [50.0]])
+    size, chord = dice.choice([1e-3, 1e-8]), dice.choice([1e-6, 0.3])
+    cosine, gamma = dice.choice([(0.9, 0.9), (0.0, 0.3), (0.0, 0.0)])
+    centre = {"dfa λ=0.01": dice.choice([0.3, 0.36, 0.5]), "bp λ=0": 0.6, "dfa frozen": 0.34, "bp frozen": 0.38}
+    centre["bp λ=0"] = dice.choice([0.6, 0.39])
+    spread = dice.choice([0.0, 0.002, 0.03])
+
+    def sometimes(value: float) -> float:
+        return dice.choice([math.nan, math.inf, 0.0]) if dice.random() < nasty else value
+
+    def run(config: RunConfig, accuracy: float) -> Run:
+        norms = [9.0]
+        for _ in range(config.net_options["depth"]):
+            norms.append(norms[-1] * dice.choice(growth))
+        norms = [sometimes(norm) for norm in norms]
+        gradients = [sometimes(size * dice.choice([1.0, 1.0, 30.0])) for _ in norms]
+        return made(config, norms, gradients, accuracy, chord=sometimes(chord), cosine=cosine, gamma=gamma)
+
+    arms = {arm.name: arm for arm in penalty.arms(Extent(seeds=tuple(range(seeds))))}
+    runs = {
+        name: [run(c, centre[name] + dice.uniform(-1, 1) * spread) for c in arm.configs] if name in DRAWN else []
+        for name, arm in arms.items()
+    }
+    return Gathered("partial", Extent(), arms, runs, [])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 3]))
+def test_property_a_log_never_contradicts_by_our_protocol(number: int, seeds: int) -> None:
+    found = partial.compare(synthetic(random.Random(number), seeds), "ours")
+    for line in (line for lines in found.values() for line in lines):
+        for source in (partial.LOG, partial.MORE):
+            assert line.relation(source) != "contradicts", line
+            if line.question != partial.VERDICT:
+                assert line.answers[partial.FULL].outcome in MAY_BECOME[line.answers[source].outcome], line
+
+
+def test_the_drawn_runs_would_show_it() -> None:
+    """The property would be empty if the logs said nothing; by the published protocol they do contradict."""
+    dice = random.Random(3)
+    seen: dict[str, Counter[tuple[str, ...]]] = {"ours": Counter(), "published": Counter()}
+    for _ in range(70):
+        g = synthetic(dice)
+        for protocol, count in seen.items():
+            for line in partial.compare(g, protocol)["dfa λ=0.01"]:  # type: ignore[arg-type]
+                count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE].outcome)] += 1
+    ours, published = seen["ours"], seen["published"]
+    assert ours[("scale", "agrees", "fires")]
+    assert ours[("scale", "silent", "inconclusive")]
+    assert all(ours[("depth", "agrees", outcome)] for outcome in ("fires", "passes", "not applicable"))
+    assert not any(relation == "contradicts" for _, relation, _ in ours)
+    assert {check for check, relation, _ in published if relation == "contradicts"} == {"scale", "reference", "verdict"}
+
+
+def test_the_published_counterexample_is_shown_plainly() -> None:
+    """h_0 = 9 and h_L = 4e4 over four blocks: a geometric mean of 8, and yet one block at 64."""
+    arms = {arm.name: arm for arm in penalty.arms(Extent())}
+    norms = [9.0, 9.0 * 64, 9.0 * 64, 4e4, 4e4]
+    runs: dict[str, list[Run]] = {name: [] for name in arms}
+    runs["dfa λ=0.01"] = [made(c, norms, [1e-3] * 5, 0.36) for c in arms["dfa λ=0.01"].configs]
+    g = Gathered("partial", Extent(), arms, runs, [])
+    where = {"subject": "dfa λ=0.01", "check": "scale"}
+    published = table(g, "partial-published", partial)
+    assert cell(published, "full evidence", **where) == "✗ exact, 69×"
+    assert cell(published, "log + ‖h_0‖", **where) == "✓ proxy, 8.2×"
+    assert cell(published, "+ ‖h_0‖ / full", **where) == "contradicts"
+    assert any("Contradiction, dfa λ=0.01, scale, log + ‖h_0‖" in note for note in published.notes)
+    assert cell(published, "+ ‖h_0‖ / full", subject="dfa λ=0.01", check="verdict") == "contradicts"
+    ours = table(g, "partial", partial)
+    assert cell(ours, "log", **where) == "? missing"
+    assert cell(ours, "log + ‖h_0‖", **where) == "? bound, ≥ 8.2×"
+    with style():
+        assert "(ours 0, published 1)" in note_of(partial.draw(g))
+
+
+def test_a_cosine_that_was_not_measured_is_a_gap_with_its_reason() -> None:
+    arms = {arm.name: arm for arm in penalty.arms(Extent())}
+    runs: dict[str, list[Run]] = {name: [] for name in arms}
+    for each, arm in ((0.0, "dfa λ=0"), (0.01, "dfa λ=0.01")):
+        runs[arm] = [made(c, [9.0] * 5, [1e-3] * 5, 0.3) for c in arms[arm].configs]
+        if each == 0:
+            whole = runs[arm][0]
+            dead = CosineRecord(value=math.nan, alive=0, total=9, status="zero gradient")
+            last = whole.snapshots[0].model_copy(update={"cosine": [*whole.snapshots[0].cosine[:3], dead]})
+            assert whole.probes is not None
+            rho = [*whole.probes.rho[:1], Valued(value=math.nan, status="zero credit"), *whole.probes.rho[2:]]
+            rho[3] = Valued(value=0.1, status="ok")
+            probes = whole.probes.model_copy(update={"rho": rho})
+            runs[arm][0] = Run(whole.path, whole.config, None, [last], whole.result, probes, [])
+    g = Gathered("penalty", Extent(), arms, runs, [])
+    found = table(g, "penalty")
+    assert cell(found, "deep cosine", rule="DFA", λ="0") == "zero gradient"
+    assert cell(found, "deep cosine", rule="DFA", λ="0.01").mean == pytest.approx(0.9)
+    assert list(cell(found, "ρ", rule="DFA", λ="0").values) == pytest.approx([0.3, 0.5, 0.5])  # blocks 2 and 3
+    gaps = "Gaps: no deep cosine (zero gradient in block 3): dfa λ=0; ρ without block 1 (zero credit): dfa λ=0."
+    assert gaps in found.notes
+    with style():
+        sweep = penalty.draw_sweep(g)
+    assert gaps in note_of(sweep)
+    apart = next(c for c in sweep.axes[4].containers if len(c[0].get_xdata()) == 1)
+    assert math.isnan(apart[0].get_ydata()[0])
