@@ -114,7 +114,7 @@ class Gathered:
         return str(there) if there == wanted else f"{there} of {wanted}"
 
     def ended(self, arm: str) -> list[Run]:
-        """What is judged: the finished runs, which are also drawn, and those that diverged, which none may leave out."""
+        """What is judged: the finished runs, and those that diverged, which are not drawn but not left out either."""
         there = {run.config.seed: run for run in (*self[arm], *self.diverged.get(arm, ()))}
         return [there[config.seed] for config in self.arms[arm].configs if config.seed in there]
 
