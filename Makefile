@@ -7,7 +7,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
-.PHONY: demo test lint test-network mutants bench clean help
+WALKBACK_LATEX ?= required
+
+.PHONY: demo test lint latex test-network mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -28,8 +30,16 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint  ## Everything that must pass before a change lands
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES)
+latex:  ## pdflatex and booktabs, which the tests compile tables with: Debian's, installed if they are not here
+	@kpsewhich booktabs.sty >/dev/null 2>&1 && command -v pdflatex >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing LaTeX (48 MB)" && \
+	  apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install texlive-latex-recommended >/dev/null; } || \
+	{ echo "no LaTeX here: install texlive-latex-recommended (Debian), BasicTeX (macOS), or go without: make test WALKBACK_LATEX=no"; \
+	  exit 1; }
+
+test: lint $(if $(filter required,$(WALKBACK_LATEX)),latex)  ## Everything that must pass before a change lands
+	OMP_NUM_THREADS=1 WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES)
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network

@@ -217,6 +217,59 @@ def judge(
     return _tell(found, out, strict)
 
 
+@app.command
+def table(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
+    to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+) -> int:
+    """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        An audit.json, run folders, folders that hold runs, or log files.
+    """
+    from rich.console import Console
+
+    from walkback.audits import told_by
+    from walkback.report.audit_tables import audit_tables
+    from walkback.report.numbers import relative
+    from walkback.report.tables import print_table, table_text, write_table
+
+    for number, told in enumerate(told_by(*paths), 1):
+        for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
+            if to is not None:
+                print(relative(write_table(each, to, format)))
+            elif format == "text":
+                print_table(each, Console(highlight=False))
+            else:
+                print(table_text(each, format))
+    return 0
+
+
+@app.command
+def form(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    format: Annotated[Literal["markdown", "latex"], _option(WHERE, "How it is written.")] = "markdown",
+    to: Annotated[Path | None, _option(WHERE, "File to write (else it is printed).")] = None,
+) -> int:
+    """Fill in the reporting form of a paper from its records; what they do not tell stays a blank.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, log files, or an audit.json.
+    """
+    from walkback.audits import told_by
+    from walkback.report.form import fill, render, write_form
+    from walkback.report.numbers import relative
+
+    forms = [fill(case) for told in told_by(*paths) for case in told.cases]
+    print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
+    return 0
+
+
 def _thresholds(file: Path | None) -> Any:
     from walkback.checks import DEFAULT, load_thresholds
 
@@ -424,7 +477,7 @@ def study_table(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),  # noqa: B008 - frozen
     records: Annotated[list[Path] | None, _option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    format: Annotated[Literal["text", "markdown", "csv"], _option(WHERE, "How it is written.")] = "text",
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
     to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
 ) -> int:
     """Print the tables of a study from records alone. Runs that are missing are named.

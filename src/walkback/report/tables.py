@@ -1,4 +1,4 @@
-"""Tables as data: made once from records, then told to a terminal, as Markdown or as CSV."""
+"""Tables as data: made once from records, then told to a terminal, as Markdown, as CSV or as LaTeX."""
 
 import csv
 import io
@@ -15,9 +15,11 @@ from rich.text import Text
 
 from walkback.checks.student import mean_interval
 from walkback.records.run import write_whole, writing
+from walkback.report import latex
+from walkback.report.harmless import for_csv, for_markdown, is_number, markdown_paragraph, one_line
 from walkback.report.numbers import number
 
-SUFFIXES = {"csv": "csv", "markdown": "md", "text": "txt"}
+SUFFIXES = {"csv": "csv", "latex": "tex", "markdown": "md", "text": "txt"}
 Form = Literal["share", "points", "size", "cosine"]
 
 
@@ -52,7 +54,7 @@ class Stat:
         return statistics.stdev(self.values) if self.n > 1 and self.mean is not None else None
 
     def __str__(self) -> str:
-        if not self.values:
+        if not self.n:
             return "–"
         if self.mean is None:
             return "not finite"
@@ -71,6 +73,29 @@ class Stat:
     def bare(self) -> str:
         """The middle alone."""
         return str(Stat((self.mean,), self.form)) if self.mean is not None else str(self)
+
+
+@dataclass(frozen=True)
+class Told(Stat):
+    """The same where mean and spread were told and the values were not: an accuracy in an audit, a null."""
+
+    values: tuple[float, ...] = ()
+    told: tuple[float | None, float | None, int] = (None, None, 0)  # mean, std, n
+
+    @property
+    def n(self) -> int:
+        """How many there were."""
+        return self.told[2]
+
+    @property
+    def mean(self) -> float | None:
+        """As it was told."""
+        return self.told[0] if self.told[0] is not None and math.isfinite(self.told[0]) else None
+
+    @property
+    def std(self) -> float | None:
+        """As it was told."""
+        return self.told[1]
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -111,9 +136,29 @@ class Table:
 
     def markdown(self) -> str:
         """A title, the table, the notes."""
-        lines = [list(self.headings), ["---"] * len(self.headings), *([text(c) for c in row] for row in self.rows)]
-        body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        return "\n\n".join([f"**{self.title}**", body, *self.notes])
+        lines = [self.headings, *([text(cell) for cell in row] for row in self.rows)]
+        heads, *rows = ["| " + " | ".join(map(for_markdown, line)) + " |" for line in lines]
+        body = "\n".join([heads, "|" + " --- |" * len(self.headings), *rows])
+        return "\n\n".join([f"**{for_markdown(self.title)}**", body, *map(markdown_paragraph, self.notes)])
+
+    def latex(self) -> str:
+        """A table environment by booktabs, with caption, label, and the notes below."""
+        body = [
+            r"\begin{table}[t]", r"\centering", rf"\caption{{{latex.escape(self.title)}}}",
+            rf"\label{{{latex.label(self.name)}}}", self.tabular(), *latex.below([*map(latex.escape, self.notes)]),
+            r"\end{table}",
+        ]  # fmt: skip
+        return "\n".join([*latex.preamble("\n".join(body)), *body])
+
+    def tabular(self) -> str:
+        """The table alone, as LaTeX: for a piece that has words of its own around it."""
+        columns = [[row[place] for row in self.rows] for place in range(len(self.headings))]
+        widths = [
+            max(map(latex.width, [h, *map(text, cells)])) for h, cells in zip(self.headings, columns, strict=True)
+        ]
+        how = latex.layout(widths, [not all(map(_is_number, cells)) for cells in columns])
+        lines = [[*map(latex.escape, self.headings)], *([*map(_latex, row)] for row in self.rows)]
+        return "\n".join([*([how.size] if how.size else []), latex.tabular(lines, how)])
 
     def csv(self) -> str:
         """Numbers as they are: a quantity over seeds takes columns of its own for its spread, n and interval."""
@@ -125,11 +170,11 @@ class Table:
         with_interval = {i for i in wide if any(isinstance(r[i], Stat) and r[i].interval for r in self.rows)}  # type: ignore[union-attr]
         headings: list[str] = []
         for index, heading in enumerate(self.headings):
-            headings.append(heading)
+            headings.append(for_csv(heading))
             if index in wide:
-                headings += [f"{heading} std", f"{heading} n"]
+                headings += [for_csv(f"{heading} {what}") for what in ("std", "n")]
             if index in with_interval:
-                headings += [f"{heading} low", f"{heading} high"]
+                headings += [for_csv(f"{heading} {what}") for what in ("low", "high")]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(headings)
@@ -137,7 +182,7 @@ class Table:
             cells: list[object] = []
             for index, cell in enumerate(row):
                 if index not in wide:
-                    cells.append("" if cell is None else cell)
+                    cells += _exact(cell)
                     continue
                 stat = cell if isinstance(cell, Stat) else Stat(())
                 shown = stat.mean if isinstance(cell, Stat) else cell
@@ -153,12 +198,14 @@ class Table:
             cells = [[form(cell) for cell in row] for row in self.rows]
             if _width([self.headings, *cells]) <= width:
                 break
-        table = RichTable(box=None, padding=(0, 2, 0, 0), title=Text(self.title, "bold"), title_justify="left")
+        table = RichTable(
+            box=None, padding=(0, 2, 0, 0), title=Text(one_line(self.title), "bold"), title_justify="left"
+        )
         for index, heading in enumerate(self.headings):
             words = all(isinstance(row[index], str) for row in self.rows)
             longest = max(len(word) for line in (heading, *(row[index] for row in cells)) for word in line.split(" "))
             table.add_column(
-                Text(heading), justify="left" if words else "right", no_wrap=not words, overflow="fold",
+                Text(one_line(heading)), justify="left" if words else "right", no_wrap=not words, overflow="fold",
                 min_width=longest,
             )  # fmt: skip
         for row in cells:
@@ -185,11 +232,21 @@ def text(cell: Cell) -> str:
     >>> text(None), text(Stat((0.5, 0.6))), text(4.2e-9)
     ('–', '0.550 ± 0.071', '4.2e-09')
     """
-    return number(cell) if cell is None or isinstance(cell, float) else str(cell)
+    return number(cell) if cell is None or isinstance(cell, float) else one_line(str(cell))
 
 
 def _exact(value: Cell) -> list[Cell]:
+    if isinstance(value, str):
+        return [for_csv(value)]
     return ["" if value is None else value]
+
+
+def _is_number(cell: Cell) -> bool:
+    return not isinstance(cell, str) or is_number(cell) or cell in ("", "–")
+
+
+def _latex(cell: Cell) -> str:
+    return latex.escape(text(cell), numbers=not isinstance(cell, str) or is_number(cell))
 
 
 def table_text(table: Table, form: str) -> str:
@@ -198,6 +255,8 @@ def table_text(table: Table, form: str) -> str:
         return table.csv()
     if form == "markdown":
         return table.markdown() + "\n"
+    if form == "latex":
+        return table.latex() + "\n"
     console = Console(file=io.StringIO(), width=160)
     print_table(table, console)
     assert isinstance(console.file, io.StringIO)
@@ -209,7 +268,7 @@ def print_table(table: Table, console: Console) -> None:
     console.print()
     console.print(table.rich(console.width))
     for note in table.notes:
-        console.print(Text(note, "dim"))
+        console.print(Text(one_line(note), "dim"))
 
 
 def write_table(table: Table, folder: Path, form: str) -> Path:

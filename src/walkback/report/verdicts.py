@@ -20,7 +20,7 @@ def _plain(text: str, style: str = "") -> Text:
     return Text("".join(c if c.isprintable() else "�" for c in text), style)
 
 
-def _cell(finding: Finding) -> str:
+def finding_cell(finding: Finding) -> str:
     """The outcome's sign and the number behind it, in the words of its column."""
     value = finding.value
     if value is None:
@@ -50,7 +50,7 @@ def _table(subjects: list[Judgement]) -> Table:
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
         verdict = f"[{style}]{subject.verdict}[/{style}]"
-        table.add_row(_plain(subject.name), verdict, accuracy, *(_cell(f) for f in subject.findings))
+        table.add_row(_plain(subject.name), verdict, accuracy, *(finding_cell(f) for f in subject.findings))
     return table
 
 

@@ -16,12 +16,14 @@ from walkback.rules.base import (
     probe_signal,
 )
 from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
+from walkback.rules.words import RuleWords, rule_words
 
 __all__ = [
     "NORMALIZATIONS",
     "RULES",
     "Credits",
     "Rule",
+    "RuleWords",
     "Shape",
     "Signal",
     "check_normalization",
@@ -32,4 +34,5 @@ __all__ = [
     "output_error",
     "probe_signal",
     "register_rule",
+    "rule_words",
 ]

@@ -208,7 +208,8 @@ def _two_numbers(g: Gathered, axes: Axes) -> None:
         axes.plot([s.gamma for s in lasts], [s.accuracy for s in lasts], linestyle="none", marker=ink.marker,
                   color=ink.colour, markersize=6, alpha=0.85, label=ink.name)  # fmt: skip
         if lasts:
-            x, y = lasts[0].gamma, max(s.accuracy for s in lasts)
+            best = max(lasts, key=lambda s: s.accuracy)
+            x, y = best.gamma, best.accuracy
             side = "right" if x > 0.8 else "left"
             axes.annotate(ink.name, (x, y), xytext=(-7 if side == "right" else 7, 3), textcoords="offset points",
                           color=ink.colour, fontsize=7.5, ha=side)  # fmt: skip

@@ -25,7 +25,7 @@ def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, d
         )
     sitting = Sitting(
         started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
-        walkback=_version(), commit=_commit(), python=platform.python_version(), torch=torch.__version__,
+        walkback=own_version(), commit=_commit(), python=platform.python_version(), torch=torch.__version__,
         platform=platform.platform(), cpu=_cpu(), threads=torch.get_num_threads(), device=device,
     )  # fmt: skip
     earlier = before.environment.sittings if before.environment is not None else []
@@ -47,7 +47,8 @@ def _now() -> str:
 
 
 @cache
-def _version() -> str:
+def own_version() -> str:
+    """Of walkback, as it is installed here."""
     try:
         return version("walkback")
     except PackageNotFoundError:

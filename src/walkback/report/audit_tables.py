@@ -1,0 +1,79 @@
+"""An audit as tables that an author can paste: the verdicts, the findings behind them, the controls."""
+
+from collections.abc import Sequence
+
+from walkback.checks import Accuracy, Audit, Finding, Judgement, Protocol
+from walkback.records import Run
+from walkback.report.tables import Cell, Table, Told
+from walkback.report.verdicts import finding_cell
+from walkback.train.environment import own_version
+
+SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
+QUANTITIES: dict[Protocol, str] = {
+    "ours": (
+        "scale: the largest growth of the stream over one block. reference: how far float32 turns the direction of "
+        "g_L. depth: accuracy over the rule's own frozen net, in points. coverage: the share of blocks whose credit "
+        "clears its null. Low and high: over the seeds; for depth the interval of the mean by Student's t."
+    ),
+    "published": (
+        "By the published protocol, means alone: scale, the largest growth of the stream over one block; reference, "
+        "‖g_L‖; depth, accuracy over the rule's own frozen net, in points."
+    ),
+}
+
+
+def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") -> list[Table]:
+    """The verdicts, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
+    made = footnote(audit, runs)
+    checks = list(dict.fromkeys(finding.check for subject in audit.subjects for finding in subject.findings))
+    verdicts = Table(
+        name, "What the audit says", ["subject", "verdict", "accuracy", "n", *checks],
+        [_verdict(subject) for subject in audit.subjects], [SIGNS, QUANTITIES[audit.protocol], audit.says, made],
+    )  # fmt: skip
+    findings = Table(
+        f"{name}-findings", "What each check found",
+        ["subject", "check", "outcome", "value", "low", "high", "threshold", "basis"],
+        [[s.name, *finding_row(f)] for s in audit.subjects for f in s.findings], [QUANTITIES[audit.protocol], made],
+    )  # fmt: skip
+    return [verdicts, findings, *([controls_table(audit, f"{name}-controls", made)] if audit.controls else [])]
+
+
+def controls_table(audit: Audit, name: str, *notes: str) -> Table:
+    """The controls: what each must be, and what it is."""
+    rows = [[c.name, c.expected, c.got, "yes" if c.ok else "no"] for c in audit.controls]
+    return Table(name, "The controls", ["control", "must be", "is", "as it must"], rows, [audit.says, *notes])
+
+
+def accuracy(told: Accuracy) -> Told:
+    """Mean, standard deviation and n as a judgement tells them."""
+    return Told(told=(told.mean, told.std, told.n))
+
+
+def _verdict(subject: Judgement) -> list[Cell]:
+    known = subject.accuracy
+    return [subject.name, subject.verdict, accuracy(known), known.n, *map(finding_cell, subject.findings)]
+
+
+def finding_row(finding: Finding) -> list[Cell]:
+    """Check, outcome, value, low, high, threshold, basis; depth in points."""
+    factor = 100 if finding.check == "depth" else 1
+    numbers = [None if v is None else factor * v for v in (finding.value, finding.low, finding.high)]
+    return [finding.check, finding.outcome, *numbers, f"{factor * finding.threshold:g}", finding.basis]
+
+
+def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
+    """By what it was judged, and with what the runs were trained."""
+    said = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
+    versions = trained_with(runs)
+    return f"{said} Trained with {versions}." if versions else said
+
+
+def trained_with(runs: Sequence[Run]) -> str:
+    """The versions that the runs were trained with, each once."""
+    sittings = [sitting for run in runs if run.environment for sitting in run.environment.sittings]
+    told = {
+        "walkback": [f"{s.walkback} ({s.commit})" if s.commit else s.walkback for s in sittings],
+        "torch": [s.torch for s in sittings],
+        "Python": [s.python for s in sittings],
+    }
+    return ", ".join(f"{what} {' and '.join(dict.fromkeys(those))}" for what, those in told.items() if those)

@@ -1,0 +1,10 @@
+"""The reporting form: what a paper on training without backprop should disclose, filled in from its records.
+
+`fill` makes it as data; `render` writes it as Markdown or LaTeX. What no record tells stays a blank with a word why.
+"""
+
+from walkback.report.form.fill import fill
+from walkback.report.form.render import render, write_form
+from walkback.report.form.shapes import Case, Form, Question, Row, Section
+
+__all__ = ["Case", "Form", "Question", "Row", "Section", "fill", "render", "write_form"]

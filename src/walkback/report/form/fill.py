@@ -1,0 +1,300 @@
+"""Filling in the form: every section from the records of one case, with blanks where they are silent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from walkback.checks.depth import margin
+from walkback.checks.finding import known
+from walkback.data import DATASETS
+from walkback.errors import WalkbackError
+from walkback.nets import NETS
+from walkback.records import Baseline, BaselineName, CosineRecord, NullRecord
+from walkback.report.audit_tables import QUANTITIES, accuracy, controls_table, finding_row, footnote, trained_with
+from walkback.report.form.pitfalls import pitfalls
+from walkback.report.form.shapes import Case, Form, Row, Section
+from walkback.report.tables import Cell, Stat, Table, Told
+from walkback.rules import RuleWords, rule_words
+
+BLANK = "____"
+BASELINES: Mapping[BaselineName, str] = {
+    "frozen": "own frozen net", "frozen_bp": "frozen net trained by bp", "bp": "bp", "shallow": "shallow net",
+}  # fmt: skip
+AGGREGATED = (
+    "mean over the blocks of the mean over samples of cos(a_l, g_l), with the gradient at the block's input; dead "
+    "samples and blocks without a value are left out"
+)
+FEEDBACK = {
+    True: "drawn once from a random stream of their own, which is derived from the run's seed; saved with the run",
+    False: "none: no block's credit changes when feedback is drawn anew",
+}
+
+
+def fill(case: Case) -> Form:
+    """The form of one subject."""
+    sections = [
+        _method(case), _net(case), _data(case), _recipe(case), _seeds(case), _accuracy(case), _alignment(case),
+        _baselines(case), _checks(case), _controls(case), Section("Pitfalls", pitfalls(case)), *_notes(case),
+    ]  # fmt: skip
+    return Form(case.judgement.name, sections, footnote(case.audit))
+
+
+def _method(case: Case) -> Section:
+    config = case.config
+    rule = case.evidence.rule
+    if config is None:
+        blanks = [Row(label, None, case.silent) for label in ("In words", "Credit of block l", "Credits normalised")]
+        return Section("Method", [Row("Rule", rule, case.silent), *blanks])
+    words, why = RuleWords("", "", {}), ""
+    try:
+        words = rule_words(config.rule, config.rule_source)
+    except WalkbackError as error:
+        why = error.what
+    options = dict(config.rule_options)
+    normalised = options.pop("normalize", None) or words.parts.get("normalize")
+    rows = [
+        Row("Rule", config.rule.rpartition("/")[2]),
+        Row("In words", words.summary or None, why),
+        Row("Credit of block l", words.parts.get("credit") or words.text or None, why),
+        Row("Credits normalised", normalised, why or "the rule does not say"),
+        *(Row(f"{part.capitalize()} learns from", words.parts[part]) for part in ("embedding", "readout")
+          if part in words.parts),
+        *([Row("Further options", _options(options))] if options else []),
+    ]  # fmt: skip
+    return Section("Method", rows)
+
+
+def _net(case: Case) -> Section:
+    config = case.config
+    options = dict(config.net_options) if config else {}
+    depth = options.pop("depth", case.evidence.blocks)
+    skip = options.pop("skip", case.evidence.residual)
+    named = {"Width d": options.pop("width", None), "Blocks L": depth, "Skip connections": skip,
+             "Trained LayerNorm gains in the blocks": options.pop("gains", None),
+             "Terminal norm": options.pop("terminal_norm", None)}  # fmt: skip
+    rows = [Row("Net", _about(config.net, NETS) if config else None, case.silent)]
+    rows += [Row(label, _said(value), case.silent) for label, value in named.items()]
+    rows += [Row("Further options", _options(options))] if options else []
+    if config is None:
+        trained = None
+    elif config.train_last == depth:
+        trained = f"all {depth}"
+    else:
+        trained = f"the last {config.train_last} of {depth}; the others stay at their random init"
+    return Section("Net", [*rows, Row("Blocks that train", trained, case.silent)])
+
+
+def _data(case: Case) -> Section:
+    config, classes = case.config, case.evidence.classes
+    if config is None:
+        labels = ("Data set", "Augmentation")
+        rows = [Row(label, None, case.silent) for label in labels]
+        return Section("Data", [*rows, Row("Classes", _said(classes), case.silent)])
+    prints = sorted({run.environment.data_fingerprint[:12] for run in case.runs if run.environment})
+    summary = DATASETS.get(config.data).summary.partition(";")[0] if config.data in DATASETS else ""
+    rows = [
+        Row("Data set", f"{config.data}: {summary}" if summary else config.data),
+        Row("Fingerprint of the data", ", ".join(prints) or None, "the runs came without their environment"),
+        Row("Augmentation", "random crop (pad 4) and flip" if config.augment else "none"),
+    ]
+    return Section("Data", rows)
+
+
+def _recipe(case: Case) -> Section:
+    config = case.config
+    if config is None:
+        labels = ("Epochs", "Batch size", "Optimiser", "Learning rate", "Weight decay", "Penalty λ‖f_l‖²")
+        ends = {moment.epoch for moment in case.finals if moment.epoch is not None}
+        last = f"the last one logged is {max(ends)}" if ends else case.silent
+        return Section("Recipe", [Row(label, None, last if label == "Epochs" else case.silent) for label in labels])
+    rows = [
+        Row("Epochs", str(config.epochs) + (", fewer where a check fires" if config.stop_when_fired else "")),
+        Row("Batch size", str(config.batch_size)),
+        Row("Optimiser", "AdamW"),
+        Row("Learning rate", f"{config.lr:g}, cosine over the epochs"),
+        Row("Weight decay", f"{config.weight_decay:g}"),
+        Row("Penalty λ‖f_l‖²", f"λ = {config.penalty:g}" if config.penalty else "none"),
+    ]
+    return Section("Recipe", rows)
+
+
+def _seeds(case: Case) -> Section:
+    ends = [
+        f"{label} ({seed.ended})" if seed.ended else label
+        for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
+    ]
+    feedback = case.feedback
+    unasked = "the null that would tell was not measured" if case.runs else case.silent
+    rows = [
+        Row("Number of seeds", str(len(ends)) if ends else None, case.silent),
+        Row("Seeds", ", ".join(ends) or None, case.silent),
+        Row("Feedback weights and their seed", None if feedback is None else FEEDBACK[feedback], unasked),
+        Row("Trained with", trained_with(case.runs) or None, case.silent),
+    ]
+    return Section("Seeds", rows)
+
+
+def _accuracy(case: Case) -> Section:
+    told = case.judgement.accuracy
+    by_seed = [
+        f"{label}: {seed.final.accuracy:.4f}"
+        for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
+        if known(seed.final.accuracy)
+    ]
+    rows = [
+        Row("Test accuracy, mean ± std", f"{accuracy(told)} (n = {told.n})" if told.n else None, case.silent),
+        Row("By seed", ", ".join(by_seed) or None, case.silent),
+        Row("Measured on", "the whole test split, at the last epoch and not the best" if case.runs else None,
+            case.silent),
+    ]  # fmt: skip
+    return Section("Accuracy", rows)
+
+
+def _alignment(case: Case) -> Section:
+    gammas = tuple(moment.gamma for moment in case.finals if moment.gamma is not None)
+    blocks = case.evidence.blocks
+    counts = sorted({sum(c is not None and c.status == "ok" for c in m.cosine) for m in case.finals if m.cosine})
+    images = sorted({run.snapshots[-1].probe_images for run in case.runs if run.snapshots})
+    null = _null([moment.null_gamma for moment in case.finals])
+    rows = [
+        Row("Γ, mean ± std", f"{Stat(gammas, 'cosine')} (n = {len(gammas)})" if gammas else None, case.silent),
+        Row("Γ is the", AGGREGATED if case.runs else None, case.silent),
+        Row("Blocks with a value", f"{_range(counts)} of {blocks}" if counts else None, case.silent),
+        Row("Test images probed", _range(images) or None, case.silent),
+        Row("Γ of credit that learned nothing, mean ± std", None if null is None else str(null), case.silent),
+    ]
+    table = _layers(case)
+    return Section("Alignment", rows, [table] if table else [])
+
+
+def _layers(case: Case) -> Table | None:
+    """A row for every hidden state and the block that begins there; None where nothing is known of any."""
+    blocks = case.evidence.blocks
+    finals = case.finals
+    if blocks is None or not any(moment.block_counts() for moment in finals):
+        return None
+    batch = case.audit.thresholds["reference.batch"]
+    stated = all(m.reference_batch is not None for m in finals if m.gradient_norms)
+
+    def size(layer: int, name: str) -> Stat | None:
+        values = []
+        for moment in finals:
+            value = _at(getattr(moment, f"{name}_norms"), layer)
+            factor = (moment.reference_batch or batch) / batch if name == "gradient" else 1
+            values += [] if value is None else [value * factor]
+        return Stat(tuple(values), "size") if values else None
+
+    rows: list[list[Cell]] = []
+    for layer in range(blocks + 1):
+        row: list[Cell] = [layer, size(layer, "hidden"), size(layer, "gradient")]
+        if layer < blocks:
+            nudged = [v for m in finals if known(v := _at(m.nudging, layer))]
+            row += [
+                _cosine([_at(m.cosine, layer) for m in finals]), _cosine([_at(m.cosine_out, layer) for m in finals]),
+                _null([_at(m.null, layer) for m in finals]),
+                Stat(tuple(v for m in finals if known(v := _at(m.rho, layer))), "cosine"),
+                sum(nudged) / len(nudged) if nudged else None,
+            ]  # fmt: skip
+        rows.append([*row, *[None] * (8 - len(row))])
+    at = f"at N = {batch:g}" if stated else "at a batch that is not known"
+    notes = [
+        f"Sizes: geometric mean over the seeds (smallest–largest); gradients {at}. Cosines and ρ: mean ± std over the "
+        "seeds, cos(a_l, g_l) at the block's input and cos(a_l, g_{l+1}) at its output. Null: mean ± std over draws, "
+        "averaged over the seeds. Nudging: mean change of the loss; negative is useful."
+    ]
+    headings = ["l", "‖h_l‖", "‖g_l‖", "cos at input", "cos at output", "null", "ρ", "nudging"]
+    return Table("blocks", "Layer by layer", headings, rows, notes)
+
+
+def _at(values: Sequence[Any] | None, place: int) -> Any:
+    return values[place] if values is not None and place < len(values) else None
+
+
+def _cosine(found: Sequence[CosineRecord | None]) -> Cell:
+    """Over the seeds that have one; where none has, the reason."""
+    there = [cosine for cosine in found if cosine is not None]
+    values = tuple(cosine.value for cosine in there if cosine.status == "ok")
+    if values or not there:
+        return Stat(values, "cosine") if values else None
+    return ", ".join(dict.fromkeys(cosine.status for cosine in there))
+
+
+def _null(found: Sequence[NullRecord | None]) -> Told | None:
+    """The mean over the seeds of mean and std; n is the number of draws in each."""
+    there = [null for null in found if null is not None and known(null.mean) and known(null.std)]
+    if not there:
+        return None
+    means, stds = ([getattr(null, name) for null in there] for name in ("mean", "std"))
+    return Told(form="cosine", told=(sum(means) / len(there), sum(stds) / len(there), min(n.n for n in there)))
+
+
+def _baselines(case: Case) -> Section:
+    confidence = case.audit.thresholds["depth.confidence"]
+    mine = {
+        label: seed.final.accuracy for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
+    }  # fmt: skip
+    rows: list[list[Cell]] = []
+    for name, words in BASELINES.items():
+        baseline = case.evidence.baselines.get(name)
+        if baseline is None:
+            rows.append([words, BLANK, 0, None, "not there"])
+            continue
+        values = tuple(v for v in baseline.accuracy.values() if known(v))
+        rows.append([words, Stat(values), len(values), _gain(mine, baseline, confidence),
+                     "typed in" if baseline.typed else "measured"])  # fmt: skip
+    notes = [
+        f"Gain: of the subject over it, seed by seed, in points, with the {confidence:.0%} interval of the mean by "
+        "Student's t. Frozen: blocks left at their random init, the rest trained."
+    ]
+    headings = ["baseline", "accuracy", "n", "gain of the subject", "how"]
+    return Section("Baselines", tables=[Table("baselines", "Accuracy of the baselines", headings, rows, notes)])
+
+
+def _gain(mine: Mapping[str, float | None], other: Baseline, confidence: float) -> Told | None:
+    found = margin(mine, other, confidence) if mine else None
+    if found is None or found.mean is None:
+        return None
+    interval = None if found.low is None or found.high is None else (found.low, found.high)
+    return Told(form="points", interval=interval, told=(found.mean, None, found.pairs))
+
+
+def _checks(case: Case) -> Section:
+    findings = case.judgement.findings
+    rows = [Row("Verdict", case.judgement.says)]
+    rows += [Row(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
+    headings = ["check", "outcome", "value", "low", "high", "threshold", "basis"]
+    notes = [QUANTITIES[case.judgement.protocol]]
+    return Section(
+        "Checks", rows, [Table("checks", "What each check found", headings, [finding_row(f) for f in findings], notes)]
+    )
+
+
+def _controls(case: Case) -> Section:
+    if case.audit.controls:
+        return Section("Controls", tables=[controls_table(case.audit, "controls")])
+    return Section("Controls", [Row("Controls", None, case.audit.says)])
+
+
+def _notes(case: Case) -> list[Section]:
+    notes = [Row(f"Note {place}", note) for place, note in enumerate(case.judgement.notes, 1)]
+    return [Section("Notes on the records", notes)] if notes else []
+
+
+def _about(name: str, registry: Any) -> str:
+    """A name, and the first line of what it says of itself."""
+    about = (registry.get(name).__doc__ or "").strip().partition("\n")[0] if name in registry else ""
+    return f"{name}: {about}" if about else name
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_said(value)}" for name, value in options.items())
+
+
+def _said(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return None if value is None else str(value)
+
+
+def _range(values: Sequence[int]) -> str:
+    """One number, or the smallest and the largest."""
+    return "–".join(str(v) for v in dict.fromkeys([*values[:1], *values[-1:]]))

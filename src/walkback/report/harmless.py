@@ -1,0 +1,58 @@
+"""Somebody's words made harmless: names come from strangers' files, and no format may act on what they hold."""
+
+import re
+
+FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes a text that begins so
+COMMAND = r"walkback [A-Za-z0-9 ./=-]+"  # in our own notes; it can do nothing, whoever wrote it
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+def one_line(text: str) -> str:
+    """On one line, with nothing in it that a terminal would act on.
+
+    >>> one_line("two\\nlines\\x1b[31m")
+    'two lines�[31m'
+    """
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a plain number.
+
+    >>> is_number("-2.4"), is_number("1e-07"), is_number("1.3×")
+    (True, True, False)
+    """
+    return NUMBER.fullmatch(text) is not None
+
+
+def for_csv(text: str) -> str:
+    """A cell of words: where a spreadsheet would take it for a formula, a quote goes before it.
+
+    >>> for_csv("=cmd()"), for_csv("-2.4"), for_csv("dfa")
+    ("'=cmd()", '-2.4', 'dfa')
+    """
+    line = one_line(text)
+    return f"'{line}" if line.startswith(FORMULA) and not is_number(line) else line
+
+
+def for_markdown(text: str) -> str:
+    """Words that stay words in Markdown, also inside a table.
+
+    >>> print(for_markdown("a|b <b>x</b> `rm` h_L _x_ [y](z)"))
+    a\\|b &lt;b>x&lt;/b> \\`rm\\` h_L \\_x\\_ \\[y\\](z)
+    """
+    line = re.sub(r"[\\|`*\[\]$]", r"\\\g<0>", one_line(text))
+    if not line.strip("_"):
+        return line  # a blank to fill in
+    line = re.sub(r"(?<![^\W_])_+|_+(?![^\W_])", lambda m: "\\_" * len(m[0]), line)  # h_L is no emphasis, _x_ is
+    return re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;")
+
+
+def markdown_paragraph(text: str) -> str:
+    """The same for a paragraph, whose first character must not make a heading, a list or a quotation of it.
+
+    >>> print(markdown_paragraph("# not a heading: `walkback train` is, `rm` is not"))
+    \\# not a heading: `walkback train` is, \\`rm\\` is not
+    """
+    line = re.sub(rf"\\`({COMMAND})\\`", r"`\1`", for_markdown(text))
+    return re.sub(r"^(\d*)([>#~+.)-])", r"\1\\\2", line)

@@ -1,0 +1,345 @@
+"""The reporting form: filled in from records, blank where they are silent, and each answer seen to flip."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_runs import write_run
+from latex_sound import compiles, sound
+from test_checks_planted import BASELINES, by_seed, dead, ok, precise, subject
+from test_report_tables import DEMO, HOSTILE, ROOT, command, golden, renamed
+from walkback.audits import told_by
+from walkback.checks import DEFAULT, Audit, Control, judge
+from walkback.records import Baseline, Evidence, Moment, Run, SeedEvidence, read_run
+from walkback.report.form import Case, Form, Question, fill, render
+from walkback.rules import rule_words
+from walkback.train import plan
+
+RULES = Path(__file__).parent.parent / "docs/write-a-rule.md"
+CIFAR = [ROOT / f"results/cifar10-resmlp-{name}" for name in (
+    "dfa-s42-7ed32e6e40", "dfa_k_0-s42-aebaf31b2a", "bp-s42-14eb38d48d", "bp_k_0-s42-245979d1be")]  # fmt: skip
+
+
+def forms(*paths: Path) -> list[Form]:
+    return [fill(case) for told in told_by(*paths) for case in told.cases]
+
+
+def rows(form: Form, section: str) -> dict[str, str | None]:
+    (found,) = [s for s in form.sections if s.title == section]
+    return {row.label: row.value for row in found.rows if not isinstance(row, Question)}
+
+
+def why(form: Form, section: str, label: str) -> str:
+    (found,) = [s for s in form.sections if s.title == section]
+    return next(row.why for row in found.rows if not isinstance(row, Question) and row.label == label)
+
+
+def answers(form: Form) -> dict[str, Question]:
+    """By a word of the question."""
+    words = {"reference batch": "batch", "frozen baseline": "frozen", "either frozen": "either", "growth": "growth",
+             "clamp": "clamp", "precision": "precision", "feedback weights": "feedback", "left out": "dead",
+             "Student": "interval", "values of its blocks": "gamma"}  # fmt: skip
+    (found,) = [s for s in form.sections if s.title == "Pitfalls"]
+    told = [next(key for word, key in words.items() if word in q.asks) for q in found.rows]
+    assert len(set(told)) == len(words) == len(found.rows)
+    return dict(zip(told, found.rows, strict=True))
+
+
+# --- from committed records -----------------------------------------------------------------------------------------
+
+
+def test_golden_the_form_of_a_committed_run():
+    dfa, _ = forms(*CIFAR)
+    golden("form-dfa.md", render([dfa], "markdown"))
+
+
+def test_the_form_takes_the_formula_from_the_rule_and_the_rest_from_the_config():
+    dfa, bp = forms(*CIFAR)
+    method = rows(dfa, "Method")
+    assert method["Credit of block l"] == rule_words("dfa").parts["credit"]
+    assert method["Credit of block l"].startswith("a_l = B_l e")
+    assert rows(bp, "Method")["Credit of block l"].startswith("a_l = g_{l+1}")
+    config = read_run(CIFAR[0]).config
+    assert rows(dfa, "Net")["Width d"] == str(config.net_options["width"])
+    assert rows(dfa, "Net")["Terminal norm"] == "yes"
+    assert rows(dfa, "Recipe")["Batch size"] == str(config.batch_size)
+    assert rows(dfa, "Seeds")["Feedback weights and their seed"].startswith("drawn once")
+    assert rows(bp, "Seeds")["Feedback weights and their seed"].startswith("none")
+    assert answers(dfa)["interval"].answer == "no"  # one seed
+    assert answers(bp)["feedback"].answer == "yes"
+
+
+def test_the_numbers_of_the_layers_are_those_of_the_last_snapshot():
+    dfa, _ = forms(*CIFAR)
+    last = read_run(CIFAR[0]).snapshots[-1]
+    (table,) = next(s.tables for s in dfa.sections if s.title == "Alignment")
+    for layer, row in enumerate(table.rows):
+        assert row[1].mean == pytest.approx(last.hidden_norms[layer])
+        assert row[2].mean == pytest.approx(last.gradient_norms[layer])
+        if layer < 4:
+            assert row[3].mean == last.cosine[layer].value
+            assert row[4].mean == last.cosine_out[layer].value
+    assert rows(dfa, "Alignment")["Γ, mean ± std"] == f"{last.gamma:+.3f} (n = 1)"
+
+
+def test_an_audit_alone_gives_its_verdicts_and_controls_and_says_what_it_lacks():
+    bp, fa, dfa = forms(DEMO)
+    assert [f.subject for f in (bp, fa, dfa)] == ["bp", "fa", "dfa"]
+    assert rows(dfa, "Accuracy")["Test accuracy, mean ± std"] == "0.270 ± 0.007 (n = 4)"
+    assert "name its runs" in why(dfa, "Method", "Rule")
+    assert answers(dfa)["interval"].answer == "yes"
+    assert {q.answer for key, q in answers(dfa).items() if key != "interval"} == {"not known"}
+    assert "| random | walked back | walked back | yes |" in render([dfa], "markdown")
+
+
+# --- answers flip when the evidence does ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory) -> Run:
+    (config,) = plan(rules=["fa"], seeds=[42], epochs=1, net_options={"width": 8, "depth": 4})
+    return read_run(write_run(tmp_path_factory.mktemp("form"), config))
+
+
+def case(evidence: Evidence, runs: list[Run], **more: Any) -> Case:
+    found = judge(evidence, more.get("thresholds", DEFAULT), more.get("protocol", "ours"))
+    audit = Audit(valid=True, says="Said.", protocol=found.protocol, thresholds=DEFAULT, controls=[], subjects=[found])
+    return Case(found, evidence, runs, audit)
+
+
+HIGH = {"frozen_bp": by_seed(0.590, 0.594, 0.588)}  # by bp's frozen net it would fall short
+FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
+    "batch": [
+        (subject({"reference_batch": None}), "not known", "1/N"),
+        (subject({}, {"reference_batch": 1024}, {}), "no", "N = 128 and 1024"),
+        (subject({"gradient_norms": None, "reference_batch": None}), "not known", "no gradient norm"),
+    ],
+    "frozen": [
+        (subject(baselines={"frozen": Baseline.number(0.349)}), "no", "typed in, 0.349"),
+        (subject(baselines={"frozen": by_seed(0.35, None, 0.35)}), "no", "lacks the accuracy of seed 123"),
+        (subject(baselines={"frozen": None}), "not known", "no frozen net"),
+    ],
+    "either": [
+        (subject(baselines=HIGH | {"bp": by_seed(0.9, 0.91, 0.92)}), "no", "depth fires, walked back"),
+        (subject(baselines={"frozen_bp": None}), "not known", "missing: bp's"),
+    ],
+    "growth": [
+        (subject({"hidden_norms": [9.0, None, None, None, 4e4]}), "no", "at least"),
+        (subject({"hidden_norms": None}), "not known", "not there"),
+    ],
+    "clamp": [(subject({"cosine": None}), "not known", "no cosine")],
+    "precision": [
+        (subject({"precision": None}), "no", "not on every seed"),
+        (subject({}, {"precision": precise(status="zero gradient")}, {}), "no", "zero gradient"),
+    ],
+    "feedback": [
+        (subject({"cosine": [dead("not available")] * 4}), "no", "not available"),
+        (subject({"cosine": None}), "not known", ""),
+    ],
+    "dead": [(subject({"cosine": None}), "not known", "")],
+    "interval": [
+        (subject(accuracy=(0.6,)), "no", "one seed gives no interval"),
+        (subject(baselines={"frozen": None}), "not known", "no gain"),
+    ],
+    "gamma": [
+        (subject({"cosine": None}), "no", "the values of the blocks are not"),
+        (subject({"gamma": None}), "not known", "no Γ"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FLIPS)
+def test_an_answer_flips_when_its_evidence_does_and_no_other_evidence_is_there_for_it(key, a_run):
+    whole = answers(fill(case(subject(), [a_run])))
+    assert {q.answer for q in whole.values()} == {"yes"}
+    for evidence, answer, says in FLIPS[key]:
+        found = answers(fill(case(evidence, [a_run])))[key]
+        assert found.answer == answer, found
+        assert says in found.says
+
+
+def test_answers_tell_their_numbers(a_run):
+    half = ok(0.9).model_copy(update={"alive": 200})
+    evidence = subject({"cosine": [half] * 4, "precision": precise(3e-7, 0.4)})
+    found = answers(fill(case(evidence, [a_run])))
+    assert found["dead"].says == "at most 56 of 256 in a block"
+    assert found["clamp"].says == "F.cosine_similarity would be off by 0.4 at g_L"
+    assert found["precision"].says == "its direction at g_L is off by 3e-07"
+    assert found["interval"].says.startswith("95%, n = 3: +2")
+    assert answers(fill(case(subject(), [a_run], protocol="published")))["interval"].answer == "no"
+
+
+def test_the_checks_controls_and_baselines_are_told_with_their_numbers(a_run):
+    evidence = subject({"hidden_norms": [9.0, 600.0, 4e4, 3e6, 2e8]}, baselines={"shallow": None})
+    plain = case(evidence, [a_run])
+    control = Control(name="bp", expected="holds", got="holds", ok=True)
+    with_control = Case(plain.judgement, evidence, [a_run], plain.audit.model_copy(update={"controls": [control]}))
+    made = render([fill(with_control)], "markdown")
+    assert "- **Verdict**: Walked back: scale fires." in made
+    assert "| scale | fires | 75.0 | 75.0 | 75.0 | 50 | exact |" in made
+    assert "| own frozen net | 0.350 ± 0.002 | 3 | +25.1 (+24.8 to +25.4) | measured |" in made
+    assert "| shallow net | ____ | 0 | – | not there |" in made
+    assert "| bp | holds | holds | yes |" in made
+    assert "- **Controls**: ____ (Said.)" in render([fill(plain)], "markdown")
+
+
+# --- what is not there ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_without_its_probes_or_environment_has_blanks_with_a_reason(a_run):
+    (form,) = forms(a_run.path)
+    assert rows(form, "Seeds")["Trained with"] is None
+    assert rows(form, "Seeds")["Feedback weights and their seed"] is None
+    assert "was not measured" in why(form, "Seeds", "Feedback weights and their seed")
+    assert rows(form, "Data")["Fingerprint of the data"] is None
+    assert answers(form)["precision"].answer == "no"
+    assert answers(form)["gamma"].answer == "yes"
+    made = render([form], "markdown")
+    assert "- **Trained with**: ____ (the runs do not tell)" in made
+    sound(render([form], "latex"))
+
+
+def test_nothing_at_all_is_a_form_of_blanks():
+    for evidence in (Evidence(name="x"), Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[Moment()])])):
+        form = fill(case(evidence, []))
+        assert {q.answer for q in answers(form).values()} == {"not known"}
+        assert rows(form, "Accuracy")["Test accuracy, mean ± std"] is None
+        sound(render([form], "latex"))
+
+
+def entry(hidden: list[float], **more: Any) -> dict[str, Any]:
+    norms = {"hidden_norms": hidden, "bp_grad_norms_per_sample_med": [4e-4] * len(hidden)}
+    return {"epoch": 9, "acc_eval": 0.3, "gamma_dfa": 0.1} | norms | more
+
+
+def test_a_foreign_log_fills_what_it_says_and_leaves_the_rest(tmp_path):
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps({"config": {"seed": 7}, "dfa_log": [entry([9.0, 20.0, 30.0])]}))
+    (form,) = forms(log)
+    assert rows(form, "Method")["Rule"] == "dfa"
+    assert rows(form, "Method")["Credit of block l"] is None
+    assert why(form, "Method", "Credit of block l") == "the log does not say"
+    assert rows(form, "Net")["Blocks L"] == "2"
+    assert rows(form, "Seeds")["Seeds"] == "7"
+    assert rows(form, "Alignment")["Γ, mean ± std"] == "+0.100 (n = 1)"
+    assert rows(form, "Alignment")["Γ is the"] is None
+    found = {key: q.answer for key, q in answers(form).items()}
+    assert found == dict.fromkeys(found, "not known") | {"growth": "yes", "gamma": "no"}
+    assert "batch that is not known" in render([form], "markdown")
+    log.write_text(json.dumps({"config": {"seed": 7, "eval_batch": 1024}, "dfa_log": [entry([9.0, 20.0, 30.0])]}))
+    (form,) = forms(log)
+    assert answers(form)["batch"].says == "N = 1024"
+    assert "| 0 | 9.0 | 3.2e-03 |" in render([form], "markdown")  # stated at 128
+    log.write_text(json.dumps({"config": {"L": 4}, "log": [{"epoch": 1, "h_L_norm": 4e8, "h_0_norm": 9.0}]}))
+    (form,) = forms(log)
+    assert answers(form)["growth"].answer == "no"
+
+
+# --- a rule of the user's own ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_rule(tmp_path, monkeypatch):
+    """The rule of docs/write-a-rule.md in a file, and a run that was trained by it."""
+    text = re.search(r"```python\n(.*?)```", RULES.read_text(), re.S)[1]
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(text)
+    (config,) = plan(rules=["mine.py:SignSymmetry"], seeds=[1], epochs=1, net_options={"width": 8, "depth": 2})
+    write_run(tmp_path / "runs", config)
+    return Path("mine.py"), text
+
+
+def test_a_users_rule_is_told_by_its_docstring_while_it_is_what_was_trained(own_rule):
+    file, text = own_rule
+    (form,) = forms(Path("runs"))
+    method = rows(form, "Method")
+    assert method["Rule"] == "mine.py:SignSymmetry"
+    assert method["Credit of block l"].startswith("a_{L−1} = ∂ℓ/∂h_L exactly")
+    assert method["Further options"] == "gain = 0.1"
+    sound(render([form], "latex"))
+    file.write_text(text.replace("exactly", "nearly"))
+    (form,) = forms(Path("runs"))
+    assert why(form, "Method", "Credit of block l") == "the rule has changed since the run"
+    assert rows(form, "Method")["Credits normalised"] == "none"
+    file.unlink()
+    (form,) = forms(Path("runs"))
+    assert why(form, "Method", "Credit of block l") == "its file mine.py is not here"
+
+
+def test_a_rules_file_is_read_and_never_run(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text(
+        f'open({str(tmp_path / "ran")!r}, "w")\nclass Bad:\n    """Words.\n\n    credit  a_l = 1\n    """\n'
+    )
+    import hashlib
+
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    words = rule_words(f"{file}:Bad", digest)
+    assert words.parts == {"credit": "a_l = 1"}
+    assert rule_words(str(file), digest) == words  # the only class there
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ["class Bad:\n    pass\n", "class Other:\n    '''x'''\n", "def (", "\x00"])
+def test_error_a_rule_without_words_is_a_blank_and_no_failure(own_rule, text):
+    file, _ = own_rule
+    file.write_text(text)
+    (form,) = forms(Path("runs"))
+    assert rows(form, "Method")["Credit of block l"] is None
+    assert why(form, "Method", "Credit of block l")
+
+
+# --- written down ---------------------------------------------------------------------------------------------------
+
+
+def hostile_forms() -> list[Form]:
+    audit = renamed(Audit.model_validate_json(DEMO.read_text()), HOSTILE)
+    notes = {"notes": HOSTILE}
+    return [
+        fill(Case(j.model_copy(update=notes), Evidence(name=j.name, rule=j.name), [], audit))
+        for j in audit.subjects[:4]
+    ]
+
+
+def test_hostile_names_do_nothing():
+    made = hostile_forms()
+    sound(render(made, "latex"))
+    text = render(made, "markdown")
+    assert "<script" not in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+    boxes = [line for line in text.splitlines() if line.startswith("- [")]
+    assert len(boxes) == 10 * len(made)
+
+
+def test_check_boxes_are_ticked_for_yes_alone(a_run):
+    made = render([fill(case(subject(baselines={"frozen": Baseline.number(0.349)}), [a_run]))], "markdown")
+    for line in made.splitlines():
+        if line.startswith("- ["):
+            assert line.startswith("- [x] ") == ("? **yes** (" in line)
+            assert any(mark in line for mark in ("**yes**", "**no**", "____"))
+
+
+def test_forms_of_several_subjects_are_one_document(a_run):
+    both = [fill(case(subject(name=name), [a_run])) for name in ("one", "two")]
+    assert render(both, "markdown").count("\n---\n") == 1
+    assert render(both, "latex").count(r"\section*{Reporting form: ") == 2
+
+
+@pytest.mark.latex
+def test_all_forms_compile(a_run, tmp_path):
+    evidences = [subject(), subject(baselines=dict.fromkeys(BASELINES)), Evidence(name="nothing")]
+    made = [fill(case(evidence, [a_run] if evidence.seeds else [])) for evidence in evidences]
+    compiles([render([*made, *forms(*CIFAR), *forms(DEMO)], "latex"), render(hostile_forms(), "latex")], tmp_path)
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_form_prints_and_writes_the_same(tmp_path, capsys, form):
+    assert command("form", *CIFAR, "--format", form) == 0
+    printed = capsys.readouterr().out
+    file = tmp_path / "new/form.txt"
+    assert command("form", *CIFAR, "--format", form, "--to", file) == 0
+    assert printed == file.read_text() + "\n"
+    assert printed.count("Reporting form: ") == 2

@@ -1,0 +1,355 @@
+"""Tables that an author can paste: as committed records give them, and whatever strangers put into names."""
+
+import csv
+import doctest
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import walkback.report.tables
+import walkback.rules.words
+from fake_runs import write_run
+from latex_sound import compiles, sound
+from walkback.audits import judge_paths, told_by
+from walkback.checks import Audit, Control
+from walkback.cli import app
+from walkback.errors import WalkbackError
+from walkback.report import harmless, latex
+from walkback.report.audit_tables import audit_tables
+from walkback.report.harmless import for_markdown
+from walkback.report.tables import SUFFIXES, Stat, Table, Told, table_text, write_table
+from walkback.train import plan
+from walkback.train.environment import own_version
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+DEMO = ROOT / "results/mnist1d-demo/audit.json"
+HOSTILE = [
+    "</script><script>alert(1)</script>", r"\input{/etc/passwd}", "$", "$x$ & 100% #1 ~ ^", "|", "a|b\\|c",
+    "two\nlines", "=cmd()", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1+1", "`rm -rf`", "[click](http://x)",
+    "*[option]", r"\\[5cm]", "{", "}", r"\end{table}", "%", "--input", "_x_", "<!--", "\x1b[31m", "\u202eRTL", "漢字",
+    "\ud800", "Nøkland é ĝ ı", "", " ", '"', "&amp; &#60;", "‖h_L‖ Γ λ ρ ∂ ± − – × ✓ ✗ a_{l+1} W1ˢᵀ ² → ≤",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo() -> Audit:
+    return Audit.model_validate_json(DEMO.read_text())
+
+
+def renamed(audit: Audit, names: list[str]) -> Audit:
+    """The audit with strangers' names in every place that holds one."""
+    one = audit.subjects[2]
+    subjects = [one.model_copy(update={"name": name}) for name in names]
+    controls = [Control(name=name, expected=name, got=name, ok=False) for name in names]
+    return audit.model_copy(update={"subjects": subjects, "controls": controls, "says": " ".join(names)})
+
+
+def golden(name: str, made: str) -> None:
+    """Held against a committed file; WALKBACK_GOLDEN=write writes it anew."""
+    made = made.replace(f"made by walkback {own_version()}", "made by walkback VERSION")
+    if os.environ.get("WALKBACK_GOLDEN") == "write":
+        (GOLDEN / name).write_text(made)
+    assert made == (GOLDEN / name).read_text()
+
+
+# --- as committed ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["markdown", "csv", "latex"])
+def test_golden_the_tables_of_the_committed_demo(demo, form):
+    golden(f"demo.{SUFFIXES[form]}", "\n".join(table_text(table, form) for table in audit_tables(demo)))
+
+
+def test_the_tables_hold_what_the_audit_holds(demo):
+    verdicts, findings, controls = audit_tables(demo)
+    rows = {row["subject"]: row for row in csv.DictReader(io.StringIO(verdicts.csv()))}
+    for subject in demo.subjects:
+        assert float(rows[subject.name]["accuracy"]) == subject.accuracy.mean
+        assert float(rows[subject.name]["accuracy std"]) == subject.accuracy.std
+        assert rows[subject.name]["n"] == "4"
+    found = list(csv.DictReader(io.StringIO(findings.csv())))
+    told = [(s.name, f) for s in demo.subjects for f in s.findings]
+    assert len(found) == len(told) == 12
+    for row, (name, finding) in zip(found, told, strict=True):
+        factor = 100 if finding.check == "depth" else 1
+        assert (row["subject"], row["check"], row["outcome"]) == (name, finding.check, finding.outcome)
+        assert [float(row[k]) for k in ("value", "low", "high")] == [
+            factor * v for v in (finding.value, finding.low, finding.high)
+        ]
+        assert float(row["threshold"]) == factor * finding.threshold
+    assert [row[0] for row in controls.rows] == [c.name for c in demo.controls]
+    assert all(
+        "walkback-1" in table.notes[-1] and "ours" in table.notes[-1] for table in (verdicts, findings, controls)
+    )
+
+
+def test_the_published_protocol_is_told_by_its_own_quantities():
+    audit = judge_paths(ROOT / "results/cifar10-resmlp-fa-s42-6a8e03eb32", protocol="published")
+    verdicts, findings = audit_tables(audit)
+    assert verdicts.headings[4:] == ["scale", "reference", "depth"]
+    assert [row[1:3] for row in findings.rows] == [
+        ["scale", "passes"], ["reference", "passes"], ["depth", "inconclusive"],
+    ]  # fmt: skip
+    assert "published protocol" in findings.notes[0]
+    assert all("Protocol: published" in table.notes[-1] for table in (verdicts, findings))
+
+
+def test_an_invalid_audit_says_so_in_every_format(demo):
+    bad = demo.model_copy(update={"valid": False, "says": "This audit is invalid: bp should be holds."})
+    for form in ("text", "markdown", "latex"):
+        assert "This audit is invalid" in table_text(audit_tables(bad)[0], form)
+
+
+def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
+    run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
+    (told,) = told_by(run)
+    verdicts, findings = audit_tables(told.audit, told.runs)  # no controls, no table of them
+    assert told.audit == judge_paths(run)
+    assert "Trained with walkback 0.1.0 (3ced3028c5b1), torch 2.13.0+cpu, Python 3.11.7." in verdicts.notes[-1]
+    assert verdicts.rows[0][3] == 1
+    assert " & $0.291$ & $1$ & " in verdicts.latex()
+    assert findings.rows[2][2:] == ["inconclusive", None, None, None, "2", "missing"]
+    assert "depth & inconclusive & -- & -- & -- & $2$ & missing" in findings.latex()
+
+
+def test_the_examples_in_the_docstrings_hold():
+    for module in (harmless, latex, walkback.report.tables, walkback.rules.words):
+        assert doctest.testmod(module).failed == 0
+        assert doctest.testmod(module).attempted > 0
+
+
+# --- formats --------------------------------------------------------------------------------------------------------
+
+
+def test_latex_of_every_kind_of_number():
+    stats = {
+        Stat((0.610, 0.618)): r"$0.614 \pm 0.006$",
+        Stat((0.614,)): "$0.614$",
+        Stat((4.2e-9,), "size"): r"$4.2\times10^{-9}$",
+        Stat((1e-9, 1e-7), "size"): r"$1.0\times10^{-8}$ ($1.0\times10^{-9}$--$1.0\times10^{-7}$)",
+        Stat((0.1, 0.3), "points", (-0.05, 0.45)): "$+20.0$ ($-5.0$ to $+45.0$)",
+        Stat((-0.5, -0.7), "cosine"): r"$-0.600 \pm 0.141$",
+        Stat(()): "--",
+        Stat((float("nan"), 1.0)): "not finite",
+        Told(told=(0.5, 0.01, 4)): r"$0.500 \pm 0.010$",
+        Told(): "--",
+    }
+    cells = {5e8: r"$5.0\times10^{8}$", -0.25: "$-0.250$", 7: "$7$", None: "--", float("nan"): "NaN", 0.0: "$0$"}
+    words = {"1e-07": "$10^{-7}$", "50%": r"50\%", "dfa λ=0.01": r"dfa $\lambda$=0.01", "3.11.7": "3.11.7",
+             "‖g_L‖": r"$\| g_{L} \|$", "my_rule": r"my\_rule", "Γ": r"$\Gamma$", "x − y": "x $-$ y",
+             "a_{L−1} = ∂ℓ/∂h_L": r"$a_{L-1}$ = $\partial \ell$/$\partial h_{L}$", "–": "--"}  # fmt: skip
+    for cell, expected in (stats | cells | words).items():
+        table = Table("t", "T", ["a"], [[cell]])
+        assert f"\n{expected} \\tabularnewline" in table.latex(), cell
+        sound(table.latex())
+
+
+def test_latex_has_caption_label_notes_and_aligned_columns():
+    cells = [["dfa", 3, 0.5, "50"], ["fa", 1, None, "–"]]
+    table = Table("My Table!", "Title of λ", ["rule", "n", "value", "limit"], cells, ["First note.", "Second."])
+    made = table.latex()
+    sound(made)
+    for piece in (
+        r"% In the preamble: \usepackage{booktabs}" + "\n", r"\caption{Title of $\lambda$}", r"\label{tab:my-table}",
+        r"\begin{tabular}{lrrr}", "First note.\\par\nSecond.}\n\\end{table}",
+    ):  # fmt: skip
+        assert piece in made
+    assert "\\resizebox" not in made
+    sound(Table("empty", "No rows", ["a", "b"], []).latex())
+
+
+def test_latex_grows_smaller_then_breaks_lines_then_scales():
+    def size(*widths: int, words: bool = False) -> str:
+        cells = ["w" * width if words else 10 ** (width - 1) for width in widths]
+        made = Table("t", "T", ["h"] * len(cells), [cells]).latex()
+        sound(made)
+        return made
+
+    assert not re.search("small|footnote|resize", size(9, 9, 9))
+    assert "\\small\n" in size(*[10] * 6)
+    assert "\\footnotesize\n\\begin" in size(*[11] * 6)
+    assert "tabcolsep" in size(*[8] * 9)
+    wide = size(*[12] * 10)
+    assert "\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}" in wide
+    assert "booktabs,graphicx" in wide
+    broken = size(8, 200, words=True)
+    assert "{lp{0." in broken
+    assert "\\raggedright www" in broken
+    assert "resizebox" not in broken
+
+
+def test_a_table_is_written_by_every_format(tmp_path):
+    table = Table("t", "T", ["a", "b"], [["x", 1]], ["Note."])
+    paths = [write_table(table, tmp_path / "new", form) for form in SUFFIXES]
+    assert sorted(path.name for path in paths) == ["t.csv", "t.md", "t.tex", "t.txt"]
+    assert all(path.read_text() == table_text(table, form) for path, form in zip(paths, SUFFIXES, strict=True))
+
+
+# --- strangers' names -----------------------------------------------------------------------------------------------
+
+
+def test_hostile_names_do_nothing_as_csv(demo):
+    for table in audit_tables(renamed(demo, HOSTILE)):
+        rows = list(csv.reader(io.StringIO(table.csv(), newline="")))
+        assert {len(row) for row in rows} == {len(rows[0])}
+        for row in rows:
+            for cell in row:
+                assert cell.isprintable()
+                assert not cell.startswith(("=", "+", "@", "-")) or re.fullmatch(r"-?\d+(\.\d+)?", cell)
+    table = Table("t", "T", ["=heading"], [["=cmd()"], ["-2.4"], ["+1"], [-2.4], ['say "x", y']])
+    assert table.csv().splitlines() == ["'=heading", "'=cmd()", "-2.4", "+1", "-2.4", '"say ""x"", y"']
+
+
+def test_hostile_names_do_nothing_as_markdown(demo):
+    made = "\n\n".join(table.markdown() for table in audit_tables(renamed(demo, HOSTILE)))
+    assert "<" not in made
+    assert not re.search(r"(?<!\\)(?:\\\\)*[`\[\]$*](?!\*)(?<!\*\*)", made.replace("**", ""))
+    lines = [line for line in made.splitlines() if line.startswith("|")]
+    counts = [len(re.findall(r"(?<!\\)\|", line)) for line in lines]
+    assert set(counts) == {9, 5}  # eight columns, and four
+    assert len(lines) == (1 + 1) * 3 + len(HOSTILE) * (1 + 4 + 1)
+    assert all(c.isprintable() or c == "\n" for c in made)
+    assert for_markdown("h_L my_rule") == "h_L my_rule"
+
+
+def test_hostile_names_do_nothing_as_text(demo, capsys):
+    for table in audit_tables(renamed(demo, HOSTILE)):
+        assert all(c.isprintable() or c == "\n" for c in table_text(table, "text"))
+
+
+def test_hostile_names_do_nothing_as_latex(demo):
+    for table in audit_tables(renamed(demo, HOSTILE)):
+        sound(table.latex())
+        assert "\\input{" not in table.latex()
+        assert "U+6F22U+5B57" in table.latex()
+    assert latex.escape(r"\input{/etc/passwd}") == r"\textbackslash{}input\{/etc/passwd\}"
+    assert latex.escape("`walkback study run` `rm`") == r"\texttt{walkback study run} {`}rm{`}"
+    assert latex.escape("--frozen") == "-{}-frozen"
+    assert latex.escape("Nøkland é") == r"N\o{}kland \'{e}"
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.text(st.characters() | st.sampled_from("\\{}$&#%_^~<>|[]*-`'\"±−e1.‖Γ"), max_size=12), min_size=2, max_size=2
+    )
+)
+def test_property_any_text_gives_sound_latex_csv_and_markdown(cells):
+    table = Table(cells[0], cells[1], ["a", cells[0]], [cells, cells], cells)
+    sound(table.latex())
+    assert {len(row) for row in csv.reader(io.StringIO(table.csv(), newline=""))} == {2}
+    lines = table.markdown().splitlines()
+    assert sum(line.startswith("| ") for line in lines) >= 3
+
+
+@pytest.mark.latex
+def test_all_tables_compile(demo, tmp_path):
+    every = [*latex.WORDS, *latex.MATHS, *(chr(n) for n in range(0x20, 0x250)), *map(chr, range(0x2000, 0x2300))]
+    tables = [
+        *audit_tables(demo),
+        *audit_tables(renamed(demo, HOSTILE)),
+        *audit_tables(told_by(ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40")[0].audit, name="runs"),
+        Table("every", "Every character", ["c"] * 5, [every[n : n + 5] for n in range(0, len(every) - 4, 60)], every),
+        Table("empty", "No rows", ["a", "b"], []),
+        Table("wide", "Wide", [str(n) for n in range(12)], [[10.0**n for n in range(12)]]),
+    ]
+    said = compiles([table.latex() for table in tables], tmp_path)
+    assert "undefined" not in said
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def command(*words: object) -> int:
+    try:
+        app([str(word) for word in words], exit_on_error=False, print_error=False)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "csv", "latex"])
+def test_table_prints_and_writes_the_same(tmp_path, capsys, form, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert command("table", DEMO.parent, "--format", form) == 0
+    printed = capsys.readouterr().out
+    assert command("table", DEMO, "--format", form, "--to", tmp_path / "tables") == 0
+    names = [f"audit{part}.{SUFFIXES[form]}" for part in ("", "-findings", "-controls")]
+    written = [(tmp_path / "tables" / name).read_text() for name in names]
+    assert [line.rstrip() for line in printed.split("\n") if line] == [
+        line.rstrip() for text in written for line in text.split("\n") if line
+    ]
+
+
+def test_table_of_several_audits_writes_each_apart(tmp_path, capsys):
+    run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
+    assert command("table", DEMO, run, "--to", tmp_path, "--format", "csv") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "audit.csv", "audit-findings.csv", "audit-controls.csv", "audit-2.csv", "audit-2-findings.csv",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """Two seeds of two rules with their frozen nets, and an audit.json with controls beside them."""
+    for last, accuracy in ((2, 0.6), (0, 0.3)):
+        configs = plan(
+            rules=["bp", "dfa"], seeds=[1, 2], epochs=2, net_options={"width": 8, "depth": 2}, train_last=last
+        )
+        for config in configs:
+            write_run(tmp_path / "runs", config, accuracy=accuracy + config.seed / 100)
+    audit = judge_paths(tmp_path / "runs")
+    control = Control(name="bp", expected="holds", got="holds", ok=True)
+    audit.model_copy(update={"controls": [control], "says": "Vouched for."}).write(tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
+    (told,) = told_by(fake)
+    assert told.audit.says == "Vouched for."
+    assert [table.name for table in audit_tables(told.audit)] == ["audit", "audit-findings", "audit-controls"]
+    assert len(told.runs) == 8
+    raw = json.loads((fake / "audit.json").read_text())
+    raw["subjects"][0]["accuracy"]["mean"] += 0.1
+    (fake / "audit.json").write_text(json.dumps(raw))
+    (told,) = told_by(fake)
+    assert "do not vouch" in told.audit.says
+    assert not told.audit.controls
+    assert [case.judgement.name for case in told.cases] == ["bp", "dfa"]
+
+
+def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
+    from walkback.checks import DEFAULT
+
+    strict = judge_paths(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
+    strict.write(fake)
+    (told,) = told_by(fake)
+    assert told.audit == strict
+    assert "depth.margin=0.9" in audit_tables(told.audit)[0].notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "cannot read"),
+        ('{"schema": "walkback.audit/9"}', "upgrade|reads walkback.audit/1"),
+        ("[]", "not a walkback.audit"),
+    ],
+)
+def test_error_a_damaged_audit_is_told(tmp_path, content, words):
+    (tmp_path / "audit.json").write_text(content)
+    with pytest.raises(WalkbackError, match=words):
+        told_by(tmp_path / "audit.json")
+
+
+def test_error_nothing_to_tell(tmp_path):
+    for paths, words in (((), "nothing is named"), ((tmp_path,), "no runs in"), ((tmp_path / "none",), "cannot read")):
+        with pytest.raises(WalkbackError, match=words):
+            told_by(*paths)
