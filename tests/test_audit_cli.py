@@ -97,7 +97,7 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     for words in (
         "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
         "control random: should be walked back", "control a net at init", "control fresh-feedback null",
-        "thresholds: walkback-1", "Written to runs/audit.json", "21/21 runs done",
+        "thresholds: walkback-1", "Written to runs/audit.json", "21 of 21 runs done",
     ):  # fmt: skip
         assert words in done.words
     assert "\x1b" not in done.said
@@ -144,7 +144,7 @@ def test_audit_strict_exits_by_what_it_found(audited):
     assert "Walked back: depth fires." in walked.words
     assert "an interval that does not lie on one side" in straddles.words
     assert "This audit is invalid: " in invalid.words
-    assert "finished 5 epochs [21/21 runs done]" in invalid.words
+    assert "finished 5 epochs [21 of 21 runs done]" in invalid.words
     assert "epoch 1/5" not in walked.said  # reused, not trained
 
 

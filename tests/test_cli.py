@@ -104,3 +104,28 @@ def test_lists_with_wildcards():
     everything = walkback("list").stdout
     assert all(name in everything for name in ("random", "vit-mini", "fashion-mnist"))
     assert "walkback data fetch NAME" in walkback("data", "list").stdout
+
+
+def test_the_time_left_counts_the_runs_that_wait(tmp_path, monkeypatch):
+    """Two runs of 10 epochs at a second an epoch, one at a time: after 2 epochs of the first 8 + 10 s are left."""
+    from types import SimpleNamespace
+
+    from rich.console import Console
+
+    from conftest import small_plan
+    from walkback.report import terminal
+    from walkback.train import Event
+
+    clock = iter([0.0, 2.0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
+    live = terminal.LiveTable(
+        small_plan(seeds=2, epochs=10), Console(force_terminal=True, file=(tmp_path / "o").open("w"))
+    )
+    assert live.seconds_left() is None
+    for epoch in (0, 2):
+        snapshot = SimpleNamespace(epoch=epoch)
+        live.tell(Event(0, "progress", SimpleNamespace(snapshot=snapshot, note=None)))
+    assert live.seconds_left() == 18
+    assert live.summary() == "0 of 2 runs done, about 18 s left"
+    live.tell(Event(0, "finished"))
+    assert live.seconds_left() == 10
