@@ -5,9 +5,10 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+AXE_VERSION := 4.14.0
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
-.PHONY: demo test lint test-network mutants bench clean help
+.PHONY: demo test lint browser test-network mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -28,8 +29,26 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint  ## Everything that must pass before a change lands
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES)
+test: lint browser  ## Everything that must pass before a change lands
+	WALKBACK_BROWSER=required OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES)
+
+# The page is tested in a real browser. Debian's packages where we may install them, else a word about what is missing.
+browser: build/axe/$(AXE_VERSION)  ## Chromium, its driver and axe-core, for the tests of the page
+	@$(call brought,chromium chromedriver,chromium chromium-driver)
+
+build/axe/$(AXE_VERSION):
+	@$(call brought,npm,npm)
+	@mkdir -p build/axe && cd build/axe && rm -rf package && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null
+	@cd build/axe && tar xzf axe-core-$(AXE_VERSION).tgz package/axe.min.js && touch $(AXE_VERSION)
+
+# $(1): commands that must be there; $(2): the Debian packages that bring them
+define brought
+for command in $(1); do command -v $$command >/dev/null && continue; \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "installing $(2)"; export DEBIAN_FRONTEND=noninteractive; apt-get update -qq >/dev/null && \
+    apt-get install -y -qq --no-install-recommends $(2) >/dev/null && break; fi; \
+  echo "$$command is missing; install it, on Debian with: apt-get install $(2)"; exit 1; done
+endef
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network

@@ -111,6 +111,11 @@ def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
 
     Frozen and shallow nets are baselines, not subjects, unless there is nothing else.
     """
+    return [evidence for evidence, _ in runs_by_subject(runs)]
+
+
+def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
+    """The same with the runs of each subject beside its evidence."""
     groups: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
         groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
@@ -122,7 +127,7 @@ def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
         config = group[0].config
         shallow = [run for run in runs if _is_shallow(run.config, config)]
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
-        found.append(evidence_of_runs(title, group, runs, baselines=baselines))
+        found.append((evidence_of_runs(title, group, runs, baselines=baselines), group))
     return found
 
 
