@@ -5,11 +5,12 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+AXE_VERSION := 4.14.0
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 WALKBACK_LATEX ?= required
 
-.PHONY: demo test lint latex test-network mutants bench clean help
+.PHONY: demo test lint browser latex docs test-network mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -30,6 +31,9 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+test: lint browser $(if $(filter required,$(WALKBACK_LATEX)),latex)  ## Everything that must pass before a change lands
+	OMP_NUM_THREADS=1 WALKBACK_BROWSER=required WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES)
+
 latex:  ## pdflatex and booktabs, which the tests compile tables with: Debian's, installed if they are not here
 	@kpsewhich booktabs.sty >/dev/null 2>&1 && command -v pdflatex >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing LaTeX (48 MB)" && \
@@ -38,8 +42,28 @@ latex:  ## pdflatex and booktabs, which the tests compile tables with: Debian's,
 	{ echo "no LaTeX here: install texlive-latex-recommended (Debian), BasicTeX (macOS), or go without: make test WALKBACK_LATEX=no"; \
 	  exit 1; }
 
-test: lint $(if $(filter required,$(WALKBACK_LATEX)),latex)  ## Everything that must pass before a change lands
-	OMP_NUM_THREADS=1 WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES)
+# The page is tested in a real browser. Debian's packages where we may install them, else a word about what is missing.
+browser: build/axe/$(AXE_VERSION)  ## Chromium, its driver and axe-core, for the tests of the page
+	@$(call brought,chromium chromedriver,chromium chromium-driver)
+
+build/axe/$(AXE_VERSION):
+	@$(call brought,npm,npm)
+	@mkdir -p build/axe && cd build/axe && rm -rf package && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null
+	@cd build/axe && tar xzf axe-core-$(AXE_VERSION).tgz package/axe.min.js && touch $(AXE_VERSION)
+
+# $(1): commands that must be there; $(2): the Debian packages that bring them
+define brought
+for command in $(1); do command -v $$command >/dev/null && continue; \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "installing $(2)"; export DEBIAN_FRONTEND=noninteractive; apt-get update -qq >/dev/null && \
+    apt-get install -y -qq --no-install-recommends $(2) >/dev/null && break; fi; \
+  echo "$$command is missing; install it, on Debian with: apt-get install $(2)"; exit 1; done
+endef
+
+docs: $(STAMP)  ## The documents as a site, in site/
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open site/index.html"
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network

@@ -121,6 +121,18 @@ def test_audit_json_has_the_keys_of_its_schema(audited):
     assert Audit.model_validate_json(text).model_dump_json(by_alias=True, indent=1) + "\n" == text
 
 
+def test_audit_writes_its_page_and_report_writes_the_same(audited):
+    """One page, whether from the audit itself or later from its folder; its controls are told in both."""
+    folder, done = audited
+    assert "Page in runs/report.html" in done.words
+    (again,) = commands(folder, ["report", "runs", "--to", "again.html"])
+    assert again.status == 0, again.said
+    text = (folder / "runs/report.html").read_text()
+    assert (folder / "again.html").read_text() == text
+    assert "fresh-feedback null" in text
+    assert "<span>walkback</span> <span>audit</span>" in text
+
+
 def test_audit_strict_exits_by_what_it_found(audited):
     """One set of runs, held against margins that make it hold, walk back, straddle, and prove nothing."""
     folder, _ = audited

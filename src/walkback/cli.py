@@ -162,7 +162,7 @@ def audit(
     strict: Annotated[
         bool, _option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
     ] = False,
-    out: Annotated[Path, _option(WHERE, "Folder that holds the runs, and audit.json.")] = Path("runs"),
+    out: Annotated[Path, _option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
     jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
     data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
 ) -> int:
@@ -188,7 +188,9 @@ def audit(
             if live.interrupted:
                 return live.farewell()
             raise
-    return _tell(found, out, strict)
+    status = _tell(found, out, strict)
+    _audit_page(found, [out / config.folder() for config in configs], out)
+    return status
 
 
 @app.command
@@ -215,6 +217,53 @@ def judge(
     baselines = {} if frozen is None else {"frozen": Baseline.number(frozen)}
     found = judge_paths(*paths, baselines=baselines, protocol=protocol, thresholds=_thresholds(thresholds))
     return _tell(found, out, strict)
+
+
+@app.command
+def report(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    to: Annotated[Path, _option(WHERE, "The file to write.")] = Path("report.html"),
+    frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
+    protocol: Annotated[Literal["ours", "published"] | None, _option(JUDGE, "Whose checks (ours).")] = None,
+    thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
+) -> int:
+    """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, or log files.
+    """
+    from walkback.audits import report_paths
+    from walkback.records import Baseline
+
+    if frozen is not None and not 0 <= frozen <= 1:
+        raise BadValue(f"--frozen {frozen:g} is no accuracy between 0 and 1", "divide a percentage by 100")
+    said = {"--frozen": frozen, "--protocol": protocol, "--thresholds": thresholds}
+    words = [*map(str, paths), *(str(w) for pair in said.items() if pair[1] is not None for w in pair)]
+    material = report_paths(
+        *paths, baselines={} if frozen is None else {"frozen": Baseline.number(frozen)}, protocol=protocol,
+        thresholds=None if thresholds is None else _thresholds(thresholds), source=words,
+    )  # fmt: skip
+    return _write_page(material, to)
+
+
+def _audit_page(found: Any, folders: list[Path], out: Path) -> None:
+    from walkback.audits import report_audit
+    from walkback.records import read_run
+
+    _write_page(report_audit(found, [read_run(path) for path in folders], source=[str(out)]), out / "report.html")
+
+
+def _write_page(material: Any, to: Path) -> int:
+    from rich.console import Console
+
+    from walkback.report.numbers import relative
+    from walkback.report.page import write_page
+
+    console = Console(highlight=False, emoji=False)
+    console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True, markup=False)
+    return 0
 
 
 @app.command

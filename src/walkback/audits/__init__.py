@@ -4,7 +4,7 @@ The room is not named `audit` because `walkback.audit` is the function.
 """
 
 from walkback.audits.model import audit
-from walkback.audits.records import fired_by, judge_paths
+from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths
 from walkback.audits.told import Told, told_by
 from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
 
@@ -16,6 +16,8 @@ __all__ = [
     "evidence_by_subject",
     "fired_by",
     "judge_paths",
+    "report_audit",
+    "report_paths",
     "told_by",
     "usual",
 ]

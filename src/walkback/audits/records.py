@@ -5,6 +5,7 @@ from pathlib import Path
 
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, judge
+from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import (
     Baseline,
@@ -17,6 +18,7 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.report.page import Material, Subject
 
 Gathered = list[tuple[Evidence, list[Run]]]
 
@@ -33,6 +35,44 @@ def judge_paths(
     """
     gathered, _ = _gathered(paths, baselines)
     return _judged([evidence for evidence, _ in gathered], thresholds, protocol)
+
+
+def report_paths(
+    *paths: Path | str,
+    baselines: Mapping[str, Baseline] | None = None,
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
+    source: Sequence[str] = (),
+) -> Material:
+    """The same with the records beside the judgements: what a page is drawn from.
+
+    Controls are told where an audit.json lies with the runs that judges these subjects, and judges them so. A folder
+    with an audit.json and no runs is shown as it was judged. `source`: the command, as words.
+    """
+    folders = [Path(p) for p in paths if Path(p).is_dir()]
+    audits = {folder / "audit.json": audit for folder in folders if (audit := Audit.read(folder)) is not None}
+    if len(paths) == len(audits) == 1 and not find_runs(*folders):
+        if baselines or thresholds is not None or protocol is not None:
+            raise BadValue(
+                f"{folders[0]} holds an audit.json and no runs: there is nothing to judge again",
+                "leave --protocol, --thresholds and --frozen out, or name the runs",
+            )
+        return Material.alone(next(iter(audits.values())), source)
+    gathered, runs = _gathered(paths, baselines)
+    audit = _judged([evidence for evidence, _ in gathered], thresholds or DEFAULT, protocol or "ours")
+    for path, beside in audits.items():
+        why = _differs(beside, audit) if beside.controls else "it has no controls either"
+        if why is None:
+            return _material(beside, audit, gathered, runs, source)
+        audit = audit.model_copy(update={"says": f"{audit.says} The controls of {path} do not vouch for this: {why}."})
+    return _material(audit, audit, gathered, runs, source)
+
+
+def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:
+    """What a page of an audit is drawn from: the runs that it was judged by."""
+    gathered = runs_by_subject(runs)
+    again = _judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
+    return _material(audit, again, gathered, runs, source)
 
 
 def _gathered(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None) -> tuple[Gathered, list[Run]]:
@@ -63,6 +103,37 @@ def _judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Pro
         valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
         thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
     )  # fmt: skip
+
+
+def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run], source: Sequence[str]) -> Material:
+    """The subjects of the audit that is shown, and as controls whoever else was judged here."""
+    judged = {j.name: Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)}
+    if shown is here:
+        subjects, controls = [Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)], []
+    else:
+        subjects = [judged.pop(j.name) for j in shown.subjects]
+        controls = [judged[name] for name in sorted(judged)]
+    own = {run.path for subject in (*subjects, *controls) for run in subject.runs}
+    others = sorted((run for run in runs if run.path not in own), key=lambda run: run.path.name)
+    return Material(shown, subjects, controls, others, source)
+
+
+def _differs(beside: Audit, here: Audit) -> str | None:
+    """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
+    if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
+        return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
+    theirs = {subject.name: subject.text() for subject in beside.subjects}
+    ours = {subject.name: subject.text() for subject in here.subjects}
+    if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
+        return "two subjects have the same name"
+    absent = [name for name in theirs if name not in ours]
+    if absent:
+        return f"it judges {listed(absent)}, who is not here"
+    more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
+    if more:
+        return f"it does not judge {listed(more)}"
+    other = [name for name in theirs if theirs[name] != ours[name]]
+    return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
 
 
 def fired_by(snapshot: Snapshot) -> str | None:

@@ -8,7 +8,8 @@ from pydantic import Field
 from walkback.checks.finding import Protocol
 from walkback.checks.judge import Judgement
 from walkback.checks.thresholds import Thresholds
-from walkback.records.run import write_whole, writing
+from walkback.errors import RecordError
+from walkback.records.run import FRESH, parse, write_whole, writing
 from walkback.records.schema import Record
 
 
@@ -39,6 +40,20 @@ class Audit(Record):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, self.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
         return path
+
+    @classmethod
+    def read(cls, folder: Path | str) -> "Audit | None":
+        """The audit.json of a folder, or None if there is none."""
+        path = Path(folder) / "audit.json"
+        remedy = "give the command that wrote it again, or move the file away"
+        try:
+            return parse(cls, path.read_text(encoding="utf-8"), str(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RecordError(f"cannot read {path}: {error}", remedy) from error
+        except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
+            raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
 
     def exit_status(self) -> int:
         """For scripts: 4 invalid, 1 a subject walked back, 3 one inconclusive, 0 otherwise; the first that applies."""

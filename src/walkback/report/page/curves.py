@@ -1,0 +1,203 @@
+"""The curves through training: accuracy, the stream, the gradient and Γ, by epoch, with the epochs of first firing."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from walkback.checks import Thresholds
+from walkback.records import Moment
+from walkback.report.page.figures import HEIGHT, Figure, deepest
+from walkback.report.page.markup import Html, clip, num, tag
+from walkback.report.page.material import Style, Subject
+from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, drawable, mark, polyline
+
+TOGETHER = 5  # so many subjects share their axes; more would not be told apart
+MARKS = 9  # along a mean
+POINTS = 160  # of a line; a longer one is thinned
+
+Points = dict[int, float | None]  # by epoch; None: no number that could be drawn, so the line has a gap there
+
+
+class Quantity(NamedTuple):
+    """One thing that is followed through training."""
+
+    name: str
+    title: str
+    log: bool
+    fired: Mapping[str, str]  # what of `first_fired` is marked on it, and how it is called
+    of: Callable[[Moment, float], float | None]
+
+
+def _gradient(moment: Moment, batch: float) -> float | None:
+    """‖g_L‖ as in a batch of `batch`; unknown where the log does not say its own."""
+    value, stated = deepest(moment, "gradient"), moment.reference_batch
+    return None if value is None or stated is None else value * stated / batch
+
+
+QUANTITIES = (
+    Quantity("accuracy", "test accuracy", False, {}, lambda m, _: m.accuracy),
+    Quantity("‖h_L‖", "‖h_L‖, log scale", True, {"scale": "scale"}, lambda m, _: deepest(m, "hidden")),
+    Quantity(
+        "‖g_L‖", "‖g_L‖, log scale", True,
+        {"reference": "reference, by precision,", "reference floor": "the published floor"}, _gradient,
+    ),
+    Quantity("Γ", "Γ", False, {"coverage": "coverage"}, lambda m, _: m.gamma),
+)  # fmt: skip
+
+
+class Curve(NamedTuple):
+    """One quantity of one subject: by seed, and the mean over seeds where every seed has a number."""
+
+    seeds: dict[str, Points]
+    mean: Points
+    told: int  # moments with a number
+    moments: int  # of so many
+    undrawn: int  # … with a number that is not finite, or not above zero on a log scale
+    unplaced: int  # … with a number but no epoch
+
+    def known(self) -> dict[int, float]:
+        """The mean where there is one."""
+        return {epoch: value for epoch, value in self.mean.items() if value is not None}
+
+    def values(self) -> list[tuple[int, float]]:
+        """All that is drawn of the seeds."""
+        return [(e, v) for points in self.seeds.values() for e, v in points.items() if v is not None]
+
+
+def curve(subject: Subject, quantity: Quantity, thresholds: Thresholds) -> Curve:
+    """What can be drawn, and how much cannot."""
+    batch = thresholds["reference.batch"]
+    seeds: dict[str, Points] = {}
+    told = moments = undrawn = unplaced = 0
+    evidence = subject.evidence
+    for name, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+        points = seeds[name] = {}
+        for moment in seed.moments:
+            value = quantity.of(moment, batch)
+            fit = value is not None and drawable(value, quantity.log)
+            moments += 1
+            told += value is not None
+            undrawn += value is not None and not fit
+            unplaced += fit and moment.epoch is None
+            if moment.epoch is not None:
+                points[moment.epoch] = value if fit else None
+    return Curve(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
+
+
+def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
+    """Over the seeds, at epochs where all have a number; on a log scale the geometric one, the middle that is seen."""
+    mean: Points = {}
+    for epoch in sorted({epoch for points in seeds.values() for epoch in points}):
+        values = [value for points in seeds.values() if (value := points.get(epoch)) is not None]
+        if len(values) < len(seeds):
+            mean[epoch] = None
+        else:
+            mean[epoch] = math.exp(statistics.fmean(map(math.log, values))) if log else statistics.fmean(values)
+    return mean
+
+
+class Curves:
+    """The curves of all subjects, computed once, on axes that every figure shares."""
+
+    def __init__(self, subjects: Sequence[Subject], styles: Sequence[Style], thresholds: Thresholds):
+        self.subjects, self.styles, self.thresholds = subjects, styles, thresholds
+        self.found = [[curve(subject, q, thresholds) for q in QUANTITIES] for subject in subjects]
+        self._axes = [self._axes_of(quantity) for quantity in range(len(QUANTITIES))]
+        self.bp = next((i for i, s in enumerate(subjects) if (s.evidence.rule or "").lower() == "bp"), None)
+
+    def groups(self) -> list[list[int]]:
+        """Who is drawn together: everybody if they are few, else each alone."""
+        everyone = range(len(self.subjects))
+        return [list(everyone)] if len(self.subjects) <= TOGETHER else [[place] for place in everyone]
+
+    def _axes_of(self, quantity: int) -> tuple[Axis, Axis] | None:
+        """x and y, the same for every subject; None if nobody has anything to draw."""
+        drawn = [point for found in self.found for point in found[quantity].values()]
+        if not drawn:
+            return None
+        epochs, values = [e for e, _ in drawn], [v for _, v in drawn]
+        q = QUANTITIES[quantity]
+        more = [0.0] if q.name == "Γ" else [self.thresholds["reference.floor"]] if q.name == "‖g_L‖" else []
+        y = Axis.over([*values, *more], HEIGHT - BOTTOM, TOP, log=q.log)
+        first, last = min(epochs), max(epochs)
+        if first == last:
+            first, last = first - 1, last + 1
+        return Axis(first, last, LEFT + 4, WIDTH - RIGHT - 4), y
+
+    def figures(self, group: Sequence[int]) -> list[Figure]:
+        """The four figures of a group."""
+        return [self._figure(group, quantity) for quantity in range(len(QUANTITIES))]
+
+    def _figure(self, group: Sequence[int], quantity: int) -> Figure:
+        q, axes = QUANTITIES[quantity], self._axes[quantity]
+        if axes is None or not any(self.found[i][quantity].values() for i in group):
+            return Figure(None, f"{q.name}: nothing to draw. The last section says what was not measured.")
+        x, y = axes
+        chart = Chart(x, y, HEIGHT, "epoch", q.title)
+        chart.x_ticks([(tick, f"{tick:g}") for tick in x.ticks(6) if tick == int(tick)])
+        if y.low < 0 < y.high and not q.log:
+            chart.add(polyline([(x.start, y.at(0)), (x.end, y.at(0))], "zero"))
+        if q.name == "‖g_L‖":
+            floor = self.thresholds["reference.floor"]
+            chart.limit(floor, f"published floor {floor:g}")
+        beside = [self.bp] if self.bp is not None and self.bp not in group else []
+        for place in beside:
+            chart.add(tag("g", _line(self.found[place][quantity].mean, x, y, "beside"), class_="c-bp"))
+        for place in group:
+            chart.add(self._subject(place, quantity, x, y))
+        return Figure(chart.svg(self._said(group, quantity)), "")
+
+    def _subject(self, place: int, quantity: int, x: Axis, y: Axis) -> Html:
+        q, found, style = QUANTITIES[quantity], self.found[place][quantity], self.styles[place]
+        name = clip(self.subjects[place].judgement.name, 30)
+        one, mean = len(found.seeds) == 1, found.known()
+        lines = [] if one else [_line(points, x, y, "seed-line") for points in found.seeds.values()]
+        lines.append(_line(found.mean, x, y, "mean"))
+        lines += [
+            mark(style.shape, x.at(e), y.at(mean[e]),
+                 f"{name}, epoch {e}: {num(mean[e])}" + ("" if one else f", mean of {len(found.seeds)} seeds"))
+            for e in _some(list(mean), MARKS)
+        ]  # fmt: skip
+        for key, words in q.fired.items():
+            fired = self.subjects[place].judgement.first_fired.get(key)
+            for seed, epoch in fired.epochs.items() if fired else ():
+                value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
+                if epoch is not None and value is not None:
+                    said = f"{name}, seed {seed}: {words} first fires at epoch {epoch}"
+                    lines.append(mark("circle", x.at(epoch), y.at(value), said, "first", 5.6))
+        return tag("g", *lines, class_=style.class_)
+
+    def _said(self, group: Sequence[int], quantity: int) -> str:
+        q = QUANTITIES[quantity]
+        told = []
+        for place in group:
+            mean, name = self.found[place][quantity].known(), clip(self.subjects[place].judgement.name, 30)
+            if mean:
+                first, last = min(mean), max(mean)
+                told.append(f"{name}: {num(mean[first])} at epoch {first}, {num(mean[last])} at epoch {last}")
+            else:
+                told.append(f"{name}: no mean over seeds")
+        return f"{q.name} by epoch{', on a logarithmic axis' if q.log else ''}. {'; '.join(told)}."
+
+
+def _line(points: Points, x: Axis, y: Axis, class_: str) -> Html:
+    places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in _some(sorted(points), POINTS)]
+    return polyline(places, class_)
+
+
+def _some(epochs: Sequence[int], most: int) -> list[int]:
+    """At most so many, evenly, with the first and the last.
+
+    >>> _some(range(11), 3)
+    [0, 5, 10]
+    """
+    count = len(epochs)
+    if count <= most:
+        return list(epochs)
+    return [epochs[i] for i in sorted({math.floor(n * (count - 1) / (most - 1) + 0.5) for n in range(most)})]
+
+
+def chosen_epochs(found: Sequence[Curve], most: int = 11) -> list[int]:
+    """The epochs that a table shows."""
+    return _some(sorted({epoch for c in found for epoch in c.known()}), most)

@@ -1,0 +1,190 @@
+"""The evidence: for each subject its verdict, and check by check what it rests on, drawn and told."""
+
+from collections.abc import Callable, Sequence
+
+from walkback.checks import Finding, Threshold
+from walkback.records import Moment, NullRecord
+from walkback.report.page.figures import figures, finals, gain, share_said, states, times
+from walkback.report.page.markup import Child, Html, clean, clip, join, num, plain, prose, tag
+from walkback.report.page.material import Material, Style, Subject
+from walkback.report.page.pieces import (
+    LONG,
+    anchor,
+    figure,
+    gamma_said,
+    key,
+    name_of,
+    outcome,
+    reason,
+    region,
+    said,
+    section,
+    told_in_part,
+    trained,
+    value_of,
+    verdict,
+)
+from walkback.report.page.words import BASES, CHECKS, PUBLISHED_REFERENCE
+
+
+def evidence(material: Material, styles: Sequence[Style]) -> Html:
+    """One part for each subject: its verdict, then check by check what it rests on."""
+    parts = [_subject(material, place, style) for place, style in enumerate(styles)]
+    return section("evidence", "The evidence", *parts)
+
+
+def _subject(material: Material, place: int, style: Style) -> Html:
+    subject = material.subjects[place]
+    judgement, found = subject.judgement, subject.judgement.accuracy
+    heading = tag("h3", key(style), " ", name_of(subject), id=anchor(place))
+    whole = clean(judgement.name)
+    full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if len(whole) > 60 else None
+    lead = tag("p", verdict(subject), ": ", reason(subject), class_="lead")
+    claimed = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
+    checks = [_finding(finding, subject, style, material) for finding in judgement.findings]
+    about = tag("p", claimed, None if trained(subject) is None else f" {trained(subject)}", class_="quiet")
+    return tag(
+        "article", heading, full, lead, about, *checks, _numbers(subject), class_="subject",
+        aria_labelledby=anchor(place),
+    )  # fmt: skip
+
+
+def _finding(finding: Finding, subject: Subject, style: Style, material: Material) -> Html:
+    words, thresholds = CHECKS[finding.check], material.audit.thresholds
+    published = material.audit.protocol == "published"
+    means = PUBLISHED_REFERENCE if published and finding.check == "reference" else words.means
+    facts: list[tuple[str, Child]] = [
+        ("Found", plain(_found(finding))),
+        ("Threshold", _threshold(finding, material)),
+        ("Same outcome", plain(_stable(finding))),
+        ("Basis", f"{finding.basis}: {BASES[finding.basis]}"),
+        ("Means", prose(means[finding.outcome])),
+    ]  # fmt: skip
+    facts += [("What to do", prose(words.do[finding.outcome]))] if finding.outcome in words.do else []
+    facts += [("First fired", first)] if (first := _first(finding, subject)) else []
+    listed = [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
+    warnings = [tag("li", said(warning)) for warning in finding.warnings]
+    drawn = [figure(f) for f in figures(finding, subject, style, thresholds)]
+    heading = tag("h4", tag("span", f"{finding.check}: {words.asks} "), outcome(finding))
+    text = tag(
+        "div", tag("p", said(finding.says), class_="says"), tag("dl", *listed),
+        tag("ul", *warnings, class_="warnings") if warnings else None, class_="text",
+    )  # fmt: skip
+    return tag("div", heading, text, tag("div", *drawn, class_="figures"), class_="check")
+
+
+def _found(finding: Finding) -> str:
+    """The number, its interval, and what the interval is of."""
+    value, low, high = finding.value, finding.low, finding.high
+    if finding.check == "depth":
+        if value is None:
+            return "no number"
+        if low is None or high is None:
+            return f"{gain(value)} points, without an interval"
+        return f"{gain(value)} points; interval of the mean {gain(low)} to {gain(high)}"
+    if finding.check == "coverage":
+        return "no number" if low is None or high is None else value_of(finding)
+    if value is None:
+        return "no number" if low is None else f"at least {num(low)}"
+    words = times if finding.check == "scale" else num
+    before = "at least " if finding.basis == "bound" else ""
+    if low is None or high is None or words(low) == words(high):
+        return f"{before}{words(value)}"
+    return f"{before}{words(value)}, the median; over the seeds {words(low)} to {words(high)}"
+
+
+def _threshold(finding: Finding, material: Material) -> Html:
+    """The thresholds that the check uses, with who set them."""
+    told = []
+    for name in finding.ranges:
+        one = material.audit.thresholds.table.get(name)
+        about = ", which is not in the table" if one is None else f" {_value(name, one)}, set by {clip(one.who, 90)}"
+        told.append(join([tag("code", clip(name)), about]))
+    return join(told, "; ")
+
+
+def _value(name: str, one: Threshold) -> str:
+    if name == "depth.margin":
+        return plain(f"{100 * one.value:+g} points")
+    if name in ("depth.confidence", "coverage.share"):
+        return plain(f"{100 * one.value:g}%")
+    return plain(f"{one.value:g}")
+
+
+def _stable(finding: Finding) -> str:
+    """Which other thresholds would give the same outcome."""
+    factor = 100 if finding.check in ("depth", "coverage") else 1
+    low, high = (None if end is None else f"{factor * end:.3g}" for end in finding.stable_range)
+    unit = {"depth": " points", "coverage": "%"}.get(finding.check, "")
+    if low is None and high is None:
+        return "for any threshold"
+    if low is None:
+        return f"for any threshold below {high}{unit}"
+    if high is None:
+        return f"for any threshold above {low}{unit}"
+    return f"for any threshold between {low} and {high}{unit}"
+
+
+def _first(finding: Finding, subject: Subject) -> str | None:
+    """The epochs of first firing, where there are some."""
+    told = []
+    names = ("reference", "reference floor") if finding.check == "reference" else (finding.check,)
+    for name in names:
+        fired = subject.judgement.first_fired.get(name)
+        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired else {}
+        if epochs:
+            which = "below the published floor from " if name == "reference floor" else ""
+            partly = f" ({fired.says})" if fired and told_in_part(fired.says) else ""
+            told.append(which + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
+    return "; ".join(told) or None
+
+
+def _numbers(subject: Subject) -> Html:
+    """The numbers behind the figures, for those who do not see them or want them exactly."""
+    seeds = finals(subject.evidence)
+    if not seeds:
+        return tag(
+            "p", "The records behind this judgement are not here: there are no numbers by layer.", class_="absent"
+        )
+    columns: list[tuple[str, Callable[[Moment], dict[int, str]]]] = [
+        ("‖h_l‖", lambda m: {n: num(v) for n, v in states(m, "hidden").items()}),
+        ("‖g_l‖", lambda m: {n: num(v) for n, v in states(m, "gradient").items()}),
+        ("cos(a_l, g_l)", lambda m: _cosine_cells(m, "cosine")),
+        ("cos(a_l, g_{l+1})", lambda m: _cosine_cells(m, "cosine_out")),
+        ("null of cos(a_l, g_l)", lambda m: {n: _null(v) for n, v in enumerate(m.null or [])}),
+        ("ρ_l", lambda m: {n: num(v) for n, v in enumerate(m.rho or [])}),
+        ("nudging", lambda m: {n: num(v) for n, v in enumerate(m.nudging or [])}),
+    ]  # fmt: skip
+    cells = [(title, [of(moment) for _, moment in seeds]) for title, of in columns]
+    last = max((max(by_layer, default=-1) for _, those in cells for by_layer in those), default=-1)
+    kept = [(title, those) for title, those in cells if any(those)]
+    if not kept:
+        return tag("p", "No number by layer is known.", class_="absent")
+    groups = [tag("th", prose(title), colspan=str(len(seeds)), scope="colgroup") for title, _ in kept]
+    names = [tag("th", f"seed {name}", scope="col") for _ in kept for name, _ in seeds]
+    rows = [
+        tag("tr", tag("th", str(layer), scope="row"),
+            *(tag("td", by_layer.get(layer, "–")) for _, those in kept for by_layer in those))
+        for layer in range(last + 1)
+    ]  # fmt: skip
+    caption = "The final net, layer by layer (–: there is no such number)"
+    head = tag("thead", tag("tr", tag("th", "l", scope="col", rowspan="2"), *groups), tag("tr", *names))
+    made = region(caption, head, tag("tbody", *rows))
+    drift = "; ".join(f"seed {s}: {num(v)}" for s, v in subject.judgement.described.drift.items())
+    aside = tag(
+        "p", prose(f"Described, and not judged: ρ_l, nudging, and the drift of the gradient's direction ({drift}).")
+    )
+    summary = tag("summary", "The numbers, layer by layer: ", name_of(subject, 36))
+    return tag("details", summary, made, aside)
+
+
+def _cosine_cells(moment: Moment, kind: str) -> dict[int, str]:
+    records = getattr(moment, kind) or []
+    return {
+        n: "not known" if c is None else plain(f"{c.value:+.4f}") if c.status == "ok" else clip(c.status, 30)
+        for n, c in enumerate(records)
+    }
+
+
+def _null(null: NullRecord | None) -> str:
+    return "not known" if null is None else plain(f"{round(null.mean, 3) + 0.0:.3f} ± {null.std:.3f}")

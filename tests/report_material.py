@@ -1,0 +1,108 @@
+"""Material for pages: run folders made without training, and names as a stranger might choose them."""
+
+import math
+import random
+from pathlib import Path
+
+from walkback.records import (
+    CosineRecord,
+    DeepProbes,
+    Environment,
+    NullRecord,
+    PrecisionRecord,
+    Result,
+    RunConfig,
+    Sitting,
+    Snapshot,
+    Valued,
+)
+
+HOSTILE = [
+    "</script><img src=x onerror=alert(1)>",
+    '"><svg onload=alert(2)>',
+    "' onmouseover='alert(3)",
+    "javascript:alert(4)",
+    "]]><!-- --!><iframe src=//evil.example>",
+    "</title></style><style>*{display:none}</style>",
+    "\u202egnp.exe\u2066\x00\x07\x1b[31m\ud800",
+    "&lt;b&gt; &amp;quot; {{7*7}}",
+    "W" * 3000,
+    "שלום עולם",
+]
+
+
+def config(rule: str = "dfa", seed: int = 1, epochs: int = 4, depth: int = 3, **changes) -> RunConfig:
+    fields = {
+        "data": "mnist1d", "augment": False, "net": "resmlp",
+        "net_options": {"width": 128, "depth": depth, "terminal_norm": True, "gains": False, "skip": True},
+        "rule": rule, "rule_options": {} if rule == "bp" else {"normalize": "sample" if rule == "dfa" else "none"},
+        "seed": seed, "epochs": epochs, "batch_size": 128, "lr": 1e-3, "weight_decay": 0.01, "penalty": 0.0,
+        "train_last": depth, "probe_images": 512,
+    }  # fmt: skip
+    return RunConfig(**fields | changes)
+
+
+def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: list[float], **sitting: str) -> Path:
+    """A folder as a training would leave it: the stream grows, the accuracy climbs, and the probes have measured."""
+    dice = random.Random(f"{c.hash()}")
+    depth = c.net_options["depth"]
+    folder = out / c.folder()
+    folder.mkdir(parents=True)
+    snapshots = []
+    for epoch in range(c.epochs + 1):
+        done = epoch / c.epochs
+        block = 1 + (grows - 1) * done
+        hidden = [9.0 * (block if layer else 1.0) * dice.uniform(0.98, 1.02) for layer in range(depth + 1)]
+        records = [CosineRecord(value=v + dice.gauss(0, 0.005), alive=9, total=9, status="ok") for v in cosines]
+        snapshots.append(Snapshot(
+            epoch=epoch, step=10 * epoch, lr=1e-3 if epoch else None, train_loss=1.0 if epoch else None,
+            accuracy=0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004), loss=1.0, probe_images=9,
+            reference_batch=128, hidden_norms=hidden, branch_norms=hidden[1:],
+            gradient_norms=[1e-3 / h for h in hidden], credit_norms=[1.0] * depth, cosine=records,
+            cosine_out=records, cosine_embed=records[0],
+            gamma=sum(r.value for r in records) / depth, gamma_blocks=depth,
+        ))  # fmt: skip
+    null, valued = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=0.125, status="ok")
+    precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=9, status="ok")
+    probes = DeepProbes(
+        step=10 * c.epochs, images=9, precision=[precise] * (depth + 1), null=[null] * depth, null_out=[null] * depth,
+        null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth, nudging=[valued] * depth,
+        functional_images=9,
+    )  # fmt: skip
+    result = Result(
+        status="finished", epochs=c.epochs, steps=10 * c.epochs, accuracy=snapshots[-1].accuracy, loss=1.0,
+        says=f"finished {c.epochs} epochs",
+    )  # fmt: skip
+    where = {"started": "a", "walkback": "0.9.1", "commit": "abc123", "python": "3.11.7", "torch": "2.13.0",
+             "platform": "Linux-x", "cpu": "a processor", "device": "cpu"}  # fmt: skip
+    sat = Sitting(**where | sitting, ended="b", from_step=0, to_step=10 * c.epochs, seconds=12.0, threads=1)
+    files = {"config": c, "probes": probes, "result": result,
+             "environment": Environment(data_fingerprint="f1" * 8, sittings=[sat])}  # fmt: skip
+    for name, record in files.items():
+        (folder / f"{name}.json").write_text(record.text())
+    (folder / "snapshots.jsonl").write_text("".join(s.text() + "\n" for s in snapshots))
+    return folder
+
+
+def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Path:
+    """bp holds, fa hides a collapse, dfa blows up and does no better than its frozen net; with baselines."""
+    told = {
+        "bp": (1.3, 0.60, 0.40, [0.95] * depth),
+        "fa": (1.8, 0.48, 0.38, [0.0] * (depth - 1) + [0.99]),
+        "dfa": (200.0, 0.30, 0.34, [0.4] + [0.0] * (depth - 1)),
+    }
+    for rule, (grows, reaches, frozen, cosines) in told.items():
+        for seed in range(1, seeds + 1):
+            same = {"rule": rule, "seed": seed, "epochs": epochs, "depth": depth}
+            write_run(out, config(**same), grows, reaches, cosines)
+            write_run(out, config(**same, train_last=0), 1.0, frozen, cosines)
+    return out
+
+
+def write_many(out: Path, subjects: int = 20, seeds: int = 3, epochs: int = 100) -> Path:
+    """As many subjects as that, told apart by their penalty."""
+    for number in range(subjects):
+        for seed in range(seeds):
+            c = config("bp" if number == 0 else "dfa", seed, epochs, 4, penalty=number * 1e-4)
+            write_run(out, c, 1.2 + number, 0.3, [0.4, 0.1, 0.0, 0.0])
+    return out

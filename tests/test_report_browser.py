@@ -1,0 +1,198 @@
+"""The page in a real browser: nothing asked for, nothing run that a stranger wrote, read by eye, keyboard and ear.
+
+Debian's Chromium with its driver, and axe-core; `make browser` brings them. Where they are not, these tests are
+skipped, unless WALKBACK_BROWSER is "required", as it is in `make test`.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from report_material import HOSTILE, write_runs
+from test_report_page import audited, hostile_material
+from walkback.audits import report_paths
+from walkback.report.page import write_page
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parent.parent / "build/axe/package/axe.min.js"
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--force-device-scale-factor=1",
+)  # fmt: skip
+PAGES = ("audit", "strangers", "bare")
+DESK, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A browser with a profile of its own."""
+    found = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    missing = [name for name, path in found.items() if path is None] + ([] if AXE.exists() else [str(AXE)])
+    if missing:
+        why = f"{' and '.join(missing)} not found; `make browser` brings what these tests need"
+        (pytest.fail if os.environ.get("WALKBACK_BROWSER") == "required" else pytest.skip)(why)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = found["chromium"]
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(found["chromedriver"]))
+    browser.set_page_load_timeout(240)
+    browser.set_script_timeout(240)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """An audit with its runs and controls; strangers' words in every place; a judgement without its records."""
+    folder = tmp_path_factory.mktemp("pages")
+    runs = write_runs(folder / "runs")
+    audited(runs).write(runs)
+    material = {
+        "audit": report_paths(runs, source=["runs"]), "strangers": hostile_material(folder / "strangers"),
+        "bare": report_paths(Path(__file__).parent.parent / "results/mnist1d-demo"),
+    }  # fmt: skip
+    return {name: write_page(one, folder / f"{name}.html") for name, one in material.items()}
+
+
+def show(driver, path, size=DESK, scheme="light", media="", script=True):
+    """Open a page as it is seen on such a screen."""
+    width, height = size
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not script})
+    for log in ("performance", "browser"):
+        driver.get_log(log)
+    driver.get(path.as_uri())
+
+
+def requests(driver) -> list[str]:
+    told = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [event["params"]["request"]["url"] for event in told if event["method"] == "Network.requestWillBeSent"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_opens_without_an_error_and_asks_for_nothing(driver, pages, name):
+    show(driver, pages[name])
+    assert driver.get_log("browser") == []
+    assert [url for url in requests(driver) if url != "data:,"] == [pages[name].as_uri()]
+    assert driver.title.endswith("· walkback")
+
+
+def test_strangers_words_run_nothing(driver, pages):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    show(driver, pages["strangers"])
+    with pytest.raises(NoAlertPresentException):
+        driver.switch_to.alert.accept()
+    count = "return document.querySelectorAll(arguments[0]).length"
+    assert driver.execute_script(count, "img, iframe, object, embed, form, base") == 0
+    assert driver.execute_script(count, "script") == 1
+    assert driver.execute_script(count, "[onload], [onerror], [onmouseover], [style]") == 0
+    names = driver.execute_script("return [...document.querySelectorAll('h3 bdi')].map((n) => n.textContent)")
+    assert HOSTILE[0] in names
+    assert HOSTILE[1] in names
+    assert driver.execute_script("return getComputedStyle(document.querySelector('main')).display") == "block"
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("size", [PHONE, (320, 640), (768, 1024), DESK], ids=lambda s: str(s[0]))
+def test_nothing_but_wide_tables_scrolls_sideways(driver, pages, name, size):
+    show(driver, pages[name], size)
+    wide = driver.execute_script("return document.scrollingElement.scrollWidth")
+    beyond = driver.execute_script(
+        "return [...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > "
+        "innerWidth + 1 && !n.closest('.scroll, svg, thead')).slice(0, 5).map((n) => n.outerHTML.slice(0, 200))"
+    )
+    assert wide <= size[0], beyond
+    assert beyond == []
+    reached = "return [...document.querySelectorAll('.scroll')].every((n) => n.tabIndex === 0 && n.ariaLabel)"
+    assert driver.execute_script(reached)
+
+
+def test_both_colour_schemes_are_drawn(driver, pages):
+    paper = {}
+    for scheme in ("light", "dark"):
+        show(driver, pages["audit"], scheme=scheme)
+        paper[scheme] = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        red = driver.execute_script("return getComputedStyle(document.querySelector('.c-dfa .m')).fill")
+        assert red == {"light": "rgb(178, 24, 43)", "dark": "rgb(245, 118, 127)"}[scheme]
+    assert paper == {"light": "rgb(253, 253, 252)", "dark": "rgb(23, 24, 26)"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")])
+def test_axe_finds_nothing(driver, pages, name, size, scheme):
+    """By every rule of WCAG A and AA that axe knows, and its best practices; with everything opened."""
+    show(driver, pages[name], size, scheme)
+    driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    driver.execute_script(AXE.read_text())
+    found = driver.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((r) => done(r.violations.map("
+        "(v) => [v.impact, v.id, v.help, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200))])))"
+    )
+    assert found == []
+
+
+def test_it_can_be_read_without_a_script(driver, pages):
+    show(driver, pages["audit"], script=False)
+    from selenium.webdriver.common.by import By
+
+    assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1
+    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 8 + 4
+    assert "walked back" in driver.find_element(By.CSS_SELECTOR, "table.claims").text
+    assert driver.find_elements(By.CLASS_NAME, "tip") == []
+    assert len(driver.find_elements(By.CSS_SELECTOR, "figure path > title")) > 50
+    show(driver, pages["audit"])
+
+
+def test_pointing_at_a_mark_shows_its_value_and_escape_hides_it(driver, pages):
+    from selenium.webdriver import ActionChains, Keys
+    from selenium.webdriver.common.by import By
+
+    show(driver, pages["audit"])
+    mark = driver.find_element(By.CSS_SELECTOR, "#subject-1 ~ .check figure .m")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
+    ActionChains(driver).move_to_element(mark).perform()
+    tip = driver.find_element(By.CLASS_NAME, "tip")
+    assert tip.is_displayed()
+    assert tip.text.startswith(("seed 1: ", "largest growth: "))
+    ActionChains(driver).send_keys(Keys.ESCAPE).perform()
+    assert not tip.is_displayed()
+
+
+def test_the_keyboard_finds_the_way(driver, pages):
+    from selenium.webdriver import ActionChains, Keys
+
+    show(driver, pages["audit"])
+    ActionChains(driver).send_keys(Keys.TAB).perform()
+    focused = driver.switch_to.active_element
+    assert focused.get_attribute("class") == "skip"
+    assert focused.location["x"] >= 0
+    ActionChains(driver).send_keys(Keys.ENTER).perform()
+    assert driver.current_url.endswith("#main")
+
+
+def test_on_paper_it_is_black_on_white_and_whole(driver, pages):
+    show(driver, pages["audit"], scheme="dark", media="print")
+    seen = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    assert driver.execute_script(seen, "nav", "display") == "none"
+    assert driver.execute_script(seen, "body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert driver.execute_script(seen, ".check", "gridTemplateColumns").count("px") == 2
+    hidden = "return [...document.querySelectorAll('details table')].filter((n) => !n.checkVisibility()).length"
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script(hidden) == 0
+    driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert len(driver.execute_script("return [...document.querySelectorAll('details[open]')]")) == 0
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
+    assert len(printed["data"]) > 50_000

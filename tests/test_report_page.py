@@ -1,0 +1,614 @@
+"""The page: what stands in it, that a stranger's words stay words, and that what is missing is said."""
+
+import base64
+import doctest
+import hashlib
+import importlib
+import json
+import math
+import pkgutil
+import random
+import re
+import shlex
+import time
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import walkback.report.page as room
+from report_material import HOSTILE, config, write_many, write_run, write_runs
+from test_checks_law import drawn_evidence, part_of
+from walkback.audits import audit_plan, report_paths, usual
+from walkback.checks import DEFAULT, Audit, Control, Protocol, Threshold, Thresholds, judge
+from walkback.cli import app, main
+from walkback.errors import WalkbackError
+from walkback.records import Evidence, Moment, SeedEvidence
+from walkback.report.page import Material, Subject, page, write_page
+from walkback.report.page.markup import clean, num, plain, prose, tag
+from walkback.report.page.reproduce import all_runs, commands
+from walkback.train import plan
+
+VOID = {"br", "col", "hr", "link", "meta", "path", "rect"}
+
+
+class Node(SimpleNamespace):
+    """An element: its name, attributes, children and text."""
+
+    def all(self, name: str, **attributes: str) -> list["Node"]:
+        found = [] if self.name != name else [self]
+        found = [n for n in found if all(n.attributes.get(k.rstrip("_")) == v for k, v in attributes.items())]
+        return found + [n for child in self.children for n in child.all(name, **attributes)]
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def everything(self) -> list["Node"]:
+        return [self, *(n for child in self.children for n in child.everything())]
+
+    @property
+    def words(self) -> str:
+        return " ".join("".join(self.pieces()).split())
+
+    def pieces(self) -> list[str]:
+        return [text for part in self.parts for text in (part.pieces() if isinstance(part, Node) else [part])]
+
+
+class Tree(HTMLParser):
+    """A second reader of the page: the standard library's, which knows nothing of ours."""
+
+    def __init__(self, text: str):
+        super().__init__(convert_charrefs=True)
+        self.root = Node(name="", attributes={}, children=[], parts=[])
+        self.open = [self.root]
+        self.feed(text)
+        self.close()
+        assert self.open == [self.root], f"not closed: {[n.name for n in self.open]}"
+
+    def handle_starttag(self, name: str, attributes: Any) -> None:
+        node = Node(name=name, attributes=dict(attributes), children=[], parts=[])
+        assert len(node.attributes) == len(attributes), f"an attribute of {name} is there twice"
+        self.open[-1].children.append(node)
+        self.open[-1].parts.append(node)
+        if name not in VOID:
+            self.open.append(node)
+
+    def handle_startendtag(self, name: str, attributes: Any) -> None:
+        self.handle_starttag(name, attributes)
+        if name not in VOID:
+            self.handle_endtag(name)
+
+    def handle_endtag(self, name: str) -> None:
+        if name in VOID:
+            return
+        assert self.open[-1].name == name, f"{name} closes {self.open[-1].name}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].parts.append(data)
+
+
+def tree(text: str) -> Node:
+    # A path with a title inside is no leaf; the reader is told which are.
+    marked = re.sub(r"<path([^>]*[^/])><title>", r"<g\1><title>", text).replace("</title></path>", "</title></g>")
+    return Tree(marked).root
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return write_runs(tmp_path_factory.mktemp("page") / "runs")
+
+
+@pytest.fixture(scope="module")
+def text(runs):
+    return page(report_paths(runs, source=["runs"]))
+
+
+@pytest.fixture(scope="module")
+def root(text):
+    return tree(text)
+
+
+# --- markup: text stays text ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text() | st.sampled_from(HOSTILE))
+def test_property_any_text_is_read_back_as_that_text(content):
+    (found,) = Tree(tag("p", content, title=content)).root.children
+    assert found.name == "p"
+    assert found.children == []
+    assert "".join(found.pieces()) == clean(content)
+    assert list(found.attributes) == ["title"]
+    assert found.attributes["title"] == clean(content)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_property_nothing_unseen_survives(content):
+    shown = clean(content)
+    assert len(shown) == len(content)
+    assert all(
+        c.isprintable() or c in "\u00a0\u1680\u2000\u202f\u205f\u3000" or "\u2000" <= c <= "\u200a" for c in shown
+    )
+    shown.encode()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text() | st.from_regex(r"(-?\d\.\d+e-\d\d|h_\{l\+1\}|‖g_L‖| |<|&|%)+", fullmatch=True))
+def test_property_prose_keeps_its_words(sentence):
+    """Whatever is set below the line or as a power, the markup around it is ours alone."""
+    found = Tree(tag("p", prose(sentence))).root
+    assert {node.name for node in found.everything()} <= {"", "p", "i", "sub"}
+
+
+def test_numbers_are_set():
+    assert plain("4.2e-09") == "4.2\u202f×\u202f10⁻⁹"
+    assert plain("from -2 to -0.5, k-2, 2026-11-15") == "from −2 to −0.5, k-2, 2026-11-15"
+    assert prose("‖h_L‖ of h_L_norm") == "‖<i>h</i><sub>L</sub>‖ of h_L_norm"
+    assert [num(v) for v in (math.nan, math.inf, None, 0.0)] == ["NaN", "inf", "not known", "0"]
+
+
+def test_the_examples_in_the_docstrings_hold():
+    for found in pkgutil.iter_modules(room.__path__):
+        outcome = doctest.testmod(importlib.import_module(f"walkback.report.page.{found.name}"))
+        assert outcome.failed == 0, found.name
+
+
+# --- structure ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_one_document_that_asks_for_nothing(text, root):
+    assert text.startswith("<!doctype html>\n<html lang=")
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", text)
+    (link,) = root.all("link")
+    assert link.attributes == {"rel": "icon", "href": "data:,"}
+    assert {n.name for n in root.everything()} & {"img", "iframe", "object", "embed", "form", "input", "base"} == set()
+    assert all(n.attributes["href"].startswith("#") for n in root.all("a"))
+
+
+def test_the_policy_allows_its_own_script_and_style_only(text, root):
+    (policy,) = [n.attributes["content"] for n in root.all("meta", http_equiv="Content-Security-Policy")] or [
+        n.attributes["content"] for n in root.all("meta") if n.attributes.get("http-equiv")
+    ]
+    (script,), (style,) = root.all("script"), root.all("style")
+    for name, node in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256("".join(node.parts).encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert not any(key.startswith("on") or key == "style" for n in root.everything() for key in n.attributes)
+
+
+def test_headings_are_in_order_and_links_lead_somewhere(root):
+    levels = [int(n.name[1]) for n in root.everything() if re.fullmatch(r"h[1-6]", n.name)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [n.attributes["id"] for n in root.everything() if "id" in n.attributes]
+    assert len(ids) == len(set(ids))
+    assert {n.attributes["href"][1:] for n in root.all("a")} <= set(ids)
+    for name in ("header", "nav", "main", "footer"):
+        assert len(root.all(name)) == 1
+    first = next(n for n in root.everything() if n.name == "a")
+    assert first.attributes["class"] == "skip"
+
+
+def test_tables_and_figures_say_what_they_are(root):
+    for table in root.all("table"):
+        assert len(table.all("caption")) == 1
+        assert table.all("caption")[0].words
+        assert all(th.attributes.get("scope") for th in table.all("th"))
+        widths = {
+            sum(int(c.attributes.get("colspan", 1)) for c in tr.children) for tr in table.all("thead")[0].all("tr")
+        }
+        assert len(widths - {max(widths)}) <= 1  # a second row of headings may stand under a group
+    for svg in root.all("svg"):
+        named = svg.attributes.get("role") == "img" and len(svg.attributes.get("aria-label", "")) > 20
+        assert named or svg.attributes.get("aria-hidden") == "true"
+    assert len(root.all("figure")) == 3 * 8 + 4
+
+
+def test_the_same_records_give_the_same_bytes(runs, text):
+    assert page(report_paths(runs, source=["runs"])) == text
+
+
+# --- content --------------------------------------------------------------------------------------------------------
+
+
+def rows(root: Node, caption: str) -> list[list[str]]:
+    (table,) = [t for t in root.all("table") if t.all("caption")[0].words == caption]
+    return [[cell.words for cell in tr.children] for body in table.all("tbody") for tr in body.all("tr")]
+
+
+def test_claimed_and_found_stand_side_by_side(runs, root):
+    judged = {s.name: s for s in report_paths(runs).audit.subjects}
+    assert {name: s.verdict for name, s in judged.items()} == {"bp": "holds", "fa": "walked back", "dfa": "walked back"}
+    for name, accuracy, gamma, verdict, decided in rows(root, "Claimed and found, by subject"):
+        found = judged[name].accuracy
+        assert accuracy == f"{found.mean:.3f} ± {found.std:.3f} (n = 3)"
+        assert re.fullmatch(r"0\.\d{3} ± 0\.\d{3} \(n = 3\)", gamma)
+        assert verdict == {"holds": "✓ holds", "walked back": "✗ walked back"}[judged[name].verdict]
+        for check in judged[name].decided_by if name != "bp" else ():
+            assert f"{check}: " in decided
+    fa = next(row for row in rows(root, "The checks at a glance") if row[0] == "fa")
+    assert fa[4].startswith("✗ fires33")
+
+
+def letters(sentence: str) -> str:
+    return "".join(c for c in sentence if c.isalpha())
+
+
+def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
+    for place, subject in enumerate(report_paths(runs).audit.subjects, 1):
+        (part,) = [n for n in root.all("article") if n.attributes["aria-labelledby"] == f"subject-{place}"]
+        checks = [n for n in part.all("div") if n.attributes.get("class") == "check"]
+        assert len(checks) == 4
+        for check, finding in zip(checks, subject.findings, strict=True):
+            assert check.all("h4")[0].words.startswith(f"{finding.check}: ")
+            assert check.all("h4")[0].words.endswith(finding.outcome)
+            told = dict(zip([n.words for n in check.all("dt")], [n.words for n in check.all("dd")], strict=True))
+            assert {"Found", "Threshold", "Same outcome", "Basis", "Means"} <= told.keys()
+            assert told["Basis"].startswith(finding.basis)
+            assert ("What to do" in told) == (finding.outcome == "fires")
+            assert letters(plain(finding.says)) in letters(check.words)
+            assert len(check.all("figure")) == 2
+
+
+def test_the_first_firing_is_marked_on_the_curve_and_told(runs, root):
+    first = report_paths(runs).audit.subjects
+    dfa = next(s for s in first if s.name == "dfa").first_fired["scale"].epochs
+    assert set(dfa.values()) == {1}
+    rings = [n.words for n in root.everything() if n.attributes.get("class") == "first"]
+    assert {f"dfa, seed {seed}: scale first fires at epoch 1" for seed in (1, 2, 3)} <= set(rings)
+    told = {row[0]: row[1:] for row in rows(root, "The first epoch at which each check fired")}
+    assert told["dfa"][0] == "1 (seed 1), 1 (seed 2), 1 (seed 3)"
+    assert told["bp"] == ["never", "never (told at 3 of 15 moments)", "never", "never (told at 3 of 15 moments)"]
+
+
+def test_versions_settings_and_thresholds_are_there(root):
+    (versions,) = rows(root, "What they were trained with")
+    assert versions == ["18 runs", "0.9.1 (abc123)", "3.11.7", "2.13.0", "Linux-x", "a processor", "1", "cpu"]
+    table = {row[0]: row[1:] for row in rows(root, "Thresholds, version walkback-1")}
+    assert table.keys() == DEFAULT.table.keys()
+    assert table["reference.floor"][0] == "10⁻⁷"
+    assert table["scale.growth"][1] == "Hao, Wan, Zhai, arXiv:2606.21126"
+    pairs = {n.all("dt")[0].words: n.all("dd")[0].words for n in root.all("dl", class_="settings")[0].children}
+    assert pairs["epochs"] == "4"
+    assert pairs["net: depth"] == "3"
+    assert [row[0] for row in rows(root, "In what they differ")] == ["bp", "dfa", "fa"]
+    assert "mnist1d, resmlp with d = 128 and L = 3, 4 epochs, seeds 1, 2 and 3." in root.all("header")[0].words
+
+
+def test_by_the_published_protocol_the_floor_judges_and_coverage_is_not_asked(runs):
+    found = tree(page(report_paths(runs, protocol="published")))
+    assert "published floor 10⁻⁷, judges" in found.words
+    gaps = [row for row in rows(found, "What is missing or odd, and why") if "coverage" in row]
+    assert len(gaps) == 3
+    assert len(found.all("figure")) == 3 * 6 + 4
+
+
+def configs_of(words: list[str]) -> list[str]:
+    """What a command of the page would train, by its hash: the command line and the plan are the oracle."""
+    _, bound, *_ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
+    said = dict(bound.arguments)
+    recipe = said.get("recipe")
+    assert recipe is not None
+    rules = [word for word in recipe.rules.split(",") if word]
+    if words[1] == "audit":
+        return [c.hash() for c in audit_plan(rules, **usual(recipe.data, recipe.settings()))]
+    more = {key: said[key] for key in ("train_last", "stop_when_fired") if key in said}
+    return [c.hash() for c in plan(rules=rules, **more, **recipe.settings())]
+
+
+def test_oracle_the_commands_train_the_same_configs():
+    results = Path(__file__).parent.parent / "results"
+    material = report_paths(results)
+    lines, unsaid = commands(material)
+    assert unsaid == []
+    trained = sorted(found for line in lines for found in configs_of(line))
+    assert trained == sorted(run.config.hash() for run in all_runs(material))
+
+
+def test_oracle_the_command_of_an_audit_trains_all_its_runs(tmp_path):
+    planned = audit_plan(["fa", "dfa"], **usual("mnist1d", {"seeds": [5, 6], "epochs": 2, "data": "mnist1d"}))
+    for c in planned:
+        write_run(tmp_path, c, 1.1, 0.5, [0.5] * max(1, c.net_options["depth"])) if c.net_options["depth"] else None
+    material = report_paths(tmp_path)
+    vouched = material.audit.model_copy(update={"controls": [Control(name="bp", expected="x", got="x", ok=True)]})
+    wanted = [s for s in material.subjects if s.judgement.name in ("fa", "dfa")]
+    (line,), unsaid = commands(Material(vouched, wanted))
+    assert unsaid == []
+    assert sorted(configs_of(line)) == sorted(c.hash() for c in planned)
+    assert "--seeds 5,6" in shlex.join(line)
+
+
+def test_what_the_command_line_cannot_say_is_told(tmp_path):
+    write_run(tmp_path, config(probe_images=77), 1.1, 0.5, [0.5] * 3)
+    assert "The command line has no option for probe_images=77" in tree(page(report_paths(tmp_path))).words
+
+
+# --- controls -------------------------------------------------------------------------------------------------------
+
+
+def audited(runs: Path, **changes: Any) -> Audit:
+    """An audit.json of these runs, as `walkback audit` would leave it: fa and dfa are subjects, bp a control."""
+    found = report_paths(runs).audit
+    subjects = [s for s in found.subjects if s.name != "bp"]
+    controls = [Control(name="bp", expected="holds", got="holds", ok=True)]
+    fields = {"subjects": subjects, "controls": controls, "says": "Every control behaved as it must."}
+    return found.model_copy(update=fields | changes)
+
+
+@pytest.fixture
+def own_runs(tmp_path):
+    return write_runs(tmp_path / "runs", seeds=2, epochs=2)
+
+
+def test_controls_are_shown_where_the_audit_is_of_these_judgements(own_runs):
+    audited(own_runs).write(own_runs)
+    material = report_paths(own_runs)
+    assert [s.judgement.name for s in material.subjects] == ["dfa", "fa"]
+    assert [s.judgement.name for s in material.controls] == ["bp"]
+    root = tree(page(material))
+    assert rows(root, "The controls") == [["bp", "holds", "holds", "✓ as it must"]]
+    assert "Valid. Every control behaved as it must." in root.all("header")[0].words
+
+
+def test_an_invalid_audit_says_so_at_the_top(own_runs):
+    failed = [Control(name="bp", expected="holds", got="inconclusive", ok=False)]
+    audited(own_runs, valid=False, says="This audit is invalid: bp is not.", controls=failed).write(own_runs)
+    header = tree(page(report_paths(own_runs))).all("header")[0].words
+    assert "This audit is invalid: its verdicts do not count. bp is not." in header
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"protocol": "published"}, "it is by the protocol published with thresholds walkback-1"),
+        ({"thresholds": DEFAULT.but("scale.growth", 60)}, "with thresholds walkback-1, scale.growth=60"),
+        ({"subjects": []}, "it does not judge dfa and fa"),
+        ({"controls": []}, "it has no controls either"),
+    ],
+)
+def test_controls_of_another_audit_do_not_vouch(own_runs, changes, why):
+    audited(own_runs, **changes).write(own_runs)
+    material = report_paths(own_runs)
+    assert material.audit.controls == []
+    assert len(material.subjects) == 3
+    words = tree(page(material)).all("header")[0].words
+    assert "No controls. Judged from records alone: no controls were trained. The controls of " in words
+    assert "do not vouch for this: " in words
+    assert why in words
+
+
+def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):
+    audited(runs, subjects=[]).write(tmp_path)
+    root = tree(page(report_paths(tmp_path)))
+    assert "Nobody was judged." in root.all("header")[0].words
+
+
+def test_controls_do_not_vouch_where_a_name_is_there_twice(own_runs):
+    found = audited(own_runs)
+    found.model_copy(update={"subjects": [*found.subjects, found.subjects[0]]}).write(own_runs)
+    material = report_paths(own_runs)
+    assert "two subjects have the same name" in material.audit.says
+    assert len(material.subjects) == 3
+
+
+def test_controls_do_not_vouch_for_runs_that_came_later(own_runs):
+    audited(own_runs).write(own_runs)
+    write_run(own_runs, config("dfa", 3, 2), 200.0, 0.3, [0.4, 0.0, 0.0])
+    assert "judges dfa otherwise, so its runs were others" in report_paths(own_runs).audit.says
+    write_run(own_runs, config("dfa", 1, 2, penalty=0.5), 200.0, 0.3, [0.4, 0.0, 0.0])
+    assert "it does not judge dfa λ=0.5" in report_paths(own_runs).audit.says
+
+
+def test_an_audit_without_its_runs_is_shown_as_it_was_judged(tmp_path):
+    demo = Path(__file__).parent.parent / "results/mnist1d-demo"
+    material = report_paths(demo)
+    root = tree(page(material))
+    assert [row[3] for row in rows(root, "Claimed and found, by subject")] == [
+        "✓ holds",
+        "? inconclusive",
+        "✗ walked back",
+    ]
+    assert len(rows(root, "The controls")) == 4
+    assert "the records are not here, only what was judged of them" in root.words
+    assert sum("Only the judgement is here" in row[-1] for row in rows(root, "What is missing or odd, and why")) == 3
+    with pytest.raises(WalkbackError, match="nothing to judge again"):
+        report_paths(demo, protocol="published")
+
+
+# --- what is missing ------------------------------------------------------------------------------------------------
+
+
+def material_of(*evidences: Evidence, protocol: Protocol = "ours") -> Material:
+    subjects = [Subject(judge(e, DEFAULT, protocol), e) for e in evidences]
+    audit = Audit(
+        valid=True, says="Judged as it was given.", protocol=protocol, thresholds=DEFAULT, controls=[],
+        subjects=[s.judgement for s in subjects],
+    )  # fmt: skip
+    return Material(audit, subjects)
+
+
+def drawn_places(root: Node) -> list[str]:
+    """Everything that says where something is drawn."""
+    return [
+        value for n in root.everything() for key, value in n.attributes.items()
+        if key in ("d", "x", "y", "width", "height", "viewbox") and n.name != "meta"
+    ]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(
+    st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.5, 0.9]), st.sampled_from([1, 2, 7]),
+    st.sampled_from(["ours", "published"]),
+)  # fmt: skip
+def test_property_whatever_is_missing_the_page_is_whole_and_draws_no_nan(number, share, count, protocol):
+    """Evidence drawn at random, not-finite values among it, with parts dropped at random."""
+    dice = random.Random(number)
+    evidences = [part_of(drawn_evidence(dice), dice, share) for _ in range(count)]
+    root = tree(page(material_of(*evidences, protocol=protocol)))
+    for place in drawn_places(root):
+        assert not re.search(r"nan|inf|e[+-]", place, re.I), place
+    assert len(rows(root, "What is missing or odd, and why")) >= count
+    assert len(rows(root, "The checks at a glance")) == count
+
+
+def test_a_value_that_is_not_finite_leaves_a_gap_and_a_reason():
+    norms = [[9.0, 9.5], [9.0, 12.0], [9.0, math.nan], [9.0, 30.0], [9.0, 40.0]]
+    moments = [Moment(epoch=n, accuracy=0.1 * n, hidden_norms=h, reference_batch=128) for n, h in enumerate(norms)]
+    evidence = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=moments)])
+    root = tree(page(material_of(evidence)))
+    (chart,) = [n for n in root.all("svg") if n.attributes.get("aria-label", "").startswith("‖h_L‖ by epoch")]
+    lines = [n.attributes["d"].count("L") for n in chart.everything() if n.attributes.get("class") == "mean"]
+    assert lines == [1, 1]  # two pieces of two points: the third moment is drawn nowhere
+    gaps = rows(root, "What is missing or odd, and why")
+    assert ["curve of ‖hL‖", "not drawn", "1 of 5 values are not finite, or not above zero, and leave a gap."] in gaps
+    assert ["curve of Γ", "missing", "No moment has it."] in gaps
+    assert any(row[-3] == "baselines" and row[-2] == "missing" for row in gaps)
+
+
+def test_numbers_at_the_ends_of_floats_are_no_trouble():
+    for value in (5e-324, 1e-300, 1e300, 1.7e308):
+        norms = [1.0, value, 5e-324, 1.7e308]
+        moment = Moment(epoch=1, accuracy=0.5, hidden_norms=norms, gradient_norms=norms, reference_batch=1, gamma=value)
+        seeds = [SeedEvidence(seed=1, moments=[moment]), SeedEvidence(seed=2, moments=[moment])]
+        root = tree(page(material_of(Evidence(name="x", residual=True, seeds=seeds))))
+        assert not any(re.search(r"nan|inf", place) for place in drawn_places(root))
+
+
+def test_a_gradient_of_unknown_batch_is_not_held_against_the_floor():
+    moment = Moment(epoch=1, gradient_norms=[1e-9, 1e-9])
+    root = tree(page(material_of(Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[moment])]))))
+    assert "published floor 10" not in " ".join(n.words for n in root.all("text"))
+    assert "at a batch that is not known: it cannot be held against the published floor" in root.words
+    gaps = rows(root, "What is missing or odd, and why")
+    assert ["curve of ‖gL‖", "missing", "The batch of its norms is not known."] in gaps
+
+
+# --- strangers ------------------------------------------------------------------------------------------------------
+
+
+def hostile_material(tmp_path: Path) -> Material:
+    """Every text that a stranger may choose, hostile: names, notes, a rule's path, an environment, thresholds."""
+    evil = HOSTILE[0]
+    table = {name: Threshold(value=one.value, who=HOSTILE[1], calibrated=HOSTILE[5], same_answer=one.same_answer)
+             for name, one in DEFAULT.table.items()}  # fmt: skip
+    thresholds = Thresholds(version=evil, table=table)
+    out = tmp_path / "runs"
+    sitting = {key: HOSTILE[n] for n, key in enumerate(("walkback", "commit", "python", "torch", "platform", "cpu"))}
+    for seed in (1, 2):
+        write_run(out, config(f"/x/{evil}.py:R", seed), 200.0, 0.3, [0.4, 0.0, 0.0], **sitting)
+        write_run(out, config("dfa", seed, data=HOSTILE[4], rule_options={HOSTILE[2]: HOSTILE[1]}), 2.0, 0.3, [0.4] * 3)
+    ours = report_paths(out, thresholds=thresholds, source=[evil, HOSTILE[6].encode(errors="replace").decode()])
+    cosine = {"cosine": [{"value": math.nan, "alive": 0, "total": 1, "status": evil}] * 2}
+    moments = [Moment(epoch=e, accuracy=0.2, hidden_norms=[9.0, 9.0, 1e6], **cosine) for e in (0, 1)]
+    foreign = [
+        Evidence(name=name, rule=name, residual=True, notes=HOSTILE, seeds=[SeedEvidence(moments=moments)])
+        for name in HOSTILE
+    ]
+    subjects = [*ours.subjects, *(Subject(judge(e, thresholds), e) for e in foreign)]
+    controls = [Control(name=evil, expected=HOSTILE[1], got=HOSTILE[5], ok=False)]
+    audit = ours.audit.model_copy(update={
+        "subjects": [s.judgement for s in subjects], "says": evil, "valid": False, "controls": controls,
+    })  # fmt: skip
+    return Material(audit, subjects, ours.subjects[:1], ours.others, ours.source)
+
+
+def test_strangers_words_stay_words(tmp_path):
+    text = page(hostile_material(tmp_path))
+    root = tree(text)
+    ours = {"html", "head", "body", "meta", "title", "link", "style", "script", "a", "header", "nav", "main", "footer",
+            "section", "article", "h1", "h2", "h3", "h4", "p", "ul", "li", "bdi", "b", "i", "sub", "strong", "span",
+            "div", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption",
+            "details", "summary", "pre", "code", "svg", "g", "path", "rect", "text", "tspan", ""}  # fmt: skip
+    assert {n.name for n in root.everything()} <= ours
+    assert [len(root.all(name)) for name in ("script", "style", "title")][:2] == [1, 1]
+    assert not any(key.startswith("on") or key == "style" for n in root.everything() for key in n.attributes)
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", text
+    )
+    assert "</script><img src=x onerror=alert(1)>" in root.words
+    assert '"><svg onload=alert(2)>' in root.words
+    assert max(len(n.words) for n in root.all("bdi")) <= 600
+    assert len(text.encode()) < 2_000_000
+    text.encode()
+
+
+# --- size, time, errors ---------------------------------------------------------------------------------------------
+
+
+def test_twenty_subjects_of_a_hundred_epochs_are_a_small_page_soon_written(tmp_path):
+    material = report_paths(write_many(tmp_path / "runs"))
+    assert len(material.subjects) == 20
+    began = time.process_time()
+    path = write_page(material, tmp_path / "report.html")
+    assert time.process_time() - began < 3
+    assert path.stat().st_size < 2_000_000
+    root = tree(path.read_text())
+    assert len(root.all("figure")) == 20 * (7 + 4)  # without frozen nets there is no margin to draw
+
+
+TOLD = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
+    monkeypatch.setattr("sys.argv", ["walkback", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    return int(end.value.code or 0), said.out + said.err
+
+
+@TOLD
+def test_the_command_writes_the_page_and_says_where(own_runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, monkeypatch, "report", "runs") == (0, "Page in report.html\n")
+    assert "walkback report runs" in tree((tmp_path / "report.html").read_text()).words
+    log = {"config": {"eval_batch": 128}, "dfa_log": [{"epoch": 1, "hidden_norms": [9.0, 9e3], "acc_eval": 0.3}]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    words = ["report", "runs", "log.json", "--to", "new/both.html", "--frozen", "0.349", "--protocol", "published"]
+    assert run(capsys, monkeypatch, *words) == (0, "Page in new/both.html\n")
+    found = tree((tmp_path / "new/both.html").read_text())
+    assert len(rows(found, "Claimed and found, by subject")) == 4
+    assert "walkback report runs log.json --frozen 0.349 --protocol published" in found.words
+
+
+@TOLD
+def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    damaged = {
+        "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"\xff\xfe",
+        "half": b'{"schema": "walkback.audit/1", "valid": true}',
+    }  # fmt: skip
+    for name, content in damaged.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "audit.json").write_bytes(content)
+    cases = [
+        (["nowhere"], "cannot read nowhere", "name a file that is there"),
+        (["empty"], "no runs in empty", "give a folder that `walkback train` made"),
+        ([], "nothing to judge is named", "give run folders, or log files"),
+        (["torn"], "torn/audit.json is not whole JSON", "give the command that wrote it again"),
+        (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
+        (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
+        (["bytes"], "cannot read bytes/audit.json", "give the command that wrote it again"),
+        (["runs", "--to", "empty"], "cannot write empty", "choose another file with --to"),
+        (["runs", "--to", "file/x.html"], "cannot write file/x.html", "choose another file with --to"),
+        (["runs", "--frozen", "34.9"], "--frozen 34.9 is no accuracy", "divide a percentage by 100"),
+        (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that is there"),
+    ]
+    for words, cause, remedy in cases:
+        status, said = run(capsys, monkeypatch, "report", *words)
+        assert status == 2, (words, said)
+        assert cause in said, (words, said)
+        assert remedy in said, (words, said)
+    assert not list(tmp_path.glob("**/.*part"))
