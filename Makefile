@@ -61,7 +61,6 @@ for command in $(1); do command -v $$command >/dev/null && continue; \
 endef
 
 docs: $(STAMP)  ## The documents as a site, in site/
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open site/index.html"
 

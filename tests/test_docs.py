@@ -124,3 +124,16 @@ def test_golden_the_readmes_table_is_what_its_audit_prints():
     lines = [line.rstrip() for line in said.getvalue().splitlines()[1:6]]
     assert [line.split()[0] for line in lines] == ["scale", "subject", "bp", "fa", "dfa"]
     assert "\n".join(lines) in readme
+
+
+def test_the_documents_build_as_a_site(tmp_path):
+    """Strictly: a page that is not in the order, or a link that leads nowhere, is an error; the README comes first."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "site/index.html").read_text()
+    assert "Two commands" in first
+    assert "figures/hero.png" in first
+    pages = {page.stem for page in PAGES} - {"README"}
+    assert pages <= {page.stem for page in (tmp_path / "site").glob("*.html")}
+    assert "https://fonts" not in first
