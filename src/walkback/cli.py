@@ -210,12 +210,8 @@ def judge(
         Run folders, folders that hold runs, or log files.
     """
     from walkback.audits import judge_paths
-    from walkback.records import Baseline
 
-    if frozen is not None and not 0 <= frozen <= 1:
-        raise BadValue(f"--frozen {frozen:g} is no accuracy between 0 and 1", "divide a percentage by 100")
-    baselines = {} if frozen is None else {"frozen": Baseline.number(frozen)}
-    found = judge_paths(*paths, baselines=baselines, protocol=protocol, thresholds=_thresholds(thresholds))
+    found = judge_paths(*paths, baselines=_frozen(frozen), protocol=protocol, thresholds=_thresholds(thresholds))
     return _tell(found, out, strict)
 
 
@@ -235,14 +231,11 @@ def report(
         Run folders, folders that hold runs, or log files.
     """
     from walkback.audits import report_paths
-    from walkback.records import Baseline
 
-    if frozen is not None and not 0 <= frozen <= 1:
-        raise BadValue(f"--frozen {frozen:g} is no accuracy between 0 and 1", "divide a percentage by 100")
     said = {"--frozen": frozen, "--protocol": protocol, "--thresholds": thresholds}
     words = [*map(str, paths), *(str(w) for pair in said.items() if pair[1] is not None for w in pair)]
     material = report_paths(
-        *paths, baselines={} if frozen is None else {"frozen": Baseline.number(frozen)}, protocol=protocol,
+        *paths, baselines=_frozen(frozen), protocol=protocol,
         thresholds=None if thresholds is None else _thresholds(thresholds), source=words,
     )  # fmt: skip
     return _write_page(material, to)
@@ -317,6 +310,17 @@ def form(
     forms = [fill(case) for told in told_by(*paths) for case in told.cases]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
     return 0
+
+
+def _frozen(accuracy: float | None) -> dict[str, Any]:
+    """The frozen net's accuracy as somebody typed it in, as a baseline."""
+    from walkback.records import Baseline
+
+    if accuracy is None:
+        return {}
+    if not 0 <= accuracy <= 1:
+        raise BadValue(f"--frozen {accuracy:g} is no accuracy between 0 and 1", "divide a percentage by 100")
+    return {"frozen": Baseline.number(accuracy)}
 
 
 def _thresholds(file: Path | None) -> Any:
