@@ -10,7 +10,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 WALKBACK_LATEX ?= required
 
-.PHONY: demo test lint browser latex docs test-network mutants bench clean help
+.PHONY: demo test tools lint browser latex docs test-network mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -31,8 +31,13 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint browser $(if $(filter required,$(WALKBACK_LATEX)),latex)  ## Everything that must pass before a change lands
+test: $(STAMP)  ## Everything that must pass before a change lands
+	@$(MAKE) --no-print-directory -j2 lint tools
 	OMP_NUM_THREADS=1 WALKBACK_BROWSER=required WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES)
+
+tools:  # what the tests need beside Python, one after the other: apt-get holds a lock
+	@$(MAKE) --no-print-directory browser
+	@$(if $(filter required,$(WALKBACK_LATEX)),$(MAKE) --no-print-directory latex)
 
 latex:  ## pdflatex and booktabs, which the tests compile tables with: Debian's, installed if they are not here
 	@kpsewhich booktabs.sty >/dev/null 2>&1 && command -v pdflatex >/dev/null || \

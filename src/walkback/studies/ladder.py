@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from walkback.data import load
 from walkback.records.run import write_whole
-from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level
+from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Stat, Table, gain
 from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
 from walkback.train import Trainer, arithmetic, identity_now
@@ -87,7 +87,10 @@ def _accuracy(g: Gathered, axes: Axes, net: str) -> None:
         draw_steps(axes, range(depth + 1), _rungs(g, net, rule), INKS[rule])
     level(axes, CHANCE, "chance")
     axes.set_xticks(range(depth + 1))
+    axes.set_xlim(-0.25, depth + 0.25)
     axes.set_xlabel("trained blocks k")
+    if not any(stat for rule in RULES for stat in _rungs(g, net, rule)):
+        say_empty(axes)
 
 
 def _added(g: Gathered, axes: Axes, net: str) -> None:
@@ -105,6 +108,8 @@ def _added(g: Gathered, axes: Axes, net: str) -> None:
     axes.set_xticks(range(1, depth + 1))
     axes.set_xlim(0.5, depth + 0.5)
     axes.set_xlabel("block k")
+    if not any(stat for rule in RULES for stat in _gains(g, net, rule)):
+        say_empty(axes, "no two neighbouring k of one seed")
 
 
 def tables(g: Gathered) -> list[Table]:
