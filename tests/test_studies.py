@@ -15,11 +15,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from conftest import walkback
 from fake_runs import write_run
+from latex_sound import compiles, sound
 from walkback.probes import identity
 from walkback.records import read_run
 from walkback.report.figures import curve, draw_steps, figure, save, style
 from walkback.report.tables import Stat, Table, gain
-from walkback.studies import STUDIES, Extent, draw, gather
+from walkback.studies import STUDIES, Extent, draw, gather, tables
 from walkback.studies import hero as hero_study
 from walkback.studies.snapshot import _epochs, _stops
 from walkback.train import plan
@@ -402,9 +403,22 @@ def test_golden_the_committed_tables_are_what_the_committed_records_give():
     given = {}
     for name in EVERY:
         study = STUDIES.get(name)
-        for table in study.tables(gather(study, Extent(), ROOT / "results")):
+        for table in tables(study, gather(study, Extent(), ROOT / "results")):
+            assert table.notes[-1].startswith("Thresholds walkback-1; trained with walkback 0.1.0, torch 2.13.0")
             given[table.name] = table.markdown() + "\n"
     assert written == given
+
+
+@pytest.mark.latex
+def test_the_latex_of_every_study_is_sound_and_compiles(tmp_path):
+    pieces = [
+        table.latex()
+        for name in EVERY
+        for table in tables(STUDIES.get(name), gather(STUDIES.get(name), Extent(), ROOT / "results"))
+    ]
+    for piece in pieces:
+        sound(piece)
+    compiles(pieces, tmp_path)
 
 
 def test_the_committed_figures_are_those_of_the_studies():

@@ -544,17 +544,17 @@ def study_table(
 
     from walkback.report.numbers import relative
     from walkback.report.tables import print_table, table_text, write_table
-    from walkback.studies import gather
+    from walkback.studies import gather, tables
 
     console = Console(highlight=False)
     for study in _studies(names):
-        for table in study.tables(gather(study, which.extent(), *(records or [Path("runs")]))):
+        for each in tables(study, gather(study, which.extent(), *(records or [Path("runs")]))):
             if to is not None:
-                print(relative(write_table(table, to, format)))
+                print(relative(write_table(each, to, format)))
             elif format == "text":
-                print_table(table, console)
+                print_table(each, console)
             else:
-                print(table_text(table, format))
+                print(table_text(each, format))
     return 0
 
 

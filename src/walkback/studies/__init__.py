@@ -8,6 +8,6 @@ from walkback.studies import hero as hero  # isort: skip
 from walkback.studies import ladder as ladder  # isort: skip
 from walkback.studies import utility as utility  # isort: skip
 from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather
-from walkback.studies.carry_out import carry_out, catalogue, draw
+from walkback.studies.carry_out import carry_out, catalogue, draw, tables
 
-__all__ = ["STUDIES", "Arm", "Extent", "Gap", "Gathered", "Study", "carry_out", "catalogue", "draw", "gather"]
+__all__ = ["STUDIES", "Arm", "Extent", "Gap", "Gathered", "Study", "carry_out", "catalogue", "draw", "gather", "tables"]
