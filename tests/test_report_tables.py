@@ -325,6 +325,16 @@ def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
     assert [case.judgement.name for case in told.cases] == ["bp", "dfa"]
 
 
+def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
+    """The page refuses it, and so must tables and forms: one rule for both."""
+    for config in plan(rules=["fa"], seeds=[1, 2], epochs=2, net_options={"width": 8, "depth": 2}):
+        write_run(fake, config, accuracy=0.5)
+    (told,) = told_by(fake)
+    assert "do not vouch" in told.audit.says
+    assert not told.audit.controls
+    assert [case.judgement.name for case in told.cases] == ["bp", "dfa", "fa"]
+
+
 def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
     from walkback.checks import DEFAULT
 
@@ -338,7 +348,7 @@ def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "cannot read"),
+        ("{", "is not whole JSON"),
         ('{"schema": "walkback.audit/9"}', "upgrade|reads walkback.audit/1"),
         ("[]", "not a walkback.audit"),
     ],

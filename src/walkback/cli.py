@@ -272,22 +272,28 @@ def table(
     paths
         An audit.json, run folders, folders that hold runs, or log files.
     """
-    from rich.console import Console
-
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
-    from walkback.report.numbers import relative
-    from walkback.report.tables import print_table, table_text, write_table
 
     for number, told in enumerate(told_by(*paths), 1):
         for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
-            if to is not None:
-                print(relative(write_table(each, to, format)))
-            elif format == "text":
-                print_table(each, Console(highlight=False))
-            else:
-                print(table_text(each, format))
+            _give_table(each, format, to)
     return 0
+
+
+def _give_table(table: Any, form: str, to: Path | None) -> None:
+    """Print a table, or write it as a file."""
+    from rich.console import Console
+
+    from walkback.report.numbers import relative
+    from walkback.report.tables import print_table, table_text, write_table
+
+    if to is not None:
+        print(relative(write_table(table, to, form)))
+    elif form == "text":
+        print_table(table, Console(highlight=False))
+    else:
+        print(table_text(table, form))
 
 
 @app.command
@@ -540,21 +546,11 @@ def study_table(
     names
         Studies by name, or all.
     """
-    from rich.console import Console
-
-    from walkback.report.numbers import relative
-    from walkback.report.tables import print_table, table_text, write_table
     from walkback.studies import gather, tables
 
-    console = Console(highlight=False)
     for study in _studies(names):
         for each in tables(study, gather(study, which.extent(), *(records or [Path("runs")]))):
-            if to is not None:
-                print(relative(write_table(each, to, format)))
-            elif format == "text":
-                print_table(each, console)
-            else:
-                print(table_text(each, format))
+            _give_table(each, format, to)
     return 0
 
 

@@ -33,8 +33,8 @@ def judge_paths(
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own.
     """
-    gathered, _ = _gathered(paths, baselines)
-    return _judged([evidence for evidence, _ in gathered], thresholds, protocol)
+    gathered, _ = gather(paths, baselines)
+    return judged([evidence for evidence, _ in gathered], thresholds, protocol)
 
 
 def report_paths(
@@ -58,10 +58,10 @@ def report_paths(
                 "leave --protocol, --thresholds and --frozen out, or name the runs",
             )
         return Material.alone(next(iter(audits.values())), source)
-    gathered, runs = _gathered(paths, baselines)
-    audit = _judged([evidence for evidence, _ in gathered], thresholds or DEFAULT, protocol or "ours")
+    gathered, runs = gather(paths, baselines)
+    audit = judged([evidence for evidence, _ in gathered], thresholds or DEFAULT, protocol or "ours")
     for path, beside in audits.items():
-        why = _differs(beside, audit) if beside.controls else "it has no controls either"
+        why = differs(beside, audit) if beside.controls else "it has no controls either"
         if why is None:
             return _material(beside, audit, gathered, runs, source)
         audit = audit.model_copy(update={"says": f"{audit.says} The controls of {path} do not vouch for this: {why}."})
@@ -71,11 +71,11 @@ def report_paths(
 def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:
     """What a page of an audit is drawn from: the runs that it was judged by."""
     gathered = runs_by_subject(runs)
-    again = _judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
+    again = judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
     return _material(audit, again, gathered, runs, source)
 
 
-def _gathered(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None) -> tuple[Gathered, list[Run]]:
+def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:
     """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
     if not paths:
         raise BadValue("nothing to judge is named", "give run folders, or log files")
@@ -98,7 +98,8 @@ def _gathered(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | N
     return found, runs
 
 
-def _judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
+def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
+    """What records alone amount to: an audit without controls."""
     return Audit(
         valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
         thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
@@ -118,7 +119,7 @@ def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run]
     return Material(shown, subjects, controls, others, source)
 
 
-def _differs(beside: Audit, here: Audit) -> str | None:
+def differs(beside: Audit, here: Audit) -> str | None:
     """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
     if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
         return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"

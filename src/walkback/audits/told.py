@@ -4,13 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from walkback.audits.records import Gathered, _gathered, _judged
-from walkback.checks import DEFAULT, Audit, Judgement
-from walkback.errors import BadValue, RecordError
+from walkback.audits.records import Gathered, differs, gather, judged
+from walkback.checks import DEFAULT, Audit
+from walkback.errors import BadValue
 from walkback.records import Evidence, Run, find_runs
-from walkback.records.run import parse
 from walkback.report.form import Case
 
 APART = "The audit.json beside the runs is of other runs, or judged otherwise: its controls do not vouch for this."
@@ -42,51 +40,30 @@ def told_by(*paths: Path | str) -> list[Told]:
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
     if path.is_dir():
-        return _read(path / "audit.json") if not find_runs(path) else None
-    return _read(path)
+        return None if find_runs(path) else Audit.read(path)
+    return Audit.read(path) if path.name == "audit.json" or _says_it_is_one(path) else None
 
 
-def _read(file: Path) -> Audit | None:
-    """An audit.json by whatever name; None if there is no such file, or if it is something else."""
-    if not file.is_file():
-        return None
+def _says_it_is_one(file: Path) -> bool:
+    """Whether a file of another name is an audit by its own word; what it is else, whoever reads logs will say."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-        raw: Any = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        if file.name != "audit.json":
-            return None  # whoever reads logs will say what is wrong with it
-        raise RecordError(f"cannot read {file}: {error}", "move it away, or write it again") from error
-    if file.name != "audit.json" and not (isinstance(raw, dict) and _is_audit(raw.get("schema"))):
-        return None
-    try:
-        return parse(Audit, text, str(file))
-    except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
-        raise RecordError(error.what, "move it away, or write it again") from error
-
-
-def _is_audit(schema: object) -> bool:
-    return isinstance(schema, str) and schema.startswith("walkback.audit/")
+        raw = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
 
 
 def _of_records(paths: Sequence[Path]) -> Told:
-    gathered, runs = _gathered(paths, None)
+    gathered, runs = gather(paths)
     evidences = [evidence for evidence, _ in gathered]
-    beside = [audit for path in paths if path.is_dir() and (audit := _read(path / "audit.json")) is not None]
+    beside = [audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None]
     for audit in beside:
-        here = _judged(evidences, audit.thresholds, audit.protocol)
-        judged = {j.name: _core(j) for j in here.subjects}
-        if audit.subjects and all(judged.get(j.name) == _core(j) for j in audit.subjects):
+        if audit.subjects and differs(audit, judged(evidences, audit.thresholds, audit.protocol)) is None:
             return Told(audit, _cases(audit, gathered), runs)
-    here = _judged(evidences, DEFAULT, "ours")
+    here = judged(evidences, DEFAULT, "ours")
     if beside:
         here = here.model_copy(update={"says": f"{here.says} {APART}"})
     return Told(here, _cases(here, gathered), runs)
-
-
-def _core(j: Judgement) -> object:
-    """What two judgements of the same records have in common, whatever the words."""
-    return j.verdict, j.accuracy, [(f.check, f.outcome, f.value, f.low, f.high) for f in j.findings]
 
 
 def _cases(audit: Audit, gathered: Gathered) -> list[Case]:

@@ -42,12 +42,12 @@ class Audit(Record):
         return path
 
     @classmethod
-    def read(cls, folder: Path | str) -> "Audit | None":
-        """The audit.json of a folder, or None if there is none."""
-        path = Path(folder) / "audit.json"
+    def read(cls, place: Path | str) -> "Audit | None":
+        """The audit.json of a folder, or a file that is one by another name; None if there is none."""
+        path = Path(place) / "audit.json" if Path(place).is_dir() else Path(place)
         remedy = "give the command that wrote it again, or move the file away"
         try:
-            return parse(cls, path.read_text(encoding="utf-8"), str(path))
+            return parse(cls, path.read_text(encoding="utf-8-sig"), str(path))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

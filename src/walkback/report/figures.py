@@ -23,7 +23,7 @@ from walkback.records.run import write_whole, writing
 from walkback.report.tables import Stat
 
 STYLE = Path(__file__).with_name("walkback.mplstyle")
-COLUMN, PAGE = 3.4, 7.0  # inches
+PAGE = 7.0  # inches; a column is half of it
 GREY = "#555555"
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STUDIES: "Registry[Study]" = Registry("study")
+CLASSES = 10  # of every data set that a study trains on
+CHANCE = 1 / CLASSES
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,9 @@ from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, level,
 from walkback.report.numbers import number
 from walkback.report.tables import Stat, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study, setting
 
 RULES = ("bp", "fa", "dfa")
-CHANCE = 0.1
 FLOOR = DEFAULT["reference.floor"]
 
 

@@ -17,12 +17,11 @@ from walkback.data import load
 from walkback.records.run import write_whole
 from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Stat, Table, gain
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study, setting
 from walkback.train import Trainer, arithmetic, identity_now
 
 RULES = ("bp", "fa", "dfa")
 NETS = {"d256": (256, 4, 100), "d512": (512, 2, 30)}  # width, depth, epochs
-CHANCE = 0.1
 MOMENTS: tuple[tuple[int, Literal["-", ":"]], ...] = ((0, "-"), (-1, ":"))  # at init and at the end
 
 

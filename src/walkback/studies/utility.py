@@ -25,10 +25,9 @@ from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.studies.base import CLASSES, STUDIES, Arm, Extent, Gathered, Study, setting
 from walkback.studies.sweep import Edge, Stretch, Swept, by_verdict, first_changes, stretches
 
-CLASSES = 10  # of every data set that a study trains on
 PENALTY = 0.01
 NO_NORM = {"terminal_norm": False}
 

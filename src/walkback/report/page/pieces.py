@@ -10,7 +10,8 @@ from walkback.report.page.figures import Figure, finals, gain, times
 from walkback.report.page.markup import Child, Html, clip, num, plain, prose, tag
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import drawable, mark
-from walkback.report.page.words import GLYPHS, VERDICTS
+from walkback.report.page.words import VERDICTS
+from walkback.report.verdicts import GLYPHS
 
 LONG = 600  # characters of a stranger's sentence that are shown
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from walkback.checks import Basis, Outcome, VerdictName
 from walkback.records import BaselineName
 
-GLYPHS: Mapping[Outcome, str] = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 VERDICTS: Mapping[VerdictName, str] = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
 
 

@@ -9,6 +9,7 @@ from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvide
 from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, MISSING, Told, of_direction, of_fact, of_spread
 from walkback.report.tables import Cell
+from walkback.studies.base import CHANCE
 from walkback.studies.reproduced.found import NAMES, RULES, Found, Group, accuracy, alive, paired
 from walkback.studies.reproduced.words import (
     DASH,
@@ -24,7 +25,6 @@ from walkback.studies.reproduced.words import (
     table,
 )
 
-CHANCE = 0.1
 OWN = "its own, FA-trained frozen net"
 
 
