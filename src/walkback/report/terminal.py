@@ -31,6 +31,7 @@ class LiveTable:
         self.ends: dict[int, Event] = {}
         self._said: dict[int, float] = {}
         self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
+        self._at_once = 1
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> Callable[[Event], None]:
@@ -52,6 +53,8 @@ class LiveTable:
                 epoch, now = event.progress.snapshot.epoch, time.monotonic()
                 began = self._paces.get(event.index, (epoch, now, epoch, now))
                 self._paces[event.index] = (*began[:2], epoch, now)
+                # The most so far: between the end of one run and the start of the next there are fewer for a moment.
+                self._at_once = max(self._at_once, sum(index not in self.ends for index in self.latest))
             if event.progress is not None and event.progress.note:
                 self.console.print(f"{escape(self._name(event.index))}: {escape(event.progress.note)}")
         else:
@@ -77,8 +80,7 @@ class LiveTable:
                 known = paces.get(self._kind(index), paces[None])
                 done = self._paces[index][2] if index in self._paces else 0
                 total += (config.epochs - done) * sum(known) / len(known)
-        at_once = sum(index not in self.ends for index in self.latest)
-        return total / max(1, at_once)
+        return total / self._at_once
 
     def _kind(self, index: int) -> tuple[object, ...]:
         c = self.configs[index]
