@@ -377,13 +377,22 @@ def test_an_invalid_audit_says_so_at_the_top(own_runs):
 )
 def test_controls_of_another_audit_do_not_vouch(own_runs, changes, why):
     audited(own_runs, **changes).write(own_runs)
-    material = report_paths(own_runs)
+    material = report_paths(own_runs, protocol="ours", thresholds=DEFAULT)
     assert material.audit.controls == []
     assert len(material.subjects) == 3
     words = tree(page(material)).all("header")[0].words
     assert "No controls. Judged from records alone: no controls were trained. The controls of " in words
     assert "do not vouch for this: " in words
     assert why in words
+
+
+def test_runs_are_judged_as_the_audit_beside_them_judged_unless_something_else_is_asked_for(own_runs):
+    strict = DEFAULT.but("scale.growth", 60)
+    again = report_paths(own_runs, thresholds=strict).audit.subjects
+    vouched = audited(own_runs, thresholds=strict, subjects=[s for s in again if s.name != "bp"])
+    vouched.write(own_runs)
+    assert report_paths(own_runs).audit == vouched
+    assert report_paths(own_runs, thresholds=DEFAULT).audit.thresholds == DEFAULT
 
 
 def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):

@@ -17,7 +17,7 @@ import walkback.rules.words
 from fake_runs import write_run
 from latex_sound import compiles, sound
 from walkback.audits import judge_paths, told_by
-from walkback.checks import Audit, Control
+from walkback.checks import DEFAULT, Audit, Control
 from walkback.cli import app
 from walkback.errors import WalkbackError
 from walkback.report import harmless, latex
@@ -336,13 +336,38 @@ def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
 
 
 def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
-    from walkback.checks import DEFAULT
-
     strict = judge_paths(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
     strict.write(fake)
     (told,) = told_by(fake)
     assert told.audit == strict
     assert "depth.margin=0.9" in audit_tables(told.audit)[0].notes[-1]
+
+
+def test_what_is_asked_for_judges_and_the_audit_beside_vouches_only_if_it_was_asked_the_same(fake):
+    (told,) = told_by(fake, protocol="published")
+    assert told.audit.protocol == "published"
+    assert not told.audit.controls
+    assert "do not vouch" in told.audit.says
+    (told,) = told_by(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
+    assert told.audit.thresholds["depth.margin"] == 0.9
+    assert not told.audit.controls
+    (told,) = told_by(fake, protocol="ours", thresholds=DEFAULT)
+    assert told.audit.says == "Vouched for."
+
+
+def test_table_and_form_take_what_report_takes(tmp_path, capsys):
+    """A log without a frozen net leaves depth open; with one typed in it does not."""
+    entry = {"epoch": 1, "h_L_norm": 9.0, "g_2_norm": 1e-3, "acc_eval": 0.3}
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps({"config": {"method": "dfa"}, "log": [entry], "final_test_acc": 0.3}))
+    for verb in ("table", "form"):
+        said = []
+        for more in ((), ("--frozen", "0.4"), ("--frozen", "0.4", "--protocol", "published")):
+            assert command(verb, log, "--format", "markdown", *more) == 0
+            said.append(capsys.readouterr().out)
+        assert len(set(said)) == 3, verb
+        with pytest.raises(WalkbackError, match="nothing to judge again"):
+            app([verb, str(DEMO), "--protocol", "published"], exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,26 @@ class Recipe:
         }  # fmt: skip
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Judging:
+    """How records are judged: the options that `report`, `table` and `form` share. None: nothing was said."""
+
+    frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
+    protocol: Annotated[Literal["ours", "published"] | None, _option(JUDGE, "Whose checks (ours).")] = None
+    thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """As the rooms take it."""
+        thresholds = None if self.thresholds is None else _thresholds(self.thresholds)
+        return {"baselines": _frozen(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
+
+    def words(self) -> list[str]:
+        """As it was typed."""
+        said = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
+        return [str(word) for pair in said.items() if pair[1] is not None for word in pair]
+
+
 def _comma(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -219,9 +239,7 @@ def judge(
 def report(
     *paths: Annotated[Path, Parameter(json_list=False)],
     to: Annotated[Path, _option(WHERE, "The file to write.")] = Path("report.html"),
-    frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[Literal["ours", "published"] | None, _option(JUDGE, "Whose checks (ours).")] = None,
-    thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
+    judging: Judging = Judging(),  # noqa: B008 - frozen
 ) -> int:
     """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
 
@@ -232,12 +250,7 @@ def report(
     """
     from walkback.audits import report_paths
 
-    said = {"--frozen": frozen, "--protocol": protocol, "--thresholds": thresholds}
-    words = [*map(str, paths), *(str(w) for pair in said.items() if pair[1] is not None for w in pair)]
-    material = report_paths(
-        *paths, baselines=_frozen(frozen), protocol=protocol,
-        thresholds=None if thresholds is None else _thresholds(thresholds), source=words,
-    )  # fmt: skip
+    material = report_paths(*paths, **judging.given(), source=[*map(str, paths), *judging.words()])
     return _write_page(material, to)
 
 
@@ -264,6 +277,7 @@ def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
     format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
     to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+    judging: Judging = Judging(),  # noqa: B008 - frozen
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
 
@@ -275,7 +289,7 @@ def table(
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
 
-    for number, told in enumerate(told_by(*paths), 1):
+    for number, told in enumerate(told_by(*paths, **judging.given()), 1):
         for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
             _give_table(each, format, to)
     return 0
@@ -301,6 +315,7 @@ def form(
     *paths: Annotated[Path, Parameter(json_list=False)],
     format: Annotated[Literal["markdown", "latex"], _option(WHERE, "How it is written.")] = "markdown",
     to: Annotated[Path | None, _option(WHERE, "File to write (else it is printed).")] = None,
+    judging: Judging = Judging(),  # noqa: B008 - frozen
 ) -> int:
     """Fill in the reporting form of a paper from its records; what they do not tell stays a blank.
 
@@ -313,7 +328,7 @@ def form(
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    forms = [fill(case) for told in told_by(*paths) for case in told.cases]
+    forms = [fill(case) for told in told_by(*paths, **judging.given()) for case in told.cases]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
     return 0
 

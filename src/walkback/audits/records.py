@@ -46,26 +46,35 @@ def report_paths(
 ) -> Material:
     """The same with the records beside the judgements: what a page is drawn from.
 
-    Controls are told where an audit.json lies with the runs that judges these subjects, and judges them so. A folder
-    with an audit.json and no runs is shown as it was judged. `source`: the command, as words.
+    Runs are judged by the thresholds and the protocol that are given, else by those of an audit.json that lies with
+    them, whose controls are told if it judges these subjects, and judges them so. A folder with an audit.json and no
+    runs is shown as it was judged. `source`: the command, as words.
     """
     folders = [Path(p) for p in paths if Path(p).is_dir()]
     audits = {folder / "audit.json": audit for folder in folders if (audit := Audit.read(folder)) is not None}
     if len(paths) == len(audits) == 1 and not find_runs(*folders):
         if baselines or thresholds is not None or protocol is not None:
-            raise BadValue(
-                f"{folders[0]} holds an audit.json and no runs: there is nothing to judge again",
-                "leave --protocol, --thresholds and --frozen out, or name the runs",
-            )
+            raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs = gather(paths, baselines)
-    audit = judged([evidence for evidence, _ in gathered], thresholds or DEFAULT, protocol or "ours")
+    evidences, doubts = [evidence for evidence, _ in gathered], ""
     for path, beside in audits.items():
-        why = differs(beside, audit) if beside.controls else "it has no controls either"
+        here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
+        why = differs(beside, here) if beside.controls else "it has no controls either"
         if why is None:
-            return _material(beside, audit, gathered, runs, source)
-        audit = audit.model_copy(update={"says": f"{audit.says} The controls of {path} do not vouch for this: {why}."})
-    return _material(audit, audit, gathered, runs, source)
+            return _material(beside, here, gathered, runs, source)
+        doubts += f" The controls of {path} do not vouch for this: {why}."
+    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
+    here = here.model_copy(update={"says": f"{here.says}{doubts}"})
+    return _material(here, here, gathered, runs, source)
+
+
+def nothing_to_judge(path: Path) -> BadValue:
+    """What is said to one who would have an audit judged otherwise of which no run is there."""
+    return BadValue(
+        f"{path} {'holds' if path.is_dir() else 'is'} an audit.json and no runs: there is nothing to judge again",
+        "leave --protocol, --thresholds and --frozen out, or name the runs",
+    )
 
 
 def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:

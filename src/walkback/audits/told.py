@@ -1,14 +1,14 @@
 """What paths tell, for tables and forms: an audit.json as it is, run folders and logs as they are judged."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.audits.records import Gathered, differs, gather, judged
-from walkback.checks import DEFAULT, Audit
+from walkback.audits.records import Gathered, differs, gather, judged, nothing_to_judge
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.errors import BadValue
-from walkback.records import Evidence, Run, find_runs
+from walkback.records import Baseline, Evidence, Run, find_runs
 from walkback.report.form import Case
 
 APART = "The audit.json beside the runs is of other runs, or judged otherwise: its controls do not vouch for this."
@@ -23,18 +23,25 @@ class Told:
     runs: Sequence[Run]
 
 
-def told_by(*paths: Path | str) -> list[Told]:
+def told_by(
+    *paths: Path | str,
+    baselines: Mapping[str, Baseline] | None = None,
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
+) -> list[Told]:
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
-    Runs are judged by the thresholds and the protocol of an audit.json that lies with them. If it says the same of its
-    subjects, its controls vouch for them, and it is what is told.
+    Runs are judged by the thresholds and the protocol that are given, else by those of an audit.json that lies with
+    them. If it says the same of its subjects, its controls vouch for them, and it is what is told.
     """
     if not paths:
         raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
     alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
+    if alone and (baselines or thresholds is not None or protocol is not None):
+        raise nothing_to_judge(next(iter(alone)))
     told = [Told(a, [Case(j, Evidence(name=j.name), [], a) for j in a.subjects], []) for a in alone.values()]
     records = [path for path in map(Path, paths) if path not in alone]
-    return [*told, _of_records(records)] if records else told
+    return [*told, _of_records(records, baselines, thresholds, protocol)] if records else told
 
 
 def _alone(path: Path) -> Audit | None:
@@ -53,14 +60,20 @@ def _says_it_is_one(file: Path) -> bool:
     return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
 
 
-def _of_records(paths: Sequence[Path]) -> Told:
-    gathered, runs = gather(paths)
+def _of_records(
+    paths: Sequence[Path],
+    baselines: Mapping[str, Baseline] | None,
+    thresholds: Thresholds | None,
+    protocol: Protocol | None,
+) -> Told:
+    gathered, runs = gather(paths, baselines)
     evidences = [evidence for evidence, _ in gathered]
     beside = [audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None]
     for audit in beside:
-        if audit.subjects and differs(audit, judged(evidences, audit.thresholds, audit.protocol)) is None:
+        here = judged(evidences, thresholds or audit.thresholds, protocol or audit.protocol)
+        if audit.subjects and differs(audit, here) is None:
             return Told(audit, _cases(audit, gathered), runs)
-    here = judged(evidences, DEFAULT, "ours")
+    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
     if beside:
         here = here.model_copy(update={"says": f"{here.says} {APART}"})
     return Told(here, _cases(here, gathered), runs)
