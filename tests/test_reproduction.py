@@ -324,6 +324,19 @@ def test_the_penaltys_statements_flip_with_the_numbers():
     assert "no: it passes, 3 seeds" in other
     assert row(other, "DFA accuracy, λ = 0.01, 30 epochs")[4].startswith("differ")
     assert row(other, "DFA accuracy, λ = 0.01, 100 epochs")[2] == "missing"
+    assert "D3 still fires, 100 epochs (+1.4 points over the frozen net). Ours: missing." in other
+
+
+def test_the_penalty_at_full_length_is_held_against_frozen_nets_as_long():
+    """Those of 30 epochs lie higher here: who took them would see it fall short."""
+    decoys = [*seeds("dfa", 0.5, 0.5, 0.5, train_last=0, epochs=30), *seeds("bp", 0.6, 0.6, 0.6, epochs=30)]
+    long = seeds("dfa", 0.400, 0.402, 0.401, penalty=1e-2)
+    text = section([*MAIN, *decoys, *long], "Penalty")
+    assert "D3 still fires, 100 epochs (+1.4 points over the frozen net). Ours, published protocol: no: it pa" in text
+    assert "By our protocol depth passes." in text
+    assert "D3 still fires, 30 epochs. Ours: missing." in text
+    assert "--rules dfa --seeds 42,123,456 --penalty 0.01\n" in page([*MAIN, *long])
+    assert "--penalty" not in page(MAIN)
 
 
 def test_the_ladders_statements_flip_with_the_numbers():

@@ -131,11 +131,25 @@ def test_a_net_without_runs_is_an_empty_row_and_a_note(tables) -> None:
     assert "walkback study run utility --quick" in tables["utility"].notes[-1]
 
 
-def test_without_terminal_norm_depth_is_inconclusive_and_nothing_else_is_lost() -> None:
-    g = gathered(PLANTED | {"bp no norm": (GOOD, {}), "dfa no norm": (GOOD, {})})
+BARE = {"bp no norm": (GOOD, {}), "dfa no norm": ((0.330, 0.334, 0.328), {})}
+
+
+def test_without_terminal_norm_depth_is_inconclusive_until_its_frozen_nets_are_there() -> None:
+    g = gathered(PLANTED | BARE)
     found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
     for name in ("BP without norm", "DFA without norm"):
         assert found[name] == dict(zip(utility.DECIDERS, [NOT, NOT, NOT, NOT, OPEN, NOT, OPEN, NOT], strict=True))
+
+
+def test_without_terminal_norm_a_net_is_held_against_nets_without_one() -> None:
+    """The frozen nets with a norm are all better than BP is here: who took them would walk it back."""
+    strong = {f"{rule} frozen": ((0.7, 0.7, 0.7), {}) for rule in ("bp", "fa", "dfa")}
+    frozen = {f"{rule} no norm frozen": (FROZEN, {}) for rule in ("bp", "dfa")}
+    g = gathered(PLANTED | BARE | strong | frozen)
+    found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
+    assert found["BP without norm"] == dict.fromkeys(utility.DECIDERS, NOT)
+    walked = [NOT, NOT, NOT, NOT, WALKED, NOT, WALKED, WALKED]
+    assert found["DFA without norm"] == dict(zip(utility.DECIDERS, walked, strict=True))
 
 
 # The deciders, again
@@ -456,7 +470,7 @@ def test_a_baseline_that_lacks_a_seed_leaves_depth_open() -> None:
 
 def test_an_empty_folder_is_no_failure(tmp_path) -> None:
     g = gather(STUDY, Extent(), tmp_path)
-    assert len(g.gaps) == 45
+    assert len(g.gaps) == 51
     assert all(table.markdown() for table in STUDY.tables(g))
 
 

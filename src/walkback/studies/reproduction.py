@@ -12,10 +12,10 @@ from walkback.records import Run
 from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
-from walkback.studies.reproduced.depth import init, ladder, penalty, vit
+from walkback.studies.reproduced.depth import LONG, init, ladder, penalised, penalty, vit
 from walkback.studies.reproduced.differences import differences
 from walkback.studies.reproduced.firings import firings
-from walkback.studies.reproduced.found import DATA, NAMES, RULES, Found, net_said
+from walkback.studies.reproduced.found import DATA, NAMES, RULES, Found, Group, net_said
 from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
 from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, verdicts
 from walkback.studies.reproduced.words import Ledger, percent
@@ -61,16 +61,22 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _commands(found: Found) -> str:
-    rules = [rule for rule in ("fa", "dfa") if found.gains(rule).n]
-    seeds = dict.fromkeys(str(seed) for rule in rules for seed in found.gains(rule).seeds)
-    which = f"--seed {next(iter(seeds))}" if len(seeds) == 1 else f"--seeds {','.join(seeds)}"
     return "\n".join([
         f"walkback data fetch {DATA}",
         "walkback study run all",
-        *([f"walkback train --data {DATA} --rules {','.join(rules)} {which} --gains"] if rules else []),
+        *_beside(["fa", "dfa"], found.gains, "--gains"),
+        *_beside(["dfa"], lambda rule: penalised(found, rule, theirs.PENALTY, LONG), f"--penalty {theirs.PENALTY:g}"),
         "walkback export runs --to results",
         "walkback reproduction results",
     ])  # fmt: skip
+
+
+def _beside(rules: Sequence[str], group: Callable[[str], Group], option: str) -> list[str]:
+    """The command that trains what is there and belongs to no study."""
+    there = [rule for rule in rules if group(rule).n]
+    seeds = list(dict.fromkeys(str(seed) for rule in there for seed in group(rule).seeds))
+    which = f"--seed {seeds[0]}" if len(seeds) == 1 else f"--seeds {','.join(seeds)}"
+    return [f"walkback train --data {DATA} --rules {','.join(there)} {which} {option}"] if there else []
 
 
 def _recipe(found: Found) -> str:
