@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -425,3 +426,21 @@ def test_the_committed_figures_are_those_of_the_studies():
     names = {name for study in EVERY for name in STUDIES.get(study).figures}
     for kind in ("pdf", "png"):
         assert {path.stem for path in (ROOT / "docs/figures").glob(f"*.{kind}")} == names
+
+
+@pytest.mark.parametrize("name", ["snapshot", "snapshot-vit", "architectures"])
+def test_no_curve_runs_through_the_name_of_the_floor(name):
+    study = STUDIES.get("snapshot")
+    with style():
+        fig = study.figures[name](gather(study, Extent(), ROOT / "results"))
+        fig.draw_without_rendering()
+    seen = 0
+    for axes in fig.axes:
+        for words in (text for text in axes.texts if text.get_text() == "published floor"):
+            box, seen = words.get_window_extent(), seen + 1
+            for line in axes.lines:
+                if line.get_transform() == axes.transData:  # a curve, and not a level
+                    x, y = axes.transData.transform(np.column_stack(line.get_data())).T
+                    fine = np.linspace(box.x0, box.x1, 50)
+                    assert not np.any((box.y0 < np.interp(fine, x, y)) & (np.interp(fine, x, y) < box.y1))
+    assert seen

@@ -156,13 +156,14 @@ def legend(figure: Figure, inks: Sequence[Ink], extra: Sequence[Line2D] = ()) ->
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
 
 
-def level(axes: Axes, value: float | None, words: str, colour: str = GREY, **more: Any) -> None:
-    """A horizontal line with its name on it, at the right end."""
+def level(axes: Axes, value: float | None, words: str, below: bool = False) -> None:
+    """A horizontal line with its name at the right end, on it or below it."""
     if value is None or not math.isfinite(value):
         return
-    axes.axhline(value, color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
-    place = {"xy": (1.0, value), "xycoords": ("axes fraction", "data"), "xytext": (-1, 1.5)} | more
-    axes.annotate(words, textcoords="offset points", ha="right", va="bottom", fontsize=6.5, color=colour, **place)
+    axes.axhline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
+    axes.annotate(words, (1.0, value), xycoords=("axes fraction", "data"), xytext=(-1, -2.5 if below else 1.5),
+                  textcoords="offset points", ha="right", va="top" if below else "bottom", fontsize=6.5,
+                  color=GREY)  # fmt: skip
 
 
 def whole_epochs(axes: Axes, label: str = "epoch") -> None:

@@ -70,8 +70,12 @@ def _curves(g: Gathered, axes: Axes, net: str, pick: Callable[[Snapshot], float]
 
 def _gradients(g: Gathered, axes: Axes, net: str, layer: int) -> None:
     _curves(g, axes, net, _gradient(layer))
-    if any(g[_name(net, rule)] for rule in NETS[net]):
-        level(axes, FLOOR, "published floor")
+    ends = [_gradient(layer)(run.snapshots[-1]) for rule in NETS[net] for run in g[_name(net, rule)]]
+    below = any(FLOOR <= end < 10 * FLOOR for end in ends)  # a curve runs where the name would stand
+    if below:
+        axes.set_ylim(bottom=min(axes.get_ylim()[0], FLOOR / 10))
+    if ends:
+        level(axes, FLOOR, "published floor", below)
 
 
 def _names(*nets: str) -> list[str]:
