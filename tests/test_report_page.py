@@ -305,6 +305,14 @@ def configs_of(words: list[str]) -> list[str]:
     return [c.hash() for c in plan(rules=rules, **more, **recipe.settings())]
 
 
+def test_an_option_without_words_on_the_command_line_is_told_unless_it_is_the_usual(tmp_path):
+    for heads in (4, 2):
+        (c,) = plan(data="digits", net="vit-mini", net_options={"heads": heads}, rules=["dfa"], seeds=[1], epochs=1)
+        write_run(tmp_path / str(heads), c, 1.1, 0.5, [0.5] * 4)
+        _, unsaid = commands(report_paths(tmp_path / str(heads)))
+        assert unsaid == ([] if heads == 4 else ["heads=2"])
+
+
 def test_oracle_the_commands_train_the_same_configs():
     results = Path(__file__).parent.parent / "results"
     material = report_paths(results)

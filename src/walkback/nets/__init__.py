@@ -2,6 +2,6 @@
 
 from walkback.nets import resmlp as resmlp
 from walkback.nets import vit_mini as vit_mini
-from walkback.nets.base import NETS, Net, check_options, make_net
+from walkback.nets.base import NETS, Net, check_options, defaults, make_net
 
-__all__ = ["NETS", "Net", "check_options", "make_net"]
+__all__ = ["NETS", "Net", "check_options", "defaults", "make_net"]

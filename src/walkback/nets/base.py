@@ -68,10 +68,15 @@ def make_net(name: str, shape: tuple[int, ...], classes: int, options: dict[str,
     return family(shape=shape, classes=classes, **options)
 
 
+def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword options of a net or rule with their defaults."""
+    parameters = inspect.signature(maker).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
 def check_options(what: str, maker: Callable[..., Any], options: dict[str, Any]) -> None:
     """Refuse an option that `maker` does not have."""
-    parameters = inspect.signature(maker).parameters.values()
-    known = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    known = defaults(maker)
     for option in options:
         if option not in known:
             raise BadValue(f"{what} has no option {option!r}", nearest(option, known) if known else "it has none")

@@ -1,7 +1,6 @@
 """From what a person asks to the runs it means: every name known, every default written out, nothing impossible."""
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from pydantic import ValidationError
 
 from walkback.data import DATASETS
 from walkback.errors import BadValue
-from walkback.nets import NETS, check_options
+from walkback.nets import NETS, check_options, defaults
 from walkback.records import RunConfig
 from walkback.rules import check_normalization, find_rule, fingerprint
 
@@ -56,7 +55,7 @@ def plan(
     family = NETS.get(net)
     wanted = dict(net_options or {})
     check_options(f"net {net}", family, wanted)
-    resolved_net = {**_defaults(family), **wanted}
+    resolved_net = {**defaults(family), **wanted}
     # A net without blocks is the shallow baseline: embedding and readout alone, which only bp can train.
     least = {"width": 1, "depth": 0 if list(rules) == ["bp"] else 1}
     for name, at_least in least.items():
@@ -101,16 +100,10 @@ def _config(fields: dict[str, Any]) -> RunConfig:
 
 def _rule_options(rule: str, normalize: str | None, options: dict[str, Any]) -> dict[str, Any]:
     kind = find_rule(rule)
-    known = _defaults(kind)
+    known = defaults(kind)
     if "normalize" in known:
         known["normalize"] = check_normalization(kind.default_normalize if normalize is None else normalize)
     elif normalize is not None and kind.local:
         raise BadValue(f"rule {rule} has no option 'normalize'", "leave --normalize out")
     check_options(f"rule {rule}", kind, options)
     return {**known, **options}
-
-
-def _defaults(maker: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword options of a net or rule with their defaults."""
-    parameters = inspect.signature(maker).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

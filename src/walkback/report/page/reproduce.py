@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from walkback.nets import NETS, defaults
 from walkback.records import Run, RunConfig
 from walkback.report.page.material import Material
 
@@ -82,11 +83,13 @@ def _switch(name: str, on: bool) -> str:
 
 
 def _unsaid(configs: Sequence[RunConfig], probed: int) -> list[str]:
-    """Options that no command line has: they are the library's."""
-    unsaid = {
-        f"{name}={value}" for c in configs for name, value in c.net_options.items() if name not in (*SIZES, *SWITCHES)
-    }
-    return sorted(unsaid | {f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed})
+    """Options that no command line has and that are not what it would take: they are the library's."""
+    unsaid = {f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed}
+    for c in configs:
+        usual = defaults(NETS.get(c.net)) if c.net in NETS else {}
+        others = {name: value for name, value in c.net_options.items() if name not in (*SIZES, *SWITCHES)}
+        unsaid |= {f"{name}={value}" for name, value in others.items() if usual.get(name, _NONE) != value}
+    return sorted(unsaid)
 
 
 def settings(config: RunConfig) -> dict[str, str]:
