@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 import walkback.report.page as room
 from report_material import HOSTILE, config, write_many, write_run, write_runs
 from test_checks_law import drawn_evidence, part_of
-from walkback.audits import audit_plan, report_paths, usual
+from walkback.audits import audit_plan, judge_paths, report_paths, told_by, usual
 from walkback.checks import DEFAULT, Audit, Control, Protocol, Threshold, Thresholds, judge
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
@@ -401,6 +401,9 @@ def test_runs_are_judged_as_the_audit_beside_them_judged_unless_something_else_i
     vouched.write(own_runs)
     assert report_paths(own_runs).audit == vouched
     assert report_paths(own_runs, thresholds=DEFAULT).audit.thresholds == DEFAULT
+    alone = judge_paths(own_runs, thresholds=strict)  # as `walkback judge --out` leaves it, without controls
+    alone.write(own_runs)
+    assert report_paths(own_runs).audit == told_by(own_runs)[0].audit == alone
 
 
 def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):

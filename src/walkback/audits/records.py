@@ -46,8 +46,7 @@ def report_paths(
 ) -> Material:
     """The same with the records beside the judgements: what a page is drawn from.
 
-    Runs are judged by the thresholds and the protocol that are given, else by those of an audit.json that lies with
-    them, whose controls are told if it judges these subjects, and judges them so. A folder with an audit.json and no
+    Controls are told where an audit.json lies with the runs and vouches for them. A folder with an audit.json and no
     runs is shown as it was judged. `source`: the command, as words.
     """
     folders = [Path(p) for p in paths if Path(p).is_dir()]
@@ -57,16 +56,33 @@ def report_paths(
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs = gather(paths, baselines)
-    evidences, doubts = [evidence for evidence, _ in gathered], ""
+    shown, here = vouched([evidence for evidence, _ in gathered], audits, thresholds, protocol)
+    return _material(shown, here, gathered, runs, source)
+
+
+def vouched(
+    evidences: Sequence[Evidence],
+    audits: Mapping[Path, Audit],
+    thresholds: Thresholds | None,
+    protocol: Protocol | None,
+) -> tuple[Audit, Audit]:
+    """The audit that is told, and the judgements made here: those are one and the same unless controls vouch for them.
+
+    `audits` lie with the runs, by their path. What is not given is taken from an audit that judges the same subjects,
+    and judges them so; else from what is usual, and it is said why none of them vouches.
+    """
+    doubts = ""
     for path, beside in audits.items():
         here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
+        if here == beside:
+            return here, here
         why = differs(beside, here) if beside.controls else "it has no controls either"
         if why is None:
-            return _material(beside, here, gathered, runs, source)
+            return beside, here
         doubts += f" The controls of {path} do not vouch for this: {why}."
     here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
     here = here.model_copy(update={"says": f"{here.says}{doubts}"})
-    return _material(here, here, gathered, runs, source)
+    return here, here
 
 
 def nothing_to_judge(path: Path) -> BadValue:

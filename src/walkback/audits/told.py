@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.audits.records import Gathered, differs, gather, judged, nothing_to_judge
-from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
+from walkback.audits.records import Gathered, gather, nothing_to_judge, vouched
+from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue
 from walkback.records import Baseline, Evidence, Run, find_runs
 from walkback.report.form import Case
-
-APART = "The audit.json beside the runs is of other runs, or judged otherwise: its controls do not vouch for this."
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,7 @@ def told_by(
 ) -> list[Told]:
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
-    Runs are judged by the thresholds and the protocol that are given, else by those of an audit.json that lies with
-    them. If it says the same of its subjects, its controls vouch for them, and it is what is told.
+    An audit.json that lies with the runs is what is told if it vouches for them.
     """
     if not paths:
         raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
@@ -67,16 +64,9 @@ def _of_records(
     protocol: Protocol | None,
 ) -> Told:
     gathered, runs = gather(paths, baselines)
-    evidences = [evidence for evidence, _ in gathered]
-    beside = [audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None]
-    for audit in beside:
-        here = judged(evidences, thresholds or audit.thresholds, protocol or audit.protocol)
-        if audit.subjects and differs(audit, here) is None:
-            return Told(audit, _cases(audit, gathered), runs)
-    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
-    if beside:
-        here = here.model_copy(update={"says": f"{here.says} {APART}"})
-    return Told(here, _cases(here, gathered), runs)
+    audits = {path / "audit.json": audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None}
+    shown, _ = vouched([evidence for evidence, _ in gathered], audits, thresholds, protocol)
+    return Told(shown, _cases(shown, gathered), runs)
 
 
 def _cases(audit: Audit, gathered: Gathered) -> list[Case]:
