@@ -1,5 +1,7 @@
 """The rules: their formulas are tested in test_step; here their promises, registry, options and foreign files."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.rules import RULES, Shape, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
+from walkback.studies.reproduced.found import SCALED
 
 SHAPE = Shape(width=20, depth=3, classes=4)
 
@@ -49,6 +52,20 @@ def test_property_feedback_is_fixed_saved_and_drawn_from_its_stream(name):
     assert torch.equal(one(signal()).blocks[0], one(signal()).blocks[0])
     std = SHAPE.classes**-0.5 if name == "dfa" else SHAPE.width**-0.5
     assert float(one.B.std()) == pytest.approx(std, rel=0.2)
+
+
+def test_second_implementation_fa_with_its_sizes_free_is_fa_where_they_are_one():
+    file = f"{Path(__file__).parents[1] / SCALED}"
+
+    def credits(name, **options):
+        got = make_rule(name, SHAPE, torch.Generator().manual_seed(1), options)(signal())
+        return [got.embed, *got.blocks]
+
+    fa, scaled = credits("fa"), credits(file, gain=5.0, top=0.5)
+    assert all(torch.equal(a, b) for a, b in zip(fa, credits(file), strict=True))
+    for steps, a, b in zip((3, 2, 1, 0), fa, scaled, strict=True):
+        torch.testing.assert_close(b, 0.5 * 5.0**steps * a, rtol=1e-5, atol=1e-4)
+    assert not torch.equal(fa[0], scaled[0])
 
 
 def test_property_random_is_fresh_every_step():

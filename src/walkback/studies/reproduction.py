@@ -4,7 +4,7 @@ Runs are found by their config. Every sentence that rests on a comparison is cho
 records give another page and never a false one. What is not there is named as missing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from walkback.checks import DEFAULT
 from walkback.checks.student import two_sided
@@ -15,7 +15,7 @@ from walkback.report.numbers import duration
 from walkback.studies.reproduced.depth import LONG, init, ladder, penalised, penalty, vit
 from walkback.studies.reproduced.differences import differences
 from walkback.studies.reproduced.firings import firings
-from walkback.studies.reproduced.found import DATA, NAMES, RULES, Found, Group, net_said
+from walkback.studies.reproduced.found import DATA, NAMES, RULES, SCALED, Found, Group, net_said
 from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
 from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, verdicts
 from walkback.studies.reproduced.words import Ledger, percent
@@ -64,17 +64,23 @@ def _commands(found: Found) -> str:
     return "\n".join([
         f"walkback data fetch {DATA}",
         "walkback study run all",
-        *_beside(["fa", "dfa"], found.gains, "--gains"),
-        *_beside(["dfa"], lambda rule: penalised(found, rule, theirs.PENALTY, LONG), f"--penalty {theirs.PENALTY:g}"),
+        *_beside({rule: found.gains(rule) for rule in ("fa", "dfa")}, "--gains"),
+        *(line for group in found.scaled() for line in _beside({SCALED: group}, _sizes(group))),
+        *_beside({"dfa": penalised(found, "dfa", theirs.PENALTY, LONG)}, f"--penalty {theirs.PENALTY:g}"),
         "walkback export runs --to results",
         "walkback reproduction results",
     ])  # fmt: skip
 
 
-def _beside(rules: Sequence[str], group: Callable[[str], Group], option: str) -> list[str]:
+def _sizes(group: Group) -> str:
+    options = group.config.rule_options
+    return " ".join(f"--rule-option {name}={options[name]!r}" for name in ("gain", "top") if options[name] != 1)
+
+
+def _beside(groups: Mapping[str, Group], option: str) -> list[str]:
     """The command that trains what is there and belongs to no study."""
-    there = [rule for rule in rules if group(rule).n]
-    seeds = list(dict.fromkeys(str(seed) for rule in there for seed in group(rule).seeds))
+    there = {rule: group for rule, group in groups.items() if group.n}
+    seeds = list(dict.fromkeys(str(seed) for group in there.values() for seed in group.seeds))
     which = f"--seed {seeds[0]}" if len(seeds) == 1 else f"--seeds {','.join(seeds)}"
     return [f"walkback train --data {DATA} --rules {','.join(there)} {which} {option}"] if there else []
 

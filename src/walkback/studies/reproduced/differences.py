@@ -2,18 +2,29 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from walkback.checks.finding import listed, seeds_said
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, of_size, of_spread
 from walkback.report.tables import Cell, Stat, text
 from walkback.studies.reproduced.firings import CLAIMS, first
-from walkback.studies.reproduced.found import NAMES, Found, Group, Pick, accuracy, last_gradient, last_hidden, paired
+from walkback.studies.reproduced.found import (
+    NAMES,
+    SCALED,
+    Found,
+    Group,
+    Pick,
+    accuracy,
+    last_gradient,
+    last_hidden,
+    paired,
+)
 from walkback.studies.reproduced.layers import NOISE
 from walkback.studies.reproduced.main_audit import bases, decides, depth_against
-from walkback.studies.reproduced.words import Ledger, bullets, seeds_counted, size, stat, table
+from walkback.studies.reproduced.words import DASH, Ledger, bullets, seeds_counted, size, stat, table
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,7 @@ def trials(found: Found, rule: str) -> tuple[list[str], list[Trial]]:
 
 def differences(found: Found, ledger: Ledger) -> list[str]:
     """The section."""
-    parts = [part for rule in ("fa", "dfa") for part in _tried(found, rule)]
+    parts = [*_tried(found, "fa"), *_scaled(found), *_tried(found, "dfa")]
     said = [*_fa(found), *_dfa(found), *_frozen(found), *_floor(ledger)]
     return [*parts, bullets(said) if said else "Nothing can be said without the runs."]
 
@@ -105,6 +116,44 @@ def _tried(found: Found, rule: str) -> list[str]:
         f"**{NAMES[rule]}, tried: trained gains in the blocks**, {seeds_said(seeds)}. Whether the published blocks "
         "train theirs is not said in the figures that we have.",
         table(["", "ours without", "published", "ours with", "the published figure lies"], rows),
+    ]
+
+
+def sizes(options: Mapping[str, Any]) -> str:
+    """Which sizes of FA were changed, in words.
+
+    >>> sizes({"normalize": "none", "gain": 5, "top": 1 / 128}), sizes({"gain": 1.0, "top": 1.0})
+    ('matrices × 5, credit ÷ 128', 'none')
+    """
+    factors = {"matrices": float(options["gain"]), "credit": float(options["top"])}
+    said = [f"{of} × {x:g}" if x > 1 else f"{of} ÷ {1 / x:g}" for of, x in factors.items() if x != 1]
+    return ", ".join(said) or "none"
+
+
+def _scaled(found: Found) -> list[str]:
+    """FA with other sizes beside ours and the published, on the seeds that were tried."""
+    tried = [group for group in found.scaled() if group.n]
+    if not tried:
+        return []
+    seeds = list(dict.fromkeys(str(seed) for group in tried for seed in group.seeds))
+    rows: list[list[Cell]] = [[
+        "published", f"{theirs.ACCURACY['fa'].mean:.3f}", theirs.LAST_HIDDEN["fa"].words,
+        theirs.LAST_GRADIENT["fa"].words, f"{theirs.GAMMA['fa']:.3f}", str(theirs.SEEDS), DASH,
+    ]]  # fmt: skip
+    for name, group in (
+        ("none", found.group("fa").only([*map(int, seeds)])),
+        *((sizes(g.config.rule_options), g) for g in tried),
+    ):
+        rows.append([
+            name, stat(group.last(accuracy)), stat(group.last(last_hidden), "size"),
+            stat(group.last(last_gradient), "size"), stat(group.last(lambda s: s.gamma)), str(group.n),
+            _not_as_published(group) if group.n else DASH,
+        ])  # fmt: skip
+    return [
+        f"**FA, tried: other sizes** of its feedback matrices and of its credit (`{SCALED}`), {seeds_said(seeds)}. "
+        "AdamW divides a gradient by its own size, so a factor counts only where gradients come near the 1e-8 that it "
+        "adds.",
+        table(["changed", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "n", "not as published"], rows),
     ]
 
 
@@ -140,26 +189,28 @@ def _fa(found: Found) -> list[str]:
     if not off:
         said.append("Nothing of it is left to explain.")
         return [" ".join(said)]
+    scaled = {sizes(group.config.rule_options): group for group in found.scaled() if group.n}
     said.append(
         f"The earlier re-run reached {theirs.EARLIER_ACCURACY['fa']:.3f}; with its credit normalised by sample it was "
         f"at {theirs.EARLIER_FA_SAMPLE:.2f} after {theirs.EARLIER_FA_SAMPLE_EPOCH} epochs, over the batch it gave "
-        f"{theirs.EARLIER_FA_BATCH:.2f}. Not tried: another scale or law of the feedback matrices."
+        f"{theirs.EARLIER_FA_BATCH:.2f}. Not tried: another {'law' if scaled else 'scale or law'} of the feedback "
+        "matrices."
     )
-    if not gains.n:
-        said.append(f"Not as published: {listed(off)}. Trained gains are missing here.")
-        return [" ".join(said)]
-    still = _off(gains, "fa")
-    n = seeds_counted(gains.n)
-    if still:
-        said.append(
-            f"Not as published: {listed(off)}; with trained gains ({n}) {listed(still)}. *Opinion:* trained gains "
-            "alone do not explain it, and we do not know what does."
-        )
-    else:
-        said.append(
-            f"Not as published: {listed(off)}; with trained gains ({n}) nothing. *Opinion:* they may be the difference."
-        )
+    tried = {**({"trained gains": gains} if gains.n else {}), **scaled}
+    told = [f"with {name} ({seeds_counted(group.n)}) {_not_as_published(group)}" for name, group in tried.items()]
+    missing = "" if gains.n else " Trained gains are missing here."
+    said.append(f"Not as published: {'; '.join([listed(off), *told])}.{missing}")
+    fits = [name for name, group in tried.items() if not _off(group, "fa")]
+    if fits:
+        said.append(f"*Opinion:* {listed(fits)} may be the difference.")
+    elif tried:
+        said.append(f"*Opinion:* {listed([*tried])} alone do not explain it, and we do not know what does.")
     return [" ".join(said)]
+
+
+def _not_as_published(group: Group) -> str:
+    off = _off(group, "fa")
+    return listed(off) if off else "nothing"
 
 
 def _dfa(found: Found) -> list[str]:

@@ -15,6 +15,7 @@ from walkback.train.plan import SEEDS, plan
 DATA = "cifar10"
 NAMES = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "cb": "Credit Bridge", "sb": "State Bridge"}
 RULES = ("bp", "fa", "dfa")  # of the published methods those that are here
+SCALED = "docs/tried/fa_scaled.py:ScaledFA"  # FA with other sizes, trained beside to see whether they explain anything
 Pick = Callable[[Snapshot], float]
 
 
@@ -67,14 +68,19 @@ class Found:
         """The finished runs of this rule, net and recipe (as for `plan`); `k` blocks trained, None: all."""
         options = dict(net_options or {})
         config = plan(data=DATA, net=net, rules=[rule], seeds=[0], train_last=k, net_options=options, **settings)[0]
-        key = _subject(config)
-        if key not in self._groups:
-            self._groups[key] = Group(config, self._usable(self._by_config.get(key, [])))
-        return self._groups[key]
+        return self._kept(config)
 
     def gains(self, rule: str) -> Group:
         """The main net with trained gains in its blocks."""
         return self.group(rule, net_options={"gains": True})
+
+    def scaled(self) -> list[Group]:
+        """The main net trained by FA with other sizes, one group for each setting of them."""
+        main, name = self.group("fa").config, SCALED.rpartition("/")[2]
+        as_fa = {"rule": main.rule, "rule_options": main.rule_options, "rule_source": main.rule_source}
+        configs = [runs[0].config for runs in self._by_config.values() if runs[0].config.rule.endswith(name)]
+        alike = [c for c in configs if _subject(c.model_copy(update=as_fa)) == _subject(main)]
+        return [self._kept(config) for config in sorted(alike, key=lambda c: str(c.rule_options))]
 
     def shallow(self) -> Group:
         """Embedding and readout alone, trained by bp."""
@@ -105,6 +111,12 @@ class Found:
     def others(self) -> int:
         """How many of those given were not asked for."""
         return self._given - sum(len(self._by_config.get(key, [])) for key in self._groups)
+
+    def _kept(self, config: RunConfig) -> Group:
+        key = _subject(config)
+        if key not in self._groups:
+            self._groups[key] = Group(config, self._usable(self._by_config.get(key, [])))
+        return self._groups[key]
 
     def _usable(self, runs: Sequence[Run]) -> list[Run]:
         by_seed: dict[int, list[Run]] = {}
