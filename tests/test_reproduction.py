@@ -180,6 +180,18 @@ def test_runs_are_found_by_their_config_and_no_other_stands_in(settings: dict[st
     assert row(text, "DFA")[3] == "missing"
 
 
+def test_a_run_that_was_killed_on_its_way_does_not_tell_how_long_one_takes():
+    whole, torn = made("bp", 0.614), made("bp", 0.614, 123)
+    assert torn.environment is not None
+    (sitting,) = torn.environment.sittings
+    torn.environment.sittings[:] = [
+        sitting.model_copy(update={"seconds": None}), sitting.model_copy(update={"seconds": 9.0}),
+    ]  # fmt: skip
+    text = page([whole, torn])
+    assert "2 of ResMLP d = 256, L = 4 for 100 epochs (10 min). Together at least 10 min 09 s" in text
+    assert "100 epochs (no times)" in page([torn])
+
+
 def test_a_run_that_is_there_twice_counts_once():
     once = page([made("bp", 0.614), made("fa", 0.447)])
     assert page([made("bp", 0.614), made("fa", 0.447), made("bp", 0.614)]) == once

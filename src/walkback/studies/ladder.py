@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.records.run import write_whole
 from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
@@ -120,12 +121,27 @@ def tables(g: Gathered) -> list[Table]:
             for k in range(depth + 1):
                 there = g.seeds(_key(net, rule, k))
                 rows.append([_title(g, net), INKS[rule].name, str(k), rungs[k], added[k], there])
-    notes = g.notes("Gain: over k − 1, by seed, in points, with the 95 % interval of its mean.")
+    gains = "Gain: over k − 1, by seed, in points, with the 95 % interval of its mean."
+    notes = g.notes(" ".join([gains, *(said for net in NETS if (said := _shown(g, net)))]))
     ladder = Table(
         "ladder", "Accuracy against the number k of trained blocks",
         ["net", "rule", "k", "accuracy", "gain of block k", "seeds"], rows, notes,
     )  # fmt: skip
     return [ladder, _identity_table(g)]
+
+
+def _shown(g: Gathered, net: str) -> str:
+    """Which blocks are shown to help and which to harm, rule by rule; nothing where no gain has an interval."""
+    told = []
+    for rule in RULES:
+        known = {k: stat.interval for k, stat in enumerate(_gains(g, net, rule), 1) if stat and stat.interval}
+        ways = {
+            "helped by": [str(k) for k, (low, _) in known.items() if low > 0],
+            "harmed by": [str(k) for k, (_, high) in known.items() if high < 0],
+        }
+        words = [f"{way} block {listed(blocks)}" for way, blocks in ways.items() if blocks]
+        told += [f"{INKS[rule].name} {', '.join(words) or 'by none'}"] if known else []
+    return f"Shown by their whole interval, {_title(g, net)}: {'; '.join(told)}." if told else ""
 
 
 def _identity_table(g: Gathered) -> Table:

@@ -139,7 +139,9 @@ def _used(used: Sequence[Run]) -> str:
 
 
 def _each(runs: Sequence[Run]) -> str:
-    spent = [sum(s.seconds or 0 for s in run.environment.sittings) for run in runs if run.environment]
+    """How long they took. Of a run that was killed on its way a part is unknown: it does not stand for the others."""
+    sittings = [run.environment.sittings for run in runs if run.environment]
+    spent = [sum(s.seconds for s in run if s.seconds) for run in sittings if all(s.seconds is not None for s in run)]
     if not spent:
         return " (no times)"
     low, high = duration(min(spent)), duration(max(spent))
