@@ -452,7 +452,8 @@ def test_other_sizes_of_fa_are_found_and_judged_like_everything_else():
         "the accuracy, the stream and the gradient",
     ]
     assert row(text, "matrices × 5")[1:6] == ["0.490", "1000", "1.0e-04", "0.500", "1"]
-    assert "*Opinion:* matrices × 5 alone do not explain it, and we do not know what does." in text
+    assert "with other sizes (1 tried, above) the accuracy in 1, the stream in 1 and the gradient in 1" in text
+    assert "*Opinion:* other sizes alone do not explain it, and we do not know what does." in text
     explained = section([ours, still, made(file, 0.4, net=near, rule_options={"top": 1 / 128})], "What differs")
     assert row(explained, "credit ÷ 128")[6] == "nothing"
     assert "*Opinion:* credit ÷ 128 may be the difference." in explained

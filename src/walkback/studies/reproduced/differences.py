@@ -123,11 +123,11 @@ def sizes(options: Mapping[str, Any]) -> str:
     """Which sizes of FA were changed, in words.
 
     >>> sizes({"normalize": "none", "gain": 5, "top": 1 / 128}), sizes({"gain": 1.0, "top": 1.0})
-    ('matrices × 5, credit ÷ 128', 'none')
+    ('matrices × 5 and credit ÷ 128', 'none')
     """
     factors = {"matrices": float(options["gain"]), "credit": float(options["top"])}
     said = [f"{of} × {x:g}" if x > 1 else f"{of} ÷ {1 / x:g}" for of, x in factors.items() if x != 1]
-    return ", ".join(said) or "none"
+    return " and ".join(said) or "none"
 
 
 def _scaled(found: Found) -> list[str]:
@@ -196,16 +196,24 @@ def _fa(found: Found) -> list[str]:
         f"{theirs.EARLIER_FA_BATCH:.2f}. Not tried: another {'law' if scaled else 'scale or law'} of the feedback "
         "matrices."
     )
-    tried = {**({"trained gains": gains} if gains.n else {}), **scaled}
-    told = [f"with {name} ({seeds_counted(group.n)}) {_not_as_published(group)}" for name, group in tried.items()]
+    told = [f"with trained gains ({seeds_counted(gains.n)}) {_not_as_published(gains)}"] if gains.n else []
+    told += [f"with other sizes ({len(scaled)} tried, above) {_how_many([*scaled.values()])}"] if scaled else []
     missing = "" if gains.n else " Trained gains are missing here."
     said.append(f"Not as published: {'; '.join([listed(off), *told])}.{missing}")
+    tried = {**({"trained gains": gains} if gains.n else {}), **scaled}
     fits = [name for name, group in tried.items() if not _off(group, "fa")]
+    kinds = [name for name, there in (("trained gains", gains.n), ("other sizes", scaled)) if there]
     if fits:
         said.append(f"*Opinion:* {listed(fits)} may be the difference.")
-    elif tried:
-        said.append(f"*Opinion:* {listed([*tried])} alone do not explain it, and we do not know what does.")
+    elif kinds:
+        said.append(f"*Opinion:* {listed(kinds)} alone do not explain it, and we do not know what does.")
     return [" ".join(said)]
+
+
+def _how_many(groups: Sequence[Group]) -> str:
+    """Which figures of FA are not as published, in how many of the groups."""
+    off = [name for group in groups for name in _off(group, "fa")]
+    return listed([f"{name} in {off.count(name)}" for name in dict.fromkeys(off)]) if off else "nothing"
 
 
 def _not_as_published(group: Group) -> str:
