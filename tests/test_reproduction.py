@@ -458,9 +458,17 @@ def test_other_sizes_of_fa_are_found_and_judged_like_everything_else():
     assert row(explained, "credit ÷ 128")[6] == "nothing"
     assert "*Opinion:* credit ÷ 128 may be the difference." in explained
     assert f"--rules {SCALED} --seed 42 --rule-option gain=5\n" in page([ours, still])
-    shorter = section([ours, made(file, 0.4, net=near, rule_options={"gain": 5}, epochs=30)], "What differs")
-    assert "other sizes" not in shorter
-    assert "Not tried: another scale or law" in shorter
+    for other in ({"epochs": 30}, {"normalize": "batch"}):
+        told = section([ours, made(file, 0.4, net=near, rule_options={"gain": 5}, **other)], "What differs")
+        assert "other sizes" not in told
+        assert "Not tried: another scale or law" in told
+
+
+def test_a_rule_that_has_only_the_name_of_fa_with_other_sizes_is_passed_over(tmp_path: Path):
+    file_name, name = Path(SCALED).name.split(":")
+    file = tmp_path / file_name
+    file.write_text(f"import walkback as wb\nclass {name}(wb.Rule):\n    def credits(self, signal): ...\n")
+    assert "other sizes" not in page([made("fa", 0.5), made(f"{file}:{name}", 0.4)])
 
 
 def test_the_command_for_trained_gains_is_there_with_its_seeds():

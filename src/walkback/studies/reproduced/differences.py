@@ -122,11 +122,11 @@ def _tried(found: Found, rule: str) -> list[str]:
 def sizes(options: Mapping[str, Any]) -> str:
     """Which sizes of FA were changed, in words.
 
-    >>> sizes({"normalize": "none", "gain": 5, "top": 1 / 128}), sizes({"gain": 1.0, "top": 1.0})
-    ('matrices × 5 and credit ÷ 128', 'none')
+    >>> sizes({"normalize": "none", "gain": 5, "top": 1 / 128}), sizes({"gain": 0, "top": 1.0})
+    ('matrices × 5 and credit ÷ 128', 'matrices × 0')
     """
     factors = {"matrices": float(options["gain"]), "credit": float(options["top"])}
-    said = [f"{of} × {x:g}" if x > 1 else f"{of} ÷ {1 / x:g}" for of, x in factors.items() if x != 1]
+    said = [f"{of} ÷ {1 / x:g}" if 0 < x < 1 else f"{of} × {x:g}" for of, x in factors.items() if x != 1]
     return " and ".join(said) or "none"
 
 

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from walkback.audits import evidence_by_subject
@@ -16,6 +17,7 @@ DATA = "cifar10"
 NAMES = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "cb": "Credit Bridge", "sb": "State Bridge"}
 RULES = ("bp", "fa", "dfa")  # of the published methods those that are here
 SCALED = "docs/tried/fa_scaled.py:ScaledFA"  # FA with other sizes, trained beside to see whether they explain anything
+SIZES = {"gain", "top"}  # its options
 Pick = Callable[[Snapshot], float]
 
 
@@ -76,11 +78,16 @@ class Found:
 
     def scaled(self) -> list[Group]:
         """The main net trained by FA with other sizes, one group for each setting of them."""
-        main, name = self.group("fa").config, SCALED.rpartition("/")[2]
-        as_fa = {"rule": main.rule, "rule_options": main.rule_options, "rule_source": main.rule_source}
-        configs = [runs[0].config for runs in self._by_config.values() if runs[0].config.rule.endswith(name)]
-        alike = [c for c in configs if _subject(c.model_copy(update=as_fa)) == _subject(main)]
-        return [self._kept(config) for config in sorted(alike, key=lambda c: str(c.rule_options))]
+        main = self.group("fa").config
+
+        def like_fa(config: RunConfig) -> bool:
+            rest = {name: value for name, value in config.rule_options.items() if name not in SIZES}
+            fa = {"rule": main.rule, "rule_options": rest, "rule_source": main.rule_source}
+            return _subject(config.model_copy(update=fa)) == _subject(main)
+
+        configs = [runs[0].config for runs in self._by_config.values()]
+        sized = [c for c in configs if Path(c.rule).name == Path(SCALED).name and c.rule_options.keys() >= SIZES]
+        return [self._kept(c) for c in sorted(sized, key=lambda c: str(c.rule_options)) if like_fa(c)]
 
     def shallow(self) -> Group:
         """Embedding and readout alone, trained by bp."""
