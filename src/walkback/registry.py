@@ -2,6 +2,8 @@
 
 import difflib
 import fnmatch
+import importlib
+import pkgutil
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
@@ -22,6 +24,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     everything = ", ".join(names)
     return f"did you mean {' or '.join(close)}? Known: {everything}" if close else f"known: {everything}"
+
+
+def walk(package: str) -> None:
+    """Import every module in the folder of a package, in the order of their names: each registers what it holds."""
+    folder = importlib.import_module(package)
+    for module in pkgutil.iter_modules(folder.__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 class Registry(Generic[T]):

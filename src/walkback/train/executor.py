@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from walkback.errors import BadValue, Busy, WalkbackError
+from walkback.own import foreign
 from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.rules import RULES, Rule
-from walkback.rules.library import OURS
 from walkback.train.loop import Progress, Stopped, train
 
 Kind = Literal["progress", "finished", "diverged", "fired", "reused", "stopped", "busy", "failed"]
@@ -221,7 +221,7 @@ def _in_processes(
 
 def _foreign_rules() -> dict[str, type[Rule]]:
     """Rules registered by the user's own code, which a new process does not know yet."""
-    return {name: RULES.get(name) for name in RULES.names() if name not in OURS}
+    return foreign(RULES)
 
 
 def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) -> None:

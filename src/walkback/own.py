@@ -1,0 +1,96 @@
+"""What users bring in files of their own, named as path/to/my_rule.py:MyRule: rules, nets and data sets alike.
+
+A file is imported once for each content. Its hash is part of every run that uses it, so an edited file is another run.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import BadValue, UnknownName
+from walkback.registry import Registry, nearest
+
+
+def in_file(name: str) -> bool:
+    """Whether a name is that of something in a file.
+
+    >>> in_file("my_rule.py:MyRule"), in_file("rules/mine.py"), in_file("dfa")
+    (True, True, False)
+    """
+    return re.search(r"\.py(:|$)", name) is not None
+
+
+def as_written(name: str) -> str:
+    """The name as a run keeps it: a path in one spelling, anything else as it is."""
+    return str(Path(name)) if in_file(name) else name
+
+
+def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, remedy: str) -> Any:
+    """The thing in a file that `fits`, by its name there; without a name, the only one that the file itself defines.
+
+    kind      what it is, for messages: "rule", "net", "data set"
+    example   how such a name is written
+    remedy    what to do if the file has nothing of that kind
+    """
+    place, _, wanted = name.partition(":")
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise UnknownName(f"there is no {kind} file {place}", f"give it as {example}")
+    module = load_file(path.resolve())
+    found = {key: value for key, value in vars(module).items() if fits(value)}
+    own = {key: value for key, value in found.items() if getattr(value, "__module__", None) == module.__name__}
+    if not wanted and len(own) == 1:
+        return next(iter(own.values()))
+    if wanted not in found:
+        raise UnknownName(f"{place} has no {kind} {wanted!r}", nearest(wanted, own) if own else remedy)
+    return found[wanted]
+
+
+def load_file(path: Path) -> Any:
+    """Import a file as a module of its own, once for each content."""
+    name = f"walkback_own_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise BadValue(
+            f"{path.name} could not be imported: {type(error).__name__}: {error}", "mend the file"
+        ) from error
+    return module
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a registered thing came with walkback, and not from a user's own code."""
+    module = getattr(thing, "__module__", None) or type(thing).__module__
+    return module.partition(".")[0] == "walkback"
+
+
+def source_hash(name: str, thing: Any) -> str | None:
+    """A hash of the source of something that is not ours, so that an edited one is a different run; None for ours.
+
+    Of a file the whole file counts, of something registered its own source.
+    """
+    if is_ours(thing):
+        return None
+    try:
+        source = inspect.getsource(sys.modules[thing.__module__] if in_file(name) else thing)
+    except (OSError, TypeError):
+        source = getattr(thing, "__qualname__", name)  # typed into a prompt: nothing better is to be had
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def foreign(registry: Registry[Any]) -> dict[str, Any]:
+    """What the user's own code registered, which a new process does not know yet."""
+    return {name: registry.get(name) for name in registry.names() if not is_ours(registry.get(name))}
