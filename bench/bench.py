@@ -24,11 +24,10 @@ from walkback.data.batches import TrainBatches
 from walkback.nets import make_net
 from walkback.probes import measure as probe_all
 from walkback.probes import net_precision
-from walkback.rules import Rule, Shape, make_rule
+from walkback.rules import Batch, Rule, make_rule
 from walkback.train import cores, plan
 from walkback.train.adamw import AdamW
 from walkback.train.loop import Trainer, keep_memory
-from walkback.train.step import backward
 from walkback.train.streams import stream
 
 BATCH, WIDTH, DEPTH, CLASSES, SHAPE = 128, 256, 4, 10, (3, 32, 32)
@@ -90,14 +89,14 @@ def torch_bp(batch: Batches) -> Callable[[], None]:
 
 def ours(name: str, batch: Batches) -> Callable[[], None]:
     model = net()
-    rule = make_rule(name, Shape(WIDTH, DEPTH, CLASSES), torch.Generator().manual_seed(1), {})
+    rule = make_rule(name, model, torch.Generator().manual_seed(1), {})
     optimizer = AdamW(dict(model.named_parameters()), weight_decay=0.01)
     generator = torch.Generator()
 
     def step() -> None:
         x, y = next(batch)
         optimizer.zero_grad()
-        backward(model, rule, x, y, penalty=0.0, generator=generator)
+        rule.backward(model, Batch(x, y, generator))
         optimizer.step(1e-3)
 
     return step
@@ -183,11 +182,11 @@ def snapshot(dataset: Dataset) -> Callable[[], None]:
 
 def audit_probes(name: str, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], object]:
     """All judged probes: norms, growth, cosines at both places, fresh-feedback null."""
-    model, shape = net(), Shape(WIDTH, DEPTH, CLASSES)
-    rule = make_rule(name, shape, torch.Generator().manual_seed(1), {})
+    model = net()
+    rule = make_rule(name, model, torch.Generator().manual_seed(1), {})
 
     def fresh(draw: int) -> Rule:
-        return make_rule(name, shape, torch.Generator().manual_seed(100 + draw), {})
+        return make_rule(name, model, torch.Generator().manual_seed(100 + draw), {})
 
     return lambda: probe_all(model, rule, fresh, images, labels, torch.Generator().manual_seed(2))
 

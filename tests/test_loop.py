@@ -170,7 +170,7 @@ class Explode(Rule):
             Explode.steps += 1
         size = float("inf") if Explode.steps > 40 else 1.0
         a = torch.ones_like(signal.hidden[0]) * size
-        return Credits([a] * self.shape.depth, embed=a)
+        return Credits([a] * signal.net.depth, embed=a)
 
 
 def test_planted_divergence_ends_the_run_and_keeps_its_records(tmp_path):

@@ -41,7 +41,7 @@ def test_property_embed_blocks_readout_make_the_net():
         assert len(stream) == net.depth + 1
         assert len(branches) == net.depth
         assert net(x).shape == (5, 7)
-        assert net.site(stream[0]).shape == net.embed_site(stream[0]).shape == (5, net.width)
+        assert net.rows(stream[0]).shape == net.embed_rows(stream[0]).shape == (5, net.width)
         torch.testing.assert_close(stream[1], stream[0] + branches[0])
         torch.testing.assert_close(net.readout(stream[-1]), net(x))
 
@@ -59,8 +59,8 @@ def test_property_vit_credit_reaches_the_patches():
     net = make_net("vit-mini", (3, 8, 8), 3, {})
     x = torch.randn(2, 3, 8, 8)
     start = net.embed(x)
-    assert torch.equal(net.site(start)[0], net.site(start)[1])
-    net.embed_site(start).sum().backward()
+    assert torch.equal(net.rows(start)[0], net.rows(start)[1])
+    net.embed_rows(start).sum().backward()
     assert net.embed.project.weight.grad.abs().max() > 0
 
 

@@ -22,7 +22,7 @@ from walkback.probes import (
     replay_module,
     replay_net,
 )
-from walkback.rules import Rule, Shape, make_rule
+from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
 
@@ -34,7 +34,7 @@ def subject(net: str = "resmlp", count: int = 24, **options: object) -> tuple[Ne
 
 
 def rule_for(net: Net, name: str, seed: int = 1) -> Rule:
-    return make_rule(name, Shape(net.width, net.depth, CLASSES), torch.Generator().manual_seed(seed), {})
+    return make_rule(name, net, torch.Generator().manual_seed(seed), {})
 
 
 def at_input(net: Net, name: str, x: Tensor, y: Tensor) -> list[Tensor]:

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
+from walkback.nets.reduction import has_cls_token, lift, reduce_gradient, reduce_hidden
 from walkback.probes import credit_cosine, find_blocks, look, observe
-from walkback.probes.reduction import has_cls_token, lift, reduce_gradient, reduce_hidden
-from walkback.rules import Shape, make_rule
+from walkback.rules import make_rule
 
 CLASSES = 3
 
@@ -153,7 +153,7 @@ class Residual(nn.Module):
 def test_second_implementation_our_own_net_through_both_doors() -> None:
     torch.manual_seed(0)
     net = make_net("resmlp", (5,), CLASSES, {"width": 8, "depth": 3})
-    rule = make_rule("fa", Shape(8, 3, CLASSES), torch.Generator().manual_seed(1), {})
+    rule = make_rule("fa", net, torch.Generator().manual_seed(1), {})
     x, y = batch(20, 5)
     ours = observe(net, rule, x.float(), y, torch.Generator())
     foreign = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)

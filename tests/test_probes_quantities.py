@@ -26,7 +26,7 @@ from walkback.probes import (
     observe,
     precision,
 )
-from walkback.rules import Rule, Shape, make_rule
+from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
 GRID = [("resmlp", {"width": 12, "depth": 3}), ("resmlp", {"width": 8, "depth": 2, "terminal_norm": False}),
@@ -39,7 +39,7 @@ def subject(net: str, options: dict[str, object], rule: str, count: int) -> tupl
     with torch.no_grad():
         for block in made.blocks:
             block.down.weight.normal_(std=0.3)  # as if trained: branches that matter
-    heard = make_rule(rule, Shape(made.width, made.depth, CLASSES), torch.Generator().manual_seed(1), {})
+    heard = make_rule(rule, made, torch.Generator().manual_seed(1), {})
     return made, heard, torch.randn(count, *SHAPE), torch.randint(CLASSES, (count,))
 
 
@@ -71,8 +71,8 @@ def test_second_implementation_of_a_measurement(net: str, options: dict[str, obj
             states.append(states[-1] + block(states[-1]))
             states[-1].retain_grad()
         F.cross_entropy(made.readout(states[-1]), y[i : i + 1]).backward()
-        hidden.append([made.site(h)[0].detach() for h in states])
-        gradients.append([made.site(h.grad)[0] for h in states])
+        hidden.append([made.rows(h)[0].detach() for h in states])
+        gradients.append([made.gradient_rows(h.grad)[0] for h in states])
     norms = [dumb_median([dumb_norm(row[layer]) for row in hidden]) for layer in range(made.depth + 1)]
     assert got.quantities.hidden_norms == pytest.approx(norms, rel=1e-5)
     sizes = [dumb_median([dumb_norm(row[layer]) / 128 for row in gradients]) for layer in range(made.depth + 1)]
@@ -111,7 +111,7 @@ def test_property_gradient_norm_does_not_depend_on_the_batch() -> None:
     # … and it is what a batch of 128 really has: the gradient of its mean loss.
     h = net.embed(x[:128]).detach().requires_grad_()
     F.cross_entropy(net.readout(net.unroll(h)[0][-1]), y[:128]).backward()
-    mine = observe(net, make_rule("bp", Shape(12, 3, 4), torch.Generator(), {}), x[:128], y[:128], torch.Generator())
+    mine = observe(net, make_rule("bp", net, torch.Generator(), {}), x[:128], y[:128], torch.Generator())
     assert gradient_norm(mine.gradients[0]) == pytest.approx(median_norm(h.grad), rel=1e-5)
 
 

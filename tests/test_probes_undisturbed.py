@@ -22,7 +22,7 @@ from walkback.probes import (
     replay_module,
     replay_net,
 )
-from walkback.rules import Shape, make_rule
+from walkback.rules import make_rule
 
 
 class Trap(nn.Module):
@@ -118,8 +118,7 @@ def test_a_foreign_model_is_as_before(probe: Callable[[Trap, Tensor, Tensor], ob
 def test_our_nets_are_as_before(name: str) -> None:
     torch.manual_seed(0)
     net = make_net(name, (3, 8, 8), 4, {"width": 8, "depth": 2})
-    shape = Shape(8, 2, 4)
-    rule = make_rule("fa", shape, torch.Generator().manual_seed(1), {})
+    rule = make_rule("fa", net, torch.Generator().manual_seed(1), {})
     x, y = torch.randn(12, 3, 8, 8), torch.randint(4, (12,))
     F.cross_entropy(net(x), y).backward()
     net.blocks[0].eval()
@@ -127,7 +126,7 @@ def test_our_nets_are_as_before(name: str) -> None:
 
     def fresh(k: int) -> nn.Module:
         torch.manual_seed(k)  # a maker with no manners
-        return make_rule("fa", shape, torch.Generator().manual_seed(k), {})
+        return make_rule("fa", net, torch.Generator().manual_seed(k), {})
 
     before = state_of(net), state_of(rule)
     measured = measure(net, rule, fresh, x, y, draw)

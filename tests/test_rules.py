@@ -8,22 +8,23 @@ import torch
 import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
-from walkback.rules import RULES, Shape, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
+from walkback.rules import RULES, Batch, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
 from walkback.studies.reproduced.found import SCALED
 
-SHAPE = Shape(width=20, depth=3, classes=4)
+NET = make_net("resmlp", (5,), 4, {"width": 20, "depth": 3})
 
 
 def signal(seed=0, count=6):
     generator = torch.Generator().manual_seed(seed)
-    net = make_net("resmlp", (5,), SHAPE.classes, {"width": SHAPE.width, "depth": SHAPE.depth})
 
     def rows(d):
         return torch.randn(count, d, generator=generator)
 
-    hidden = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
-    gradients = [rows(SHAPE.width) for _ in range(SHAPE.depth + 1)]
-    return probe_signal(net, rows(SHAPE.classes), hidden, torch.Generator().manual_seed(seed), gradients)
+    hidden = [rows(NET.width) for _ in range(NET.depth + 1)]
+    gradients = [rows(NET.width) for _ in range(NET.depth + 1)]
+    labels = torch.randint(NET.classes, (count,), generator=generator)
+    batch = Batch(rows(5), labels, torch.Generator().manual_seed(seed))
+    return probe_signal(NET, batch, rows(NET.classes), hidden, gradients)
 
 
 def test_closed_form_output_error():
@@ -33,24 +34,24 @@ def test_closed_form_output_error():
 
 @pytest.mark.parametrize("name", ["dfa", "fa", "random", "bp"])
 def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
-    rule = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
+    rule = make_rule(name, NET, torch.Generator().manual_seed(1), {})
     credits = rule(signal())
-    assert len(credits.blocks) == SHAPE.depth
-    assert all(a.shape == (6, SHAPE.width) for a in credits.blocks)
-    assert credits.embed is None or credits.embed.shape == (6, SHAPE.width)
+    assert len(credits.blocks) == NET.depth
+    assert all(a.shape == (6, NET.width) for a in credits.blocks)
+    assert credits.embed is None or credits.embed.shape == (6, NET.width)
     assert not any(a.requires_grad for a in credits.blocks)
 
 
 @pytest.mark.parametrize("name", ["dfa", "fa"])
 def test_property_feedback_is_fixed_saved_and_drawn_from_its_stream(name):
-    one = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
-    same = make_rule(name, SHAPE, torch.Generator().manual_seed(1), {})
-    other = make_rule(name, SHAPE, torch.Generator().manual_seed(2), {})
+    one = make_rule(name, NET, torch.Generator().manual_seed(1), {})
+    same = make_rule(name, NET, torch.Generator().manual_seed(1), {})
+    other = make_rule(name, NET, torch.Generator().manual_seed(2), {})
     assert list(one.state_dict()) == ["B"]
     assert torch.equal(one.B, same.B)
     assert not torch.equal(one.B, other.B)
     assert torch.equal(one(signal()).blocks[0], one(signal()).blocks[0])
-    std = SHAPE.classes**-0.5 if name == "dfa" else SHAPE.width**-0.5
+    std = NET.classes**-0.5 if name == "dfa" else NET.width**-0.5
     assert float(one.B.std()) == pytest.approx(std, rel=0.2)
 
 
@@ -58,7 +59,7 @@ def test_second_implementation_fa_with_its_sizes_free_is_fa_where_they_are_one()
     file = f"{Path(__file__).parents[1] / SCALED}"
 
     def credits(name, **options):
-        got = make_rule(name, SHAPE, torch.Generator().manual_seed(1), options)(signal())
+        got = make_rule(name, NET, torch.Generator().manual_seed(1), options)(signal())
         return [got.embed, *got.blocks]
 
     fa, scaled = credits("fa"), credits(file, gain=5.0, top=0.5)
@@ -69,7 +70,7 @@ def test_second_implementation_fa_with_its_sizes_free_is_fa_where_they_are_one()
 
 
 def test_property_random_is_fresh_every_step():
-    rule = make_rule("random", SHAPE, torch.Generator(), {})
+    rule = make_rule("random", NET, torch.Generator(), {})
     one, two = signal(0), signal(0)
     two.generator.manual_seed(9)
     assert not torch.equal(rule(one).blocks[0], rule(two).blocks[0])
@@ -92,11 +93,11 @@ def test_error_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="did you mean dfa"):
         find_rule("dffa")
     with pytest.raises(BadValue, match="normalize"):
-        make_rule("dfa", SHAPE, torch.Generator(), {"normalise": "sample"})
+        make_rule("dfa", NET, torch.Generator(), {"normalise": "sample"})
     with pytest.raises(BadValue, match="sample"):
-        make_rule("dfa", SHAPE, torch.Generator(), {"normalize": "sampel"})
+        make_rule("dfa", NET, torch.Generator(), {"normalize": "sampel"})
     with pytest.raises(BadValue, match="bp"):
-        make_rule("bp", SHAPE, torch.Generator(), {"normalize": "sample"})
+        make_rule("bp", NET, torch.Generator(), {"normalize": "sample"})
 
 
 RULE_FILE = '''
@@ -107,7 +108,7 @@ class Mine(Rule):
     """Nothing."""
     def credits(self, signal):
         zero = torch.zeros_like(signal.hidden[0])
-        return Credits([zero] * self.shape.depth, embed=zero)
+        return Credits([zero] * signal.net.depth, embed=zero)
 '''
 
 

@@ -7,9 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from walkback.nets import make_net
-from walkback.rules import Credits, Rule, Shape, make_rule
+from walkback.rules import Batch, Credits, Rule, make_rule
 from walkback.train.adamw import AdamW
-from walkback.train.step import backward
 
 SHAPE, CLASSES, WIDTH, DEPTH = (3, 8, 8), 5, 12, 3
 
@@ -18,8 +17,7 @@ def build(net="resmlp", rule="dfa", seed=0, rule_options=None, **options):
     torch.manual_seed(seed)
     options = {"width": WIDTH, "depth": DEPTH} | ({"heads": 2, "ratio": 2} if net == "vit-mini" else {}) | options
     made = make_net(net, SHAPE, CLASSES, options)
-    shape = Shape(made.width, made.depth, CLASSES)
-    return made, make_rule(rule, shape, torch.Generator().manual_seed(seed + 1), rule_options or {})
+    return made, make_rule(rule, made, torch.Generator().manual_seed(seed + 1), rule_options or {})
 
 
 def batch(seed, count=16):
@@ -74,18 +72,18 @@ def train_plainly(net, rule, kind, steps, *, penalty, last, how):
         error = torch.softmax(logits.detach(), 1) - F.one_hot(y, CLASSES)
         readout_optimizer.zero_grad()
         F.cross_entropy(logits, y).backward()
-        at_top = net.site(top.grad) * len(y)
+        at_top = net.gradient_rows(top.grad) * len(y)
         blocks, embed = plain_credits(net, rule, kind, error, at_top, step, how)
         readout_optimizer.step()
         for layer, (block, optimizer) in enumerate(zip(net.blocks, optimizers, strict=True)):
             if layer < DEPTH - last:
                 continue
             optimizer.zero_grad()
-            f = net.site(block(states[layer]))
+            f = net.rows(block(states[layer]))
             ((f * blocks[layer]).sum(1) + penalty * f.square().sum(1)).mean().backward()
             optimizer.step()
         embed_optimizer.zero_grad()
-        (net.embed_site(net.embed(x)) * embed).sum(1).mean().backward()
+        (net.embed_rows(net.embed(x)) * embed).sum(1).mean().backward()
         embed_optimizer.step()
 
 
@@ -96,7 +94,7 @@ def train_ours(net, rule, steps, *, penalty, last):
     for step in range(steps):
         x, y = batch(step)
         optimizer.zero_grad()
-        backward(net, rule, x.double(), y, penalty=penalty, generator=draws(step))
+        rule.backward(net, Batch(x.double(), y, draws(step), penalty=penalty))
         optimizer.step(1e-3)
 
 
@@ -128,12 +126,12 @@ def test_second_implementation_one_optimizer_per_block(family, kind, how, penalt
 def test_second_implementation_bp_is_autograd(family, penalty):
     net, rule = build(family, "bp")
     x, y = batch(0)
-    backward(net, rule, x, y, penalty=penalty, generator=draws(0))
+    rule.backward(net, Batch(x, y, draws(0), penalty=penalty))
     ours = {k: p.grad.clone() for k, p in net.named_parameters()}
     net.zero_grad()
     loss = F.cross_entropy(net(x), y)
     _, branches = net.unroll(net.embed(x))
-    loss = loss + penalty * sum(net.site(f).square().sum(1).mean() for f in branches)
+    loss = loss + penalty * sum(net.rows(f).square().sum(1).mean() for f in branches)
     loss.backward()
     for name, parameter in net.named_parameters():
         assert parameter.grad.abs().max() > 0, name
@@ -152,9 +150,9 @@ def test_closed_form_exact_credits_are_backprop():
             return Credits(blocks=g[1:], embed=g[0])
 
     net, _ = build()
-    rule = Oracle(Shape(WIDTH, DEPTH, CLASSES), torch.Generator())
+    rule = Oracle(net, torch.Generator())
     x, rule.labels = batch(3)
-    backward(net, rule, x, rule.labels, penalty=0.0, generator=draws(0))
+    rule.backward(net, Batch(x, rule.labels, draws(0)))
     ours = {k: p.grad.clone() for k, p in net.named_parameters()}
     net.zero_grad()
     F.cross_entropy(net(x), rule.labels).backward()
@@ -171,7 +169,7 @@ def test_finite_difference_of_a_local_objective():
     x, penalty = x.double(), 0.07
     caught = {}
     rule.register_forward_hook(lambda module, args, result: caught.update(credits=result))
-    backward(net, rule, x, y, penalty=penalty, generator=draws(0))
+    rule.backward(net, Batch(x, y, draws(0), penalty=penalty))
     weight = net.blocks[1].down.weight
     credit = caught["credits"].blocks[1]
     with torch.no_grad():
@@ -221,18 +219,18 @@ def test_property_a_rule_that_learns_joins_the_one_backward_call():
     """A rule's own parameters learn from the loss that it hands over, in the same optimizer."""
 
     class Learner(Rule):
-        def __init__(self, shape, generator, *, normalize=None):
-            super().__init__(shape, generator, normalize=normalize)
-            self.V = torch.nn.Parameter(torch.zeros(shape.classes, shape.width))
+        def __init__(self, net, generator, *, normalize=None):
+            super().__init__(net, generator, normalize=normalize)
+            self.V = torch.nn.Parameter(torch.zeros(net.classes, net.width))
 
         def credits(self, signal):
             own = (signal.error @ self.V - signal.hidden[-1]).square().mean()
             credit = (signal.error @ self.V).detach()
-            return Credits([credit] * self.shape.depth, embed=credit, loss=own)
+            return Credits([credit] * signal.net.depth, embed=credit, loss=own)
 
     net, _ = build()
-    rule = Learner(Shape(WIDTH, DEPTH, CLASSES), torch.Generator())
+    rule = Learner(net, torch.Generator())
     x, y = batch(0)
-    backward(net, rule, x, y, penalty=0.0, generator=draws(0))
+    rule.backward(net, Batch(x, y, draws(0)))
     assert rule.V.grad.abs().max() > 0
     assert net.blocks[0].up.weight.grad.abs().max() == 0  # V is zero: no credit yet

@@ -300,7 +300,7 @@ def test_registered_rules_reach_the_workers(tmp_path):
         "class Zero(wb.Rule):\n"
         "    def credits(self, signal):\n"
         "        z = torch.zeros_like(signal.hidden[0])\n"
-        "        return wb.Credits([z] * self.shape.depth, embed=z)\n"
+        "        return wb.Credits([z] * signal.net.depth, embed=z)\n"
         "wb.register_rule('zero', Zero)\n"
         "if __name__ == '__main__':\n"
         "    runs = wb.train_all(wb.plan(rules=['zero', 'dfa'], epochs=1, net_options={'width': 16}), 'runs', jobs=2)\n"

@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from walkback.errors import WalkbackError as WalkbackError
     from walkback.nets import Net as Net
     from walkback.nets import make_net as make_net
+    from walkback.nets import register_net as register_net
+    from walkback.probes import Probe as Probe
     from walkback.records import Evidence as Evidence
     from walkback.records import Run as Run
     from walkback.records import RunConfig as RunConfig
     from walkback.records import Snapshot as Snapshot
     from walkback.records import find_runs as find_runs
     from walkback.records import read_run as read_run
+    from walkback.rules import Batch as Batch
+    from walkback.rules import Clock as Clock
     from walkback.rules import Credits as Credits
     from walkback.rules import Rule as Rule
-    from walkback.rules import Shape as Shape
     from walkback.rules import Signal as Signal
     from walkback.rules import make_rule as make_rule
     from walkback.rules import register_rule as register_rule
@@ -38,8 +41,8 @@ _HOME = {
     "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
-    "Credits": "rules", "Rule": "rules", "Shape": "rules", "Signal": "rules", "make_rule": "rules",
-    "register_rule": "rules", "plan": "train", "train_all": "train",
+    "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
+    "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train", "train_all": "train",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -1,7 +1,20 @@
-"""The nets: one file a family, each offering embed, blocks, readout and a site for its credits."""
+"""The nets: one file per family, found by walking this folder; each offers embed, blocks, readout and rows."""
 
-from walkback.nets import resmlp as resmlp
-from walkback.nets import vit_mini as vit_mini
-from walkback.nets.base import NETS, Net, check_options, defaults, make_net
+from walkback.nets.base import NETS, Net, OncePerStep, check_options, defaults, recorded
+from walkback.nets.library import find_net, make_net, net_source, register_net
+from walkback.registry import walk
 
-__all__ = ["NETS", "Net", "check_options", "defaults", "make_net"]
+walk("walkback.nets")
+
+__all__ = [
+    "NETS",
+    "Net",
+    "OncePerStep",
+    "check_options",
+    "defaults",
+    "find_net",
+    "make_net",
+    "net_source",
+    "recorded",
+    "register_net",
+]

@@ -1,55 +1,111 @@
-"""What every net promises: embed → blocks → readout, and a defined place where norms and credits are taken."""
+"""What every net promises: embed → blocks → readout, and a defined way from a feature to one row per sample."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from walkback.errors import BadValue
+from walkback.nets.reduction import lift, reduce_gradient, reduce_hidden
 from walkback.registry import Registry, nearest
 
 
 class Net(nn.Module):
-    """h_0 = embed(x);  h_{l+1} = h_l + f_l(h_l), l = 0..L−1;  logits = readout(h_L).
+    """h_0 = embed(x);  h_{l+1} = join(l, h_l, f_l(h_l)), l = 0..L−1;  logits = readout(h_L).
 
-    `blocks[l]` computes the branch f_l alone: the stream is added here, so that a rule can watch and train each
-    branch apart. A family is one file: build `embed`, `blocks`, `readout`, and say where its `site` is.
+    `blocks[l]` computes f_l alone; the join is done here, so that a rule can watch and train each block apart. A family
+    is one file: build `embed`, `blocks` and `readout`, and say how its features become rows.
+
+    residual    True: blocks add to a stream, h + f.  False: a plain net, whose block *is* the next state
+    reduction   how a feature becomes one row per sample: "as is" (N, d), "cls", "mean" or "flatten"
+    widths      d_0 … d_L, the widths of those rows, found by looking
+
+    `residual` and `reduction` are set by the class, or by its __init__. Parameters live in embed, blocks and readout.
     """
 
     embed: nn.Module
     blocks: nn.ModuleList
     readout: nn.Module
+    residual: bool = True
+    reduction: str = "as is"
+    added: ClassVar[Mapping[str, Any]] = {}
+    """Options that came after runs were recorded, with the value that means "as before": a run's config leaves an
+    option out while it has that value, so that a new option renames no run."""
 
-    def __init__(self, width: int, classes: int, skip: bool = True):
+    def __init__(self, shape: tuple[int, ...], classes: int):
         super().__init__()
-        self.width = width
+        self.shape = tuple(shape)
         self.classes = classes
-        self.skip = skip
 
     @property
     def depth(self) -> int:
         """The number of blocks, L."""
         return len(self.blocks)
 
-    def join(self, h: Tensor, branch: Tensor) -> Tensor:
-        """The next hidden state: h + f with a skip connection, f without."""
-        return h + branch if self.skip else branch
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """d_0 … d_L: the widths of the rows of h_0 … h_L, from one pass over two black images."""
+        with looking(self) as black:
+            states, _ = self.unroll(self.embed(black))
+        return tuple(self.rows(h).shape[1] for h in states)
 
-    def site(self, h: Tensor) -> Tensor:
-        """Where norms and credits are taken: one row a sample, (N, width)."""
-        return h
+    @property
+    def width(self) -> int:
+        """The one width d of all rows; an error where they differ."""
+        if len(set(self.widths)) > 1:
+            raise BadValue(f"the widths of this net differ: {list(self.widths)}", "read net.widths, one per state")
+        return self.widths[0]
 
-    def embed_site(self, h: Tensor) -> Tensor:
-        """Where the embedding receives its credit: one row a sample, (N, width)."""
-        return self.site(h)
+    @property
+    def credited_at_input(self) -> bool:
+        """Whether a block's credit can be held against the gradient at the block's input, as published.
+
+        It needs a stream of one width, whose gradient hardly changes over a block. Elsewhere a credit is compared
+        where it acts, at the block's output.
+        """
+        return self.residual and len(set(self.widths)) == 1
+
+    def join(self, layer: int, h: Tensor, f: Tensor) -> Tensor:
+        """The next hidden state: h + f in a residual net, f in a plain one. Override it where shapes change."""
+        del layer
+        return h + f if self.residual else f
+
+    def rows(self, h: Tensor) -> Tensor:
+        """A feature as one row per sample, (N, d): where norms are taken and credits act."""
+        return reduce_hidden(h, self.reduction)
+
+    def gradient_rows(self, g: Tensor) -> Tensor:
+        """The gradient with respect to a move of the rows; for "mean" that is the sum over positions."""
+        return reduce_gradient(g, self.reduction)
+
+    def lift(self, delta: Tensor, like: Tensor) -> Tensor:
+        """The move of a whole feature that moves its rows by `delta`."""
+        return lift(delta, like, self.reduction)
+
+    def embed_rows(self, h: Tensor) -> Tensor:
+        """Where the embedding receives its credit: one row per sample, (N, d_0)."""
+        return self.rows(h)
+
+    def read(self, rows: Tensor) -> Tensor:
+        """The logits from the rows of h_L alone, for rules that predict h_L."""
+        if self.reduction != "as is":
+            raise BadValue(
+                f"the readout of {type(self).__name__} reads more than one row per sample",
+                "use another rule, or a net that defines `read`",
+            )
+        logits: Tensor = self.readout(rows)
+        return logits
 
     def unroll(self, h: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """From h_0 on, in one graph: the hidden states h_0 … h_L and the branches f_0 … f_{L−1}."""
         stream, branches = [h], []
-        for block in self.blocks:
+        for layer, block in enumerate(self.blocks):
             branches.append(block(stream[-1]))
-            stream.append(self.join(stream[-1], branches[-1]))
+            stream.append(self.join(layer, stream[-1], branches[-1]))
         return stream, branches
 
     def forward(self, x: Tensor) -> Tensor:
@@ -57,15 +113,81 @@ class Net(nn.Module):
         logits: Tensor = self.readout(self.unroll(self.embed(x))[0][-1])
         return logits
 
+    # What a family knows of its options before any net is built.
 
-NETS: Registry[Callable[..., Net]] = Registry("net")
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Refuse options that no net can be built with. By default: `width` and `depth`, where there are such."""
+        for name, least in (("width", 1), ("depth", 0)):
+            value = options.get(name, least)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise BadValue(
+                    f"{name} must be a whole number of at least {least}, not {value!r}", f"give another --{name}"
+                )
+
+    @classmethod
+    def blocks_in(cls, options: Mapping[str, Any]) -> int:
+        """How many blocks a net of these options has. Override it where no option `depth` tells."""
+        if "depth" not in options:
+            raise BadValue(
+                f"{cls.__name__} does not say how many blocks it has",
+                "give it an option `depth`, or a classmethod blocks_in(options)",
+            )
+        return int(options["depth"])
+
+    @classmethod
+    def residual_in(cls, options: Mapping[str, Any]) -> bool:
+        """Whether a net of these options is residual."""
+        return bool(options.get("skip", cls.residual))
+
+    @classmethod
+    def shallow(cls, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The options of the same net without its blocks, a baseline; None where there is no such net."""
+        return {**options, "depth": 0} if "depth" in options else None
+
+    @classmethod
+    def words(cls, options: Mapping[str, Any]) -> str:
+        """The sizes in words, for captions."""
+        sizes = [f"d = {options['width']}"] if "width" in options else []
+        return ", ".join([*sizes, f"L = {cls.blocks_in(options)}"])
 
 
-def make_net(name: str, shape: tuple[int, ...], classes: int, options: dict[str, Any]) -> Net:
-    """Build a registered net for inputs of `shape`; its weights come from torch's global random state."""
-    family = NETS.get(name)
-    check_options(f"net {name}", family, options)
-    return family(shape=shape, classes=classes, **options)
+@contextmanager
+def looking(net: Net) -> Iterator[Tensor]:
+    """Two black images to run a net on, in evaluation mode, without gradients; modes and random state are put back."""
+    like = next(net.parameters())
+    modes = [(part, part.training) for part in net.modules()]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            net.eval()
+            yield torch.zeros(2, *net.shape, dtype=like.dtype, device=like.device)
+        finally:
+            for part, mode in modes:
+                part.training = mode
+
+
+class OncePerStep:
+    """BatchNorm's running statistics move once per step, in the first pass, however often a rule runs the net."""
+
+    def __init__(self, net: nn.Module):
+        self.norms = [m for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        self.norms = [m for m in self.norms if m.track_running_stats]
+        for norm in self.norms:
+            norm.register_forward_hook(self._seen)
+
+    @staticmethod
+    def _seen(norm: nn.Module, args: object, output: object) -> None:
+        del args, output
+        if norm.training:
+            norm.track_running_stats = False  # type: ignore[assignment]
+
+    def begin(self) -> None:
+        """A new step: the next pass moves the statistics."""
+        for norm in self.norms:
+            norm.track_running_stats = True
+
+
+NETS: Registry[type[Net]] = Registry("net")
 
 
 def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
@@ -74,7 +196,16 @@ def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
-def check_options(what: str, maker: Callable[..., Any], options: dict[str, Any]) -> None:
+def recorded(options: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as a run's config keeps them: without those that came later and mean "as before".
+
+    >>> recorded({"width": 8, "down_std": 0.01}, {"down_std": 0.01})
+    {'width': 8}
+    """
+    return {name: value for name, value in options.items() if name not in added or added[name] != value}
+
+
+def check_options(what: str, maker: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Refuse an option that `maker` does not have."""
     known = defaults(maker)
     for option in options:

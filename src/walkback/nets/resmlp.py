@@ -1,6 +1,8 @@
 """ResMLP: a pre-LayerNorm residual stack of d×d blocks on the flattened input. The main net of the protocol."""
 
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -9,14 +11,14 @@ from walkback.nets.base import NETS, Net
 
 
 class Block(nn.Module):
-    """f(h) = W2·GELU(W1·LN(h)), both d×d; W2 ~ N(0, 0.01²), b2 = 0, W1 as PyTorch draws it."""
+    """f(h) = W2·GELU(W1·LN(h)), both d×d; W2 ~ N(0, 0.01²) unless asked otherwise, b2 = 0, W1 as PyTorch draws it."""
 
-    def __init__(self, width: int, gains: bool):
+    def __init__(self, width: int, gains: bool, down_std: float):
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=gains)
         self.up = nn.Linear(width, width)
         self.down = nn.Linear(width, width)
-        nn.init.normal_(self.down.weight, std=0.01)
+        nn.init.normal_(self.down.weight, std=down_std)
         nn.init.zeros_(self.down.bias)
 
     def forward(self, h: Tensor) -> Tensor:
@@ -33,8 +35,11 @@ class ResMLP(Net):
     terminal_norm  the LayerNorm before the head; its gains are always trained
     gains          whether the LayerNorms inside the blocks have trained gains and biases (default: none). The
                    published curves fit the net without them; with them DFA's stream grows several times faster
-    skip           the residual connection; without it h_{l+1} = f_l(h_l)
+    skip           the residual connection; without it h_{l+1} = f_l(h_l), a plain net
+    down_std       the std of W2 at init; the published control without a residual connection has 0.5
     """
+
+    added: ClassVar[Mapping[str, Any]] = {"down_std": 0.01}
 
     def __init__(
         self,
@@ -46,10 +51,12 @@ class ResMLP(Net):
         terminal_norm: bool = True,
         gains: bool = False,
         skip: bool = True,
+        down_std: float = 0.01,
     ):
-        super().__init__(width, classes, skip)
+        super().__init__(shape, classes)
+        self.residual = skip
         self.embed = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width))
-        self.blocks = nn.ModuleList(Block(width, gains) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, gains, down_std) for _ in range(depth))
         head = nn.Linear(width, classes)
         self.readout = nn.Sequential(nn.LayerNorm(width), head) if terminal_norm else head
 

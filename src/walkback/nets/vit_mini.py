@@ -77,6 +77,8 @@ class ViTMini(Net):
     local rule could ever teach the patch projection.
     """
 
+    reduction = "cls"
+
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -98,18 +100,20 @@ class ViTMini(Net):
             )
         if width % heads:
             raise BadValue(f"width {width} cannot be split into {heads} heads", f"use a multiple of {heads}")
-        super().__init__(width, classes, skip)
+        super().__init__(shape, classes)
+        self.residual = skip
         self.embed = Patches(shape, width, patch)
         self.blocks = nn.ModuleList(Block(width, heads, ratio, gains) for _ in range(depth))
         self.readout = Readout(width, classes, terminal_norm)
 
-    def site(self, h: Tensor) -> Tensor:
-        """The cls token."""
-        return h[:, 0]
-
-    def embed_site(self, h: Tensor) -> Tensor:
+    def embed_rows(self, h: Tensor) -> Tensor:
         """The mean over the tokens."""
         return h.mean(1)
+
+    def read(self, rows: Tensor) -> Tensor:
+        """The logits from the cls token, which is all that the readout reads."""
+        logits: Tensor = self.readout(rows[:, None])
+        return logits
 
 
 NETS.add("vit-mini", ViTMini)

@@ -1,6 +1,10 @@
-"""The probes: one file a quantity, pure functions of tensors. They never change the training that they watch."""
+"""The probes: one file per quantity, pure functions of tensors. They never change the training that they watch.
+
+Probes that register themselves in PROBES are found by walking this folder, and are recorded with every run.
+"""
 
 from walkback.probes.accuracy import accuracy_and_loss
+from walkback.probes.base import PROBES, Probe, Reading, View, readings
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
@@ -16,8 +20,12 @@ from walkback.probes.perturbation import Correlation, pearson, perturbation
 from walkback.probes.precision import Precision, module_precision, net_precision, precision
 from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
 from walkback.probes.undisturbed import undisturbed
+from walkback.registry import walk
+
+walk("walkback.probes")
 
 __all__ = [
+    "PROBES",
     "REFERENCE_BATCH",
     "Correlation",
     "Cosine",
@@ -33,9 +41,12 @@ __all__ = [
     "NullReport",
     "Observation",
     "Precision",
+    "Probe",
     "Quantities",
     "Ratio",
+    "Reading",
     "Replay",
+    "View",
     "accuracy_and_loss",
     "credit_cosine",
     "drift",
@@ -57,6 +68,7 @@ __all__ = [
     "precision",
     "quantities",
     "random_null",
+    "readings",
     "replay_module",
     "replay_net",
     "undisturbed",

@@ -43,6 +43,15 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
     return Cosine(float(cosines.mean()), alive, total, "ok")
 
 
+def compared(credit: Tensor | None, gradient: Tensor) -> Cosine:
+    """The same where there may be no credit, or one that belongs to a state of another width."""
+    if credit is None:
+        return Cosine(float("nan"), 0, len(gradient), "no credit")
+    if credit.shape != gradient.shape:
+        return Cosine(float("nan"), 0, len(gradient), "other width")
+    return credit_cosine(credit, gradient)
+
+
 def gamma(cosines: Sequence[Cosine]) -> tuple[float, int]:
     """Γ, the mean of the blocks' cosines, and the number of blocks it is over: those with status "ok".
 

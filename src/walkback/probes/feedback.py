@@ -7,9 +7,9 @@ from torch import Tensor
 
 from walkback.nets import Net
 from walkback.probes.null import DRAWS, RANDOM, SAMPLES, Draws, NullReport, random_draw, report_of, row_norms
-from walkback.probes.observe import one_pass
+from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Credits, Rule, output_error, probe_signal
+from walkback.rules import START, Batch, Clock, Credits, Rule
 
 FRESH = "fresh feedback"
 
@@ -22,6 +22,7 @@ def feedback_null(
     labels: Tensor,
     generator: torch.Generator,
     *,
+    clock: Clock = START,
     draws: int = DRAWS,
     samples: int = SAMPLES,
 ) -> NullReport:
@@ -33,30 +34,30 @@ def feedback_null(
     """
     with undisturbed(net, rule), torch.enable_grad():
         inputs, labels = inputs[:samples], labels[:samples]
-        _, hidden, _, gradients = seen = one_pass(net, inputs, labels)
-        error = output_error(seen.logits, labels)
+        seen = one_pass(net, inputs, labels)
+        gradients = seen.gradients
         own, start = torch.Generator(generator.device), generator.get_state()  # the caller's stream is not moved by it
 
-        def credits_of(one: Rule) -> Credits:
+        def credits(one: Rule) -> Credits:
             own.set_state(start)
-            credits: Credits = one(probe_signal(net, error, hidden, own, gradients))
-            return credits
+            return credits_of(one, net, Batch(inputs, labels, own, clock), seen)
 
-        real, places, kinds = credits_of(rule), (Draws(gradients[:-1]), Draws(gradients[1:])), [RANDOM] * net.depth
+        real, places, kinds = credits(rule), (Draws(gradients[:-1]), Draws(gradients[1:])), [RANDOM] * net.depth
         directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
         for draw in range(draws):
-            fresh = credits_of(make_fresh(draw).to(error.device).eval())
+            fresh = credits(make_fresh(draw).to(inputs.device).eval())
             for block in range(net.depth):
-                if draw == 0 and not torch.equal(fresh.blocks[block], real.blocks[block]):
+                a, b = fresh.blocks[block], real.blocks[block]
+                if draw == 0 and a is not None and b is not None and not torch.equal(a, b):
                     kinds[block] = FRESH
                 if kinds[block] == RANDOM:
                     random_draw(places, block, gradients[block], gradients[block + 1], directions)
                     continue
-                credit = fresh.blocks[block].detach()
-                norms = row_norms(credit)
-                places[1].add(block, credit, norms)
+                norms = None if a is None else row_norms(a)
+                places[1].add(block, a, norms)
                 if fresh.at_input is not None:
-                    credit = fresh.at_input[block].detach()
-                    norms = row_norms(credit)
-                places[0].add(block, credit, norms)
+                    a = fresh.at_input[block]
+                    norms = row_norms(a)
+                fits = a is not None and a.shape == gradients[block].shape
+                places[0].add(block, *((a, norms) if fits else (None, None)))
     return report_of(places, kinds)

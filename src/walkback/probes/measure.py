@@ -1,5 +1,6 @@
 """All that is judged of a net and its rule, at one go on one set of images."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from walkback.nets import Net
-from walkback.probes.cosine import Cosine, credit_cosine, gamma
+from walkback.probes.cosine import Cosine, compared, gamma
 from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, growth
 from walkback.probes.norms import gradient_norm, median_norm
@@ -21,7 +22,8 @@ class Quantities(NamedTuple):
 
     cosines      cos(a_l, g_l), at the block's input, as published;  cosines_out: cos(a_l, g_{l+1}), at its output
     embed        the cosine of the embedding's credit with g_0
-    gamma        Γ, the mean of the cosines, and the number of blocks it is over
+    gamma        Γ, the mean of the cosines (of those at the outputs, where credits are compared there), and the number
+                 of blocks it is over
     """
 
     hidden_norms: list[float]
@@ -36,16 +38,17 @@ class Quantities(NamedTuple):
 
 def quantities(seen: Observation) -> Quantities:
     """Norms and cosines of an observation; gradient norms at the reference batch of 128, whatever it was made on."""
-    cosines = [credit_cosine(a, g) for a, g in zip(seen.at_input, seen.gradients[:-1], strict=True)]
+    cosines = [compared(a, g) for a, g in zip(seen.at_input, seen.gradients[:-1], strict=True)]
+    outside = [compared(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
     return Quantities(
         hidden_norms=[median_norm(h) for h in seen.hidden],
         branch_norms=[median_norm(f) for f in seen.branches],
         gradient_norms=[gradient_norm(g) for g in seen.gradients],
-        credit_norms=[median_norm(a) for a in seen.credits.blocks],
+        credit_norms=[math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
         cosines=cosines,
-        cosines_out=[credit_cosine(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)],
-        embed=credit_cosine(seen.embed_credit, seen.gradients[0]),
-        gamma=gamma(cosines),
+        cosines_out=outside,
+        embed=compared(seen.embed_credit, seen.gradients[0]),
+        gamma=gamma(outside if seen.at_output else cosines),
     )
 
 

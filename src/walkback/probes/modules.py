@@ -18,7 +18,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn import functional as F
 
 from walkback.errors import BadValue, UnknownName
-from walkback.probes.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
+from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
 from walkback.probes.undisturbed import undisturbed
 from walkback.registry import nearest
 

@@ -10,25 +10,25 @@ from torch.nn import functional as F
 
 from walkback.nets import Net
 from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Credits, Rule, output_error, probe_signal
+from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Tensors of one row a sample at the net's site; gradients and credits are of each sample's own loss."""
+    """Rows of samples; gradients and credits are of each sample's own loss. None: a block that hears nothing.
+
+    at_output   whether credits are compared at the blocks' outputs: in plain nets, and where widths differ
+    """
 
     hidden: Sequence[Tensor]  # h_0 … h_L
     branches: Sequence[Tensor]  # f_0 … f_{L−1}
     gradients: Sequence[Tensor]  # g_0 … g_L
     credits: Credits
+    embed_credit: Tensor | None
+    at_output: bool
 
     @property
-    def embed_credit(self) -> Tensor:
-        """The embedding's credit."""
-        return self.credits.blocks[0] if self.credits.embed is None else self.credits.embed
-
-    @property
-    def at_input(self) -> Sequence[Tensor] | Tensor:
+    def at_input(self) -> Sequence[Tensor | None] | Tensor:
         """The credits to compare with the gradient at the blocks' inputs."""
         return self.credits.blocks if self.credits.at_input is None else self.credits.at_input
 
@@ -36,22 +36,29 @@ class Observation:
 CHUNK = 256  # samples at once: bounds the memory; rows do not depend on it, since no sample sees another
 
 
-def observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
+def observe(
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator, clock: Clock = START
+) -> Observation:
     """Forward and backward through the hidden states alone; nothing of `net` or `rule` is changed."""
-    parts = []
+    passes, credits = [], []
     with undisturbed(net, rule), torch.enable_grad():
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
-            parts.append(_observe(net, rule, some, answers, generator))
-    credits = [part.credits for part in parts]
+            batch = Batch(some, answers, generator, clock)
+            passes.append(one_pass(net, some, answers))
+            credits.append(credits_of(rule, net, batch, passes[-1]))
+    widths = net.widths
+    embeds = [c.for_embedding(widths[0]) for c in credits]
     return Observation(
-        hidden=_join([p.hidden for p in parts]),
-        branches=_join([p.branches for p in parts]),
-        gradients=_join([p.gradients for p in parts]),
+        hidden=_join([p.hidden for p in passes]),
+        branches=_join([p.branches for p in passes]),
+        gradients=_join([p.gradients for p in passes]),
         credits=Credits(
-            blocks=_join([c.blocks for c in credits]),
-            embed=torch.cat([c.blocks[0] if c.embed is None else c.embed for c in credits]),
+            blocks=_join_some([c.blocks for c in credits]),
             at_input=None if credits[0].at_input is None else _join([c.at_input for c in credits if c.at_input]),
+            kind=credits[0].kind,
         ),
+        embed_credit=_whole(embeds) if any(True for _ in net.embed.parameters()) else None,
+        at_output=not net.credited_at_input,
     )
 
 
@@ -60,11 +67,22 @@ def _join(parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
+def _join_some(parts: Sequence[Sequence[Tensor | None] | Tensor]) -> list[Tensor | None]:
+    """The same where a layer may have none."""
+    return [_whole(layer) for layer in zip(*parts, strict=True)]
+
+
+def _whole(parts: Sequence[Tensor | None]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if len(there) == len(parts) else None
+
+
 class Pass(NamedTuple):
-    """One forward and one backward through the hidden states of a net; rows of samples at its site, without a graph."""
+    """One forward and one backward through the hidden states of a net; rows of samples, without a graph."""
 
     logits: Tensor
-    hidden: list[Tensor]
+    states: list[Tensor]  # h_0 … h_L as whole features
+    hidden: list[Tensor]  # the same as rows
     branches: list[Tensor]
     gradients: list[Tensor]
 
@@ -75,13 +93,15 @@ def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
     logits = net.readout(stream[-1])
     # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
     loss = F.cross_entropy(logits, labels, reduction="sum")
-    gradients = [net.site(g) for g in torch.autograd.grad(loss, stream)]
-    hidden = [net.site(h.detach()) for h in stream]
-    return Pass(logits.detach(), hidden, [net.site(f.detach()) for f in branches], gradients)
+    gradients = [net.gradient_rows(g) for g in torch.autograd.grad(loss, stream)]
+    states = [h.detach() for h in stream]
+    rows = [net.rows(h) for h in states]
+    return Pass(logits.detach(), states, rows, [net.rows(f.detach()) for f in branches], gradients)
 
 
-def _observe(net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> Observation:
-    seen = one_pass(net, inputs, labels)
-    error = output_error(seen.logits, labels)
-    credits = rule(probe_signal(net, error, seen.hidden, generator, seen.gradients))
-    return Observation(seen.hidden, seen.branches, seen.gradients, credits)
+def credits_of(rule: Rule, net: Net, batch: Batch, seen: Pass) -> Credits:
+    """What a rule would tell every block, from a pass whose true gradients are known; without any graph."""
+    credits: Credits = rule(probe_signal(net, batch, seen.logits, seen.states, seen.gradients))
+    blocks = [None if a is None else a.detach() for a in credits.blocks]
+    embed = None if credits.embed is None else credits.embed.detach()
+    return Credits(blocks, embed, at_input=credits.at_input, kind=credits.kind)

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
+from walkback.nets.reduction import has_cls_token, lift, reduction_of
 from walkback.probes.modules import (
     PerSampleLoss,
     call,
@@ -23,7 +24,6 @@ from walkback.probes.modules import (
     on_tensors,
     per_sample_losses,
 )
-from walkback.probes.reduction import has_cls_token, lift, reduction_of
 from walkback.probes.undisturbed import undisturbed
 
 LossFrom = Callable[[int, Tensor], Tensor]
@@ -34,6 +34,10 @@ class Replay(NamedTuple):
 
     hidden: Sequence[Tensor]
     loss_from: LossFrom
+
+    def from_layer(self, first: int) -> "Replay":
+        """The same with h_first … h_L in the places of h_0 …"""
+        return Replay(self.hidden[first:], lambda layer, h: self.loss_from(layer + first, h))
 
 
 def to_double(inputs: Any) -> Any:
@@ -48,18 +52,13 @@ def replay_net(net: Net, inputs: Tensor, labels: Tensor) -> Replay:
         stream, _ = twin.unroll(twin.embed(to_double(inputs)))
 
     def loss_from(layer: int, h: Tensor) -> Tensor:
-        # The site is a linear choice of coordinates, so its transpose puts a move back where it belongs.
-        with torch.enable_grad():
-            whole = stream[layer].detach().requires_grad_()
-            at = twin.site(whole)
-            (move,) = torch.autograd.grad(at, whole, h.double() - at.detach())
         with torch.no_grad():
-            state = stream[layer] + move
-            for block in twin.blocks[layer:]:
-                state = twin.join(state, block(state))
+            state = stream[layer] + twin.lift(h.double() - twin.rows(stream[layer]), stream[layer])
+            for place in range(layer, twin.depth):
+                state = twin.join(place, state, twin.blocks[place](state))
             return F.cross_entropy(twin.readout(state), labels, reduction="none")
 
-    return Replay([twin.site(h) for h in stream], loss_from)
+    return Replay([twin.rows(h) for h in stream], loss_from)
 
 
 def replay_module(

@@ -18,6 +18,7 @@ from walkback.records.schema import (
     DeepProbes,
     NullRecord,
     PrecisionRecord,
+    Readings,
     Record,
     RunConfig,
     Size,
@@ -71,6 +72,7 @@ class Moment(Record):
     null: Nulls = None  # of `cosine`
     null_out: Nulls = None  # of `cosine_out`
     null_gamma: NullRecord | None = None
+    measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
     drift: float | None = None  # described, not judged, as are the two below
     rho: Numbers = None
     nudging: Numbers = None
@@ -190,7 +192,9 @@ def _listing(counts: Mapping[str, int]) -> str:
 
 def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     """A line of a run's folder as evidence."""
-    shared = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "gamma")
+    shared = (
+        "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "gamma", "measured"
+    )  # fmt: skip
     return Moment(
         **{name: getattr(snapshot, name) for name in shared},
         cosine=list(snapshot.cosine),
@@ -215,7 +219,7 @@ def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
     added = {
         "precision": probes.precision[-1], "null": probes.null, "null_out": probes.null_out,
         "null_gamma": probes.null_gamma, "drift": told(probes.drift), "rho": [told(v) for v in probes.rho],
-        "nudging": [told(v) for v in probes.nudging],
+        "nudging": [told(v) for v in probes.nudging], "measured": {**moment.measured, **probes.measured},
     }  # fmt: skip
     return moment.model_copy(update=added)
 
@@ -259,7 +263,7 @@ def evidence_of_runs(
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
     return Evidence(
-        name=name, rule=config.rule, depth=depth, residual=_residual(config), classes=classes,
+        name=name, rule=config.rule, depth=depth, residual=config.residual, classes=classes,
         seeds=[
             SeedEvidence(
                 seed=run.config.seed,
@@ -325,16 +329,7 @@ def _fittest(runs: Sequence[Run]) -> list[Run]:
 
 
 def _depth(runs: Sequence[Run]) -> int | None:
-    stated = runs[0].config.net_options.get("depth")
-    if isinstance(stated, int) and stated >= 1:
-        return stated
-    return next((len(s.hidden_norms) - 1 for run in runs for s in run.snapshots), None)
-
-
-def _residual(config: RunConfig) -> bool | None:
-    """Every net of ours says by its option `skip` whether a block adds to the stream."""
-    skip = config.net_options.get("skip")
-    return skip if isinstance(skip, bool) else None
+    return runs[0].config.blocks or None
 
 
 def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:

@@ -8,10 +8,11 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:  # records are read without torch
     from walkback.probes import Cosine, Null, Precision
+    from walkback.probes import Reading as ProbeReading
 
 Whole = Annotated[int, Field(ge=1)]
 
@@ -55,28 +56,58 @@ class RunConfig(Record):
     train_last: Annotated[int, Field(ge=0)]  # blocks that train, counted from the top; all of them: the full net
     probe_images: Whole
     stop_when_fired: bool = False  # end at the first epoch at which a check fires
+    schedule: Literal["cosine", "constant"] = "cosine"  # of the learning rate
+    labels: Literal["given", "random"] = "given"  # random: drawn anew for every minibatch, a control
+    net_source: str | None = None  # a hash of the code, for a net that is not ours
+    data_source: str | None = None  # likewise
+    blocks: Annotated[int, Field(ge=0)]  # L
+    residual: bool  # whether the blocks add to a stream
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_nets(cls, raw: Any) -> Any:
+        """The first two nets' options tell the last two fields, which came later."""
+        if isinstance(raw, dict) and raw.get("net") in FIRST_NETS and isinstance(raw.get("net_options"), dict):
+            options = raw["net_options"]
+            told = {"blocks": options.get("depth"), "residual": options.get("skip")}
+            raw = raw | {name: value for name, value in told.items() if value is not None}
+        return raw
 
     def hash(self) -> str:
         """Ten hex digits that name this config: of its JSON with sorted keys."""
         # A field that came later is left out while it has its default, so that it renames no earlier run.
-        later = {"stop_when_fired"} if not self.stop_when_fired else set()
-        canonical = json.dumps(self.model_dump(mode="json", by_alias=True, exclude=later), sort_keys=True)
+        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
+        told = {"blocks", "residual"} if self.net in FIRST_NETS else set()
+        canonical = json.dumps(self.model_dump(mode="json", by_alias=True, exclude=later | told), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:10]
 
     def label(self) -> str:
         """A short name for tables: the rule and what sets it apart."""
         rule = self.rule.rpartition("/")[2]
-        depth = self.net_options.get("depth", self.train_last)
-        if depth == 0:
+        if self.blocks == 0:
             return f"{rule} shallow"
-        frozen = f" k={self.train_last}" if self.train_last < depth else ""
-        stop = " until fired" if self.stop_when_fired else ""
-        return f"{rule}{frozen}" + (f" λ={self.penalty:g}" if self.penalty else "") + stop
+        parts = [
+            f"k={self.train_last}" if self.train_last < self.blocks else "",
+            f"λ={self.penalty:g}" if self.penalty else "",
+            "constant rate" if self.schedule == "constant" else "",
+            "random labels" if self.labels == "random" else "",
+            "until fired" if self.stop_when_fired else "",
+        ]
+        return " ".join([rule, *filter(None, parts)])
 
     def folder(self) -> str:
         """The folder's name: readable in front, the hash behind."""
-        words = f"{self.data}-{self.net}-{self.label()}-s{self.seed}"
+        words = f"{_short(self.data)}-{_short(self.net)}-{self.label()}-s{self.seed}"
         return "".join(c if c.isalnum() or c in "-." else "_" for c in words.replace("λ=", "pen")) + f"-{self.hash()}"
+
+
+def _short(name: str) -> str:
+    """A name without the folders in front of a file."""
+    return name.rpartition("/")[2]
+
+
+LATER = ("stop_when_fired", "schedule", "labels", "net_source", "data_source")
+FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 
 class CosineRecord(Record):
@@ -91,6 +122,37 @@ class CosineRecord(Record):
     def of(cls, cosine: "Cosine") -> "CosineRecord":
         """A probe's answer."""
         return cls(**cosine._asdict())
+
+
+class NullRecord(Record):
+    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+
+    mean: float
+    std: Size
+    n: Annotated[int, Field(ge=0)]
+    kind: str
+
+    @classmethod
+    def of(cls, null: "Null") -> "NullRecord":
+        """A probe's answer."""
+        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
+
+
+class Reading(Record):
+    """A number of one block, layer or net, by a probe of one file. It counts only with status "ok"."""
+
+    value: float
+    status: str
+    null: NullRecord | None = None  # what chance would give, where the probe tells
+
+    @classmethod
+    def of(cls, found: "ProbeReading") -> "Reading":
+        """A probe's answer."""
+        null = None if found.null is None else NullRecord.of(found.null)
+        return cls(value=found.value, status=found.status, null=null)
+
+
+Readings = dict[str, list[Reading]]
 
 
 class Snapshot(Record):
@@ -111,8 +173,10 @@ class Snapshot(Record):
     cosine: list[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
     cosine_out: list[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
     cosine_embed: CosineRecord  # the embedding's credit with g_0
-    gamma: float  # Γ: the mean of `cosine`
+    gamma: float  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
     gamma_blocks: int  # over so many blocks: those with status "ok"
+    credit: str | None = None  # which credit was compared, of a rule that has several
+    measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
 
 
 class PrecisionRecord(Record):
@@ -127,20 +191,6 @@ class PrecisionRecord(Record):
     def of(cls, found: "Precision") -> "PrecisionRecord":
         """A probe's answer."""
         return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=found.status)
-
-
-class NullRecord(Record):
-    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
-
-    mean: float
-    std: Size
-    n: Annotated[int, Field(ge=0)]
-    kind: str
-
-    @classmethod
-    def of(cls, null: "Null") -> "NullRecord":
-        """A probe's answer."""
-        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
 
 
 class Valued(Record):
@@ -165,6 +215,7 @@ class DeepProbes(Record):
     rho: list[Valued]  # by block, as is nudging
     nudging: list[Valued]
     functional_images: int  # for rho and nudging
+    measured: Readings = Field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
 
 
 class IdentityRecord(Record):

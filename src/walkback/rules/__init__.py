@@ -1,30 +1,30 @@
-"""The rules: one file each, its formula in the docstring. A rule turns the output error into credits."""
+"""The rules: one file each, found by walking this folder; its formula in the docstring. A rule says what trains."""
 
-from walkback.rules import bp as bp
-from walkback.rules import dfa as dfa
-from walkback.rules import fa as fa
-from walkback.rules import random as random
+from walkback.registry import walk
 from walkback.rules.base import (
     NORMALIZATIONS,
     Credits,
+    Feedbacks,
     Rule,
-    Shape,
-    Signal,
     check_normalization,
     normalize_credit,
-    output_error,
-    probe_signal,
 )
 from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
+from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
 from walkback.rules.words import RuleWords, rule_words
+
+walk("walkback.rules")
 
 __all__ = [
     "NORMALIZATIONS",
     "RULES",
+    "START",
+    "Batch",
+    "Clock",
     "Credits",
+    "Feedbacks",
     "Rule",
     "RuleWords",
-    "Shape",
     "Signal",
     "check_normalization",
     "find_rule",

@@ -1,100 +1,51 @@
-"""What every rule promises: from what one step shows it, a credit for each block and one for the embedding."""
+"""What every rule promises: it puts gradients into a net's parameters, and says what credit each block hears.
+
+By default the first follows from the second. Block l minimises the batch mean of ⟨f_l(h_l), a_l⟩ + λ‖f_l(h_l)‖², with
+h_l and a_l held fixed. The gradient of that at f_l is (a_l + 2λ f_l)/N, so no objective needs to be formed: the credits
+themselves are handed to autograd as the gradients of the branches, beside the loss, which trains the readout alone.
+Blocks are cut from each other, so ONE backward call does what one optimizer and one backward per block would do. (A
+rule that asks for the gradient at h_L has the readout's share of that call done before it answers.)
+"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.registry import nearest
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes that feedback weights need."""
-
-    width: int
-    depth: int
-    classes: int
-
-
-def output_error(logits: Tensor, labels: Tensor) -> Tensor:
-    """e = softmax(logits) − onehot(y), one row a sample.
-
-    >>> output_error(torch.zeros(1, 4), torch.tensor([2]))
-    tensor([[ 0.2500,  0.2500, -0.7500,  0.2500]])
-    """
-    logits = logits.detach()
-    return logits.softmax(1).scatter_add_(1, labels[:, None], logits.new_full((1, 1), -1.0).expand(len(labels), 1))
-
-
-class Signal:
-    """What a rule sees at one step. Every tensor has one row a sample and carries no graph.
-
-    error       e = softmax(logits) − onehot(y), (N, C)
-    hidden      h_0 … h_L where the net takes its credits, each (N, d)
-    top         ∂ℓ_i/∂h_L, the exact gradient of each sample's own loss at the last hidden state, (N, d)
-    generator   the rule's own random stream at this step
-    net         the net itself, for rules that read its weights or run it again
-    gradients   g_0 … g_L of each sample's own loss; given when probing, None in training
-    """
-
-    def __init__(
-        self,
-        net: Net,
-        hidden: Sequence[Tensor],
-        generator: torch.Generator,
-        *,
-        error: Callable[[], Tensor],
-        top: Callable[[], Tensor],
-        gradients: Sequence[Tensor] | None = None,
-    ):
-        self.net = net
-        self.hidden = hidden
-        self.generator = generator
-        self.gradients = gradients
-        self._error = error
-        self._top = top
-
-    @cached_property
-    def error(self) -> Tensor:
-        """The output error, computed only for rules that ask."""
-        return self._error()
-
-    @cached_property
-    def top(self) -> Tensor:
-        """The gradient at the last hidden state, computed only for rules that ask."""
-        return self._top()
-
-
-def probe_signal(
-    net: Net, error: Tensor, hidden: Sequence[Tensor], generator: torch.Generator, gradients: Sequence[Tensor]
-) -> Signal:
-    """What a rule sees where the true gradients are known already."""
-    return Signal(net, hidden, generator, error=lambda: error, top=lambda: gradients[-1], gradients=gradients)
+from walkback.rules.signal import Batch, Signal, output_error
 
 
 @dataclass(frozen=True)
 class Credits:
-    """A rule's answer, in the scale of each sample's own loss: (N, d) for each block and for the embedding.
+    """A rule's answer, in the scale of each sample's own loss: (N, d_{l+1}) for block l, (N, d_0) for the embedding.
 
-    blocks    a_0 … a_{L−1}: a sequence of L, or one tensor (L, N, d)
+    blocks    a_0 … a_{L−1}: a sequence of L, or one tensor (L, N, d). None for a block that hears nothing
     embed     the embedding's; None: the same as block 0's
     loss      a rule that learns (its nn.Parameters) puts its own objective here; it joins the one backward call
     at_input  the credits to compare with g_l at the block's *input*, where they are not the ones that train it (bp)
+    kind      which of a rule's credits these are, where it has several (a warm-up); recorded with each snapshot
 
     Block l then minimises the batch mean of ⟨f_l(h_l), a_l⟩, the embedding that of ⟨h_0, a⟩.
     """
 
-    blocks: Sequence[Tensor] | Tensor
+    blocks: Sequence[Tensor | None] | Tensor
     embed: Tensor | None = None
     loss: Tensor | None = None
     at_input: Sequence[Tensor] | None = None
+    kind: str | None = None
+
+    def for_embedding(self, width: int) -> Tensor | None:
+        """The embedding's credit, if there is one of its width."""
+        credit = self.blocks[0] if self.embed is None and len(self.blocks) else self.embed
+        return credit if credit is not None and credit.shape[1] == width else None
 
 
 NORMALIZATIONS = ("none", "sample", "batch")
@@ -122,20 +73,38 @@ def normalize_credit(credit: Tensor, how: str) -> Tensor:
     return credit / (rms + 1e-6)
 
 
+class Feedbacks(nn.Module):
+    """Fixed feedback weights of several sizes, one after the other; they are saved with the run."""
+
+    def __init__(self, weights: Sequence[Tensor]):
+        super().__init__()
+        for place, weight in enumerate(weights):
+            self.register_buffer(str(place), weight)
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    def __getitem__(self, place: int) -> Tensor:
+        weight = self._buffers[str(range(len(self))[place])]
+        assert weight is not None
+        return weight
+
+
 class Rule(nn.Module):
     """Base of all rules. A rule's tensors (buffers: fixed feedback; parameters: learned) are saved with the run.
 
-    Write `credits`; take feedback weights from `self.feedback(...)`, and further options as keyword arguments with
-    defaults, handed on to nothing but yourself. `normalize` is every rule's option; its default is the class's own.
+    Write `credits`, and walkback does the training. Or write `backward`, for a rule that is not made of credits. Sizes
+    are read from the net in __init__ (`net.widths`, `net.depth`, `net.classes`); the net is not kept. Options are
+    keyword arguments with defaults. `normalize` is every rule's option; its default is the class's own.
     """
 
     default_normalize: ClassVar[str] = "none"
-    local: ClassVar[bool] = True
-    """True: blocks are detached from each other and learn from credits. False: end to end (bp)."""
+    added: ClassVar[Mapping[str, Any]] = {}
+    """Options that came after runs were recorded, with the value that means "as before"; see `Net.added`."""
 
-    def __init__(self, shape: Shape, generator: torch.Generator, *, normalize: str | None = None):
+    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
         super().__init__()
-        self.shape = shape
+        del net
         self.generator = generator
         self.normalize = check_normalization(self.default_normalize if normalize is None else normalize)
 
@@ -143,15 +112,87 @@ class Rule(nn.Module):
         """Fixed Gaussian feedback weights, to be kept as an attribute; so they are saved with the run."""
         return nn.Buffer(torch.randn(size, generator=self.generator) * std)
 
+    def feedbacks(self, sizes: Sequence[tuple[int, int]], std: Sequence[float]) -> nn.Buffer | Feedbacks:
+        """One matrix of each size: one tensor if all sizes are equal, which is quicker, else one tensor each."""
+        if len(set(sizes)) <= 1 and len(set(std)) <= 1:
+            return self.feedback(len(sizes), *(sizes[0] if sizes else (0, 0)), std=std[0] if std else 0.0)
+        return Feedbacks([torch.randn(s, generator=self.generator) * x for s, x in zip(sizes, std, strict=True)])
+
     def credits(self, signal: Signal) -> Credits:
-        """The credits before normalisation."""
-        raise NotImplementedError
+        """The credits before normalisation. A rule that has none is compared by what it puts into the parameters."""
+        return Credits([None] * signal.net.depth)
 
     def forward(self, signal: Signal) -> Credits:
         """The credits as they train the net."""
         raw = self.credits(signal)
         if self.normalize == "none":
             return raw
-        stacked = raw.blocks if isinstance(raw.blocks, Tensor) else torch.stack(list(raw.blocks))
         embed = None if raw.embed is None else normalize_credit(raw.embed, self.normalize)
-        return replace(raw, blocks=normalize_credit(stacked, self.normalize), embed=embed)
+        blocks = raw.blocks
+        if not isinstance(blocks, Tensor):
+            there = [a for a in blocks if a is not None]
+            if len(there) == len(blocks) and len({a.shape for a in there}) == 1:
+                blocks = torch.stack(there)
+        if isinstance(blocks, Tensor):
+            return replace(raw, blocks=normalize_credit(blocks, self.normalize), embed=embed)
+        each = [None if a is None else normalize_credit(a, self.normalize) for a in blocks]
+        return replace(raw, blocks=each, embed=embed)
+
+    def backward(self, net: Net, batch: Batch) -> Tensor:
+        """Put gradients into the parameters of `net`, and of the rule; returns the batch's mean loss, detached."""
+        start = net.embed(batch.inputs)
+        stream, branches = [start.detach()], []
+        for layer, block in enumerate(net.blocks):
+            branches.append(block(stream[-1]))
+            stream.append(net.join(layer, stream[-1], branches[-1].detach()))
+        top = stream[-1].detach().requires_grad_()
+        logits = net.readout(top)
+        loss = F.cross_entropy(logits, batch.labels)
+
+        def top_gradient() -> Tensor:
+            """For rules that ask for ∂ℓ/∂h_L: the readout's part of the backward pass is done first, not twice."""
+            loss.backward()  # type: ignore[no-untyped-call]
+            assert top.grad is not None
+            return net.gradient_rows(top.grad) * len(batch.labels)  # the mean's gradient is 1/N of each sample's own
+
+        error = partial(output_error, logits, batch.labels)
+        credits = self(Signal(net, stream, batch, error=error, top=top_gradient))
+
+        share = 1 / len(batch.labels)
+        stacked = credits.blocks
+        if isinstance(stacked, Tensor):
+            stacked = stacked * share
+        else:
+            stacked = [None if a is None else a * share for a in stacked]
+        roots: list[Tensor] = []
+        gradients: list[Tensor | None] = []
+        if start.requires_grad:
+            roots.append(net.embed_rows(start))
+            gradients.append(self._embed_credit(credits, stacked, roots[0], share))
+        if top.grad is None:
+            roots.append(loss)
+            gradients.append(None)
+        for branch, credit in zip(branches, stacked, strict=True):
+            if branch.requires_grad and credit is not None:  # a frozen block has nothing to learn
+                at = net.rows(branch)
+                roots.append(at)
+                gradients.append(credit + at.detach() * (2 * batch.penalty * share) if batch.penalty else credit)
+        if credits.loss is not None:
+            roots.append(credits.loss)
+            gradients.append(None)
+        torch.autograd.backward(roots, gradients)
+        return loss.detach()
+
+    def _embed_credit(
+        self, credits: Credits, stacked: Sequence[Tensor | None] | Tensor, rows: Tensor, share: float
+    ) -> Tensor:
+        credit = stacked[0] if credits.embed is None else credits.embed * share
+        if credit is None or credit.shape != rows.shape:
+            raise BadValue(
+                f"rule {type(self).__name__} has no credit for the embedding, whose rows are {rows.shape[1]} wide",
+                "give Credits(..., embed=...) of that width",
+            )
+        return credit
+
+    def after_step(self, net: Net) -> None:
+        """Called after every optimizer step, and never by a probe: learned feedback, moving averages, counters."""

@@ -1,9 +1,15 @@
 """Backpropagation, end to end: the reference of every other rule."""
 
-import torch
+from collections.abc import Sequence
 
-from walkback.rules.base import Credits, Rule, Shape, Signal
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from walkback.nets import Net
+from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
+from walkback.rules.signal import Batch, Signal
 
 
 class BP(Rule):
@@ -17,16 +23,31 @@ class BP(Rule):
     The credits are not used in training (autograd does it); they are what a probe compares.
     """
 
-    local = False
-
-    def __init__(self, shape: Shape, generator: torch.Generator):
-        super().__init__(shape, generator)
+    def __init__(self, net: Net, generator: torch.Generator):
+        super().__init__(net, generator)
 
     def credits(self, signal: Signal) -> Credits:
         """The true gradients, when a probe provides them."""
         assert signal.gradients is not None, "bp trains end to end; its credits exist only where gradients are probed"
         g = signal.gradients
         return Credits(blocks=g[1:], embed=g[0], at_input=g[:-1])
+
+    def backward(self, net: Net, batch: Batch) -> Tensor:
+        """One backward pass of the mean loss, with λ Σ_l ‖f_l‖² over the blocks that train."""
+        stream, branches = net.unroll(net.embed(batch.inputs))
+        loss = F.cross_entropy(net.readout(stream[-1]), batch.labels)
+        total = loss + batch.penalty * _branch_energy(net, branches) if batch.penalty else loss
+        total.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+
+def _branch_energy(net: Net, branches: Sequence[Tensor]) -> Tensor:
+    """Σ_l of the batch mean of ‖f_l‖², over the blocks that train."""
+    energy = branches[0].new_zeros(())
+    for block, branch in zip(net.blocks, branches, strict=True):
+        if any(p.requires_grad for p in block.parameters()):
+            energy = energy + net.rows(branch).square().sum(1).mean()
+    return energy
 
 
 RULES.add("bp", BP)

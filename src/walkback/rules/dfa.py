@@ -1,9 +1,12 @@
 """Direct feedback alignment (Nøkland 2016): the output error, projected straight to every block."""
 
 import torch
+from torch import Tensor
 
-from walkback.rules.base import Credits, Rule, Shape, Signal
+from walkback.nets import Net
+from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
+from walkback.rules.signal import Signal
 
 
 class DFA(Rule):
@@ -11,19 +14,26 @@ class DFA(Rule):
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit
-    embedding   a_0, the same credit as block 0
+    embedding   a_0, the same credit as block 0 (where their widths differ, a matrix of its own)
     readout     (head and terminal norm) the gradient of the loss
     """
 
     default_normalize = "sample"
 
-    def __init__(self, shape: Shape, generator: torch.Generator, *, normalize: str | None = None):
-        super().__init__(shape, generator, normalize=normalize)
-        self.B = self.feedback(shape.depth, shape.width, shape.classes, std=shape.classes**-0.5)
+    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
+        super().__init__(net, generator, normalize=normalize)
+        first, *outputs = net.widths
+        std = net.classes**-0.5
+        self.B = self.feedbacks([(width, net.classes) for width in outputs], [std] * len(outputs))
+        embeds = any(True for _ in net.embed.parameters())
+        self.B_embed = self.feedback(first, net.classes, std=std) if embeds and first != outputs[0] else None
 
     def credits(self, signal: Signal) -> Credits:
         """a_l = B_l e."""
-        return Credits(signal.error @ self.B.mT)  # (N, C) @ (L, C, d): all blocks at once
+        embed = None if self.B_embed is None else signal.error @ self.B_embed.T
+        if isinstance(self.B, Tensor):
+            return Credits(signal.error @ self.B.mT, embed)  # (N, C) @ (L, C, d): all blocks at once
+        return Credits([signal.error @ self.B[block].T for block in range(len(self.B))], embed)
 
 
 RULES.add("dfa", DFA)

@@ -1,9 +1,18 @@
 """Feedback alignment (Lillicrap et al. 2016), block by block: the chain rule with random matrices for Jacobians."""
 
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, ClassVar
+
 import torch
 
-from walkback.rules.base import Credits, Rule, Shape, Signal
+from walkback.errors import BadValue
+from walkback.nets import Net
+from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
+from walkback.rules.signal import Signal
+
+LARGEST = 2**27  # entries of one matrix: half a gigabyte
 
 
 class FA(Rule):
@@ -11,22 +20,35 @@ class FA(Rule):
 
     credit      a_{L−1} = ∂ℓ/∂h_L exactly;  a_l = B_{l+1} a_{l+1},  B a fixed d×d Gaussian with std 1/√d
     normalize   none. Per sample, the stream explodes and accuracy falls; over the batch it does not
-    embedding   one more step down the chain, with a matrix of its own: B_0 a_0
+    embedding   one more step down the chain, with a matrix of its own: B_0 a_0. `embed=block`: a_0 itself, as in dfa
     readout     (head and terminal norm) the gradient of the loss
     """
 
-    def __init__(self, shape: Shape, generator: torch.Generator, *, normalize: str | None = None):
-        super().__init__(shape, generator, normalize=normalize)
-        # One matrix a block: B[0] carries a_0 down to the embedding, B[l+1] carries a_{l+1} down to block l.
-        self.B = self.feedback(shape.depth, shape.width, shape.width, std=shape.width**-0.5)
+    added: ClassVar[Mapping[str, Any]] = {"embed": "chain"}
+
+    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None, embed: str = "chain"):
+        super().__init__(net, generator, normalize=normalize)
+        if embed not in ("chain", "block"):
+            raise BadValue(f"fa has no embedding credit named {embed!r}", "give embed=chain or embed=block")
+        self.embed = embed
+        # One matrix per block: B[0] carries a_0 down to the embedding, B[l+1] carries a_{l+1} down to block l.
+        self.embeds = any(True for _ in net.embed.parameters())  # without any, there is nothing to carry down to
+        sizes = list(pairwise(net.widths))[0 if self.embeds else 1 :]
+        large = max((rows * columns for rows, columns in sizes), default=0)
+        if large > LARGEST:
+            raise BadValue(
+                f"fa carries credit down by dense matrices, and one of them would have {large:,} entries here",
+                "use dfa, or a net with smaller features",
+            )
+        self.B = self.feedbacks(sizes, [columns**-0.5 for _, columns in sizes])
 
     def credits(self, signal: Signal) -> Credits:
         """a_{L−1} = ∂ℓ/∂h_L, then down the chain."""
         chain = [signal.top]
-        for B in reversed(self.B.unbind()):
-            chain.append(chain[-1] @ B.T)
-        *blocks, embed = chain
-        return Credits(blocks[::-1], embed)
+        for block in reversed(range(len(self.B))):
+            chain.append(chain[-1] @ self.B[block].T)
+        embed = chain.pop() if self.embeds else None
+        return Credits(chain[::-1], embed if self.embed == "chain" else None)
 
 
 RULES.add("fa", FA)

@@ -2,8 +2,9 @@
 
 import torch
 
-from walkback.rules.base import Credits, Rule, Signal
+from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
+from walkback.rules.signal import Signal
 
 
 class Random(Rule):
@@ -18,9 +19,12 @@ class Random(Rule):
     def credits(self, signal: Signal) -> Credits:
         """Fresh noise."""
         like = signal.hidden[0]
-        size = (self.shape.depth + 1, *like.shape)
-        draws = torch.randn(size, generator=signal.generator).to(like)
-        return Credits(list(draws[1:]), embed=draws[0])
+        widths = signal.net.widths
+        if len(set(widths)) == 1:
+            draws = torch.randn((len(widths), *like.shape), generator=signal.generator).to(like)
+            return Credits(list(draws[1:]), embed=draws[0])
+        embed, *blocks = (torch.randn(len(like), d, generator=signal.generator).to(like) for d in widths)
+        return Credits(blocks, embed=embed)
 
 
 RULES.add("random", Random)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.errors import UnknownName
+from walkback.own import in_file
 from walkback.rules.library import RULES, fingerprint
 
 
@@ -26,7 +27,7 @@ def rule_words(name: str, source: str | None = None) -> RuleWords:
     >>> rule_words("dfa").parts["embedding"]
     'a_0, the same credit as block 0'
     """
-    doc, here = _read(name) if ".py" in name else (RULES.get(name).__doc__, fingerprint(name))
+    doc, here = _read(name) if in_file(name) else (RULES.get(name).__doc__, fingerprint(name))
     if here != source:
         raise UnknownName("the rule has changed since the run", "fill it in by hand")
     if not doc or not doc.strip():

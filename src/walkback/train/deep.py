@@ -11,7 +11,6 @@ from walkback.probes import (
     identity,
     net_precision,
     nudging,
-    observe,
     perturbation,
     replay_net,
     undisturbed,
@@ -34,13 +33,16 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     def draws(purpose: str) -> torch.Generator:
         return stream(seed, purpose, trainer.step)
 
-    null = feedback_null(net, rule, lambda n: trainer.make_rule("null", n), inputs, labels, draws("null draws"))
-    seen = observe(net, rule, inputs, labels, draws("probe"))
+    fresh = lambda n: trainer.make_rule("null", n)  # noqa: E731
+    null = feedback_null(net, rule, fresh, inputs, labels, draws("null draws"), clock=trainer.clock)
+    seen = trainer.observe()
     turned = drift(seen.gradients[net.depth // 2])
     few = slice(FUNCTIONAL_IMAGES)
-    credits = [a[few] for a in seen.at_input]
+    credits = [None if a is None else a[few] for a in (seen.credits.blocks if seen.at_output else seen.at_input)]
     if trainer.config.train_last:
         replay = replay_net(net, inputs[few], labels[few])
+        if seen.at_output:  # the credit of block l speaks of h_{l+1}
+            replay = replay.from_layer(1)
         rho = [Valued(value=r.value, status=r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
         moved = [Valued(value=n.value, status=n.status) for n in nudging(credits, *replay)]
     else:  # a baseline: what its blocks would have heard is of no use to anybody
@@ -51,12 +53,13 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels)],
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
-        null_gamma=NullRecord.of(null.gamma),
+        null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
         drift=Valued(value=turned.value, status=turned.status),
         drift_batches=turned.batches,
         rho=rho,
         nudging=moved,
-        functional_images=len(credits[0]) if credits else 0,
+        functional_images=min(FUNCTIONAL_IMAGES, len(labels)) if credits else 0,
+        measured=trainer.readings(seen, final=True),
     )
 
 
@@ -65,5 +68,5 @@ def identity_now(trainer: "Trainer") -> IdentityRecord:
     net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
     with undisturbed(net), torch.no_grad():
         stream_, branches = net.unroll(net.embed(inputs))
-        found = identity([net.site(h) for h in stream_], [net.site(f) for f in branches])
+        found = identity([net.rows(h) for h in stream_], [net.rows(f) for f in branches])
     return IdentityRecord(images=len(inputs), branch=found.branch, moved=found.moved, cosine=found.cosine)

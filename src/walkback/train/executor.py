@@ -16,10 +16,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
+from walkback.data import DATASETS
 from walkback.errors import BadValue, Busy, WalkbackError
+from walkback.nets import NETS
 from walkback.own import foreign
 from walkback.records import Run, RunConfig, Snapshot, read_run
-from walkback.rules import RULES, Rule
+from walkback.registry import Registry
+from walkback.rules import RULES
 from walkback.train.loop import Progress, Stopped, train
 
 Kind = Literal["progress", "finished", "diverged", "fired", "reused", "stopped", "busy", "failed"]
@@ -169,14 +172,14 @@ def _in_processes(
 
     def start() -> None:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(theirs, settings, _foreign_rules()), daemon=True)
+        process = context.Process(target=_worker, args=(theirs, settings, _brought()), daemon=True)
         try:
             with _sigint_ignored():
                 process.start()
         except Exception as error:
             raise BadValue(
-                f"a rule could not be sent to another process: {error}",
-                "put the rule in a file and name it as my_rule.py:MyRule, or use one job (--jobs 1)",
+                f"a rule, net or data set of yours could not be sent to another process: {error}",
+                "put it in a file and name it as my_rule.py:MyRule, or use one job (--jobs 1)",
             ) from error
         theirs.close()
         workers[ours] = (process, -1)
@@ -219,16 +222,20 @@ def _in_processes(
                 process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
 
 
-def _foreign_rules() -> dict[str, type[Rule]]:
-    """Rules registered by the user's own code, which a new process does not know yet."""
-    return foreign(RULES)
+REGISTRIES: dict[str, Registry[Any]] = {"rule": RULES, "net": NETS, "data set": DATASETS}
 
 
-def _worker(pipe: Connection, settings: Settings, rules: dict[str, type[Rule]]) -> None:
+def _brought() -> dict[str, dict[str, Any]]:
+    """What the user's own code registered, which a new process does not know yet."""
+    return {kind: foreign(registry) for kind, registry in REGISTRIES.items()}
+
+
+def _worker(pipe: Connection, settings: Settings, brought: dict[str, dict[str, Any]]) -> None:
     """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
     _die_with_parent()
-    for name, rule in rules.items():
-        RULES.add(name, rule)
+    for kind, things in brought.items():
+        for name, thing in things.items():
+            REGISTRIES[kind].add(name, thing)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:

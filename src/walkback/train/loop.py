@@ -20,15 +20,14 @@ from torch import Tensor
 from walkback.data import Dataset, Split, load
 from walkback.data.batches import TrainBatches, eval_batches
 from walkback.errors import RecordError
-from walkback.nets import Net, make_net
-from walkback.probes import REFERENCE_BATCH, accuracy_and_loss, observe, quantities
-from walkback.records import CosineRecord, Result, Run, RunConfig, RunFolder, Snapshot
+from walkback.nets import Net, OncePerStep, make_net
+from walkback.probes import REFERENCE_BATCH, Observation, View, accuracy_and_loss, observe, quantities, readings
+from walkback.records import CosineRecord, Reading, Result, Run, RunConfig, RunFolder, Snapshot
 from walkback.records.run import FRESH
-from walkback.rules import Rule, Shape, make_rule
+from walkback.rules import Batch, Clock, Rule, make_rule
 from walkback.train.adamw import AdamW
 from walkback.train.deep import deep_probes
 from walkback.train.environment import begin_sitting, end_sitting
-from walkback.train.step import backward
 from walkback.train.streams import global_stream, stream
 
 EVAL_BATCH = 1000
@@ -85,6 +84,7 @@ class Trainer:
         with global_stream(config.seed, "init"):
             self.net: Net = make_net(config.net, dataset.shape, dataset.classes, config.net_options).to(self.device)
         self.rule = self.make_rule("feedback")
+        self.statistics = OncePerStep(self.net)
         for block in self.net.blocks[: self.net.depth - config.train_last]:
             block.requires_grad_(False)
         named = {f"net.{k}": p for k, p in self.net.named_parameters() if p.requires_grad}
@@ -101,17 +101,23 @@ class Trainer:
 
     def make_rule(self, purpose: str, counter: int = 0) -> Rule:
         """The config's rule with feedback drawn from a stream of that purpose."""
-        shape = Shape(self.net.width, self.net.depth, self.net.classes)
-        rule = make_rule(self.config.rule, shape, stream(self.config.seed, purpose, counter), self.config.rule_options)
-        return rule.to(self.device)
+        draws = stream(self.config.seed, purpose, counter)
+        return make_rule(self.config.rule, self.net, draws, self.config.rule_options).to(self.device)
 
     @property
     def epoch(self) -> int:
         """Epochs completed."""
         return self.step // self.steps_per_epoch
 
+    @property
+    def clock(self) -> Clock:
+        """Where the training is."""
+        return Clock(self.step, self.total_steps, self.epoch, self.config.epochs)
+
     def lr(self, epoch: int) -> float:
-        """Cosine over the epochs: lr (1 + cos(π epoch / epochs)) / 2."""
+        """Cosine over the epochs: lr (1 + cos(π epoch / epochs)) / 2; or constant."""
+        if self.config.schedule == "constant":
+            return self.config.lr
         return self.config.lr * (1 + math.cos(math.pi * epoch / self.config.epochs)) / 2
 
     def one_epoch(self, between: Callable[[], None]) -> None:
@@ -122,10 +128,15 @@ class Trainer:
         for position in range(self.step % self.steps_per_epoch, self.steps_per_epoch):
             index = order[position * config.batch_size : (position + 1) * config.batch_size]
             inputs, labels = self.batches.batch(index, stream(config.seed, "augment", self.step))
+            if config.labels == "random":
+                draws = stream(config.seed, "labels", self.step)
+                labels = torch.randint(self.net.classes, labels.shape, generator=draws).to(labels.device)
             self.optimizer.zero_grad()
-            draws = stream(config.seed, "rule", self.step)
-            loss = backward(self.net, self.rule, inputs, labels, penalty=config.penalty, generator=draws)
+            self.statistics.begin()
+            batch = Batch(inputs, labels, stream(config.seed, "rule", self.step), self.clock, config.penalty)
+            loss = self.rule.backward(self.net, batch)
             self.optimizer.step(lr)
+            self.rule.after_step(self.net)
             self.step += 1
             value = float(loss)
             if not math.isfinite(value):
@@ -140,11 +151,24 @@ class Trainer:
             if not parameter.isfinite().all():
                 raise FloatingPointError(f"the weights {name} are no longer finite")
 
+    def observe(self) -> Observation:
+        """One look at the probe images."""
+        draws = stream(self.config.seed, "probe", self.step)
+        return observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws, self.clock)
+
+    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
+        """What the probes that are one file each read now."""
+        view = View(
+            self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
+            fresh=lambda n: self.make_rule("null", n), draws=lambda p: stream(self.config.seed, p, self.step),
+        )  # fmt: skip
+        return {name: [Reading.of(r) for r in found] for name, found in readings(view).items()}
+
     def snapshot(self) -> Snapshot:
         """Measure everything now, and begin the next epoch's running loss."""
         accuracy, loss = accuracy_and_loss(self.net, self.test)
-        draws = stream(self.config.seed, "probe", self.step)
-        seen = quantities(observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws))
+        looked = self.observe()
+        seen = quantities(looked)
         begun = self.loss_count > 0
         measured = Snapshot(
             epoch=self.epoch,
@@ -164,6 +188,8 @@ class Trainer:
             cosine_embed=CosineRecord.of(seen.embed),
             gamma=seen.gamma[0],
             gamma_blocks=seen.gamma[1],
+            credit=looked.credits.kind,
+            measured=self.readings(looked),
         )
         self.loss_sum, self.loss_count = 0.0, 0
         return measured

@@ -1,14 +1,14 @@
 """From what a person asks to the runs it means: every name known, every default written out, nothing impossible."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from walkback.data import DATASETS
 from walkback.errors import BadValue
-from walkback.nets import NETS, check_options, defaults
+from walkback.nets import check_options, defaults, find_net, net_source, recorded
+from walkback.own import as_written
 from walkback.records import RunConfig
 from walkback.rules import check_normalization, find_rule, fingerprint
 
@@ -44,6 +44,8 @@ def plan(
     rule_options: dict[str, Any] | None = None,
     probe_images: int = 1024,
     stop_when_fired: bool = False,
+    schedule: str = "cosine",
+    labels: str = "given",
 ) -> list[RunConfig]:
     """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
 
@@ -52,22 +54,18 @@ def plan(
     usual = DATASETS.get(data).augment
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
-    family = NETS.get(net)
+    family = find_net(net)
     wanted = dict(net_options or {})
     check_options(f"net {net}", family, wanted)
     resolved_net = {**defaults(family), **wanted}
-    # A net without blocks is the shallow baseline: embedding and readout alone, which only bp can train.
-    least = {"width": 1, "depth": 0 if list(rules) == ["bp"] else 1}
-    for name, at_least in least.items():
-        value = resolved_net.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-            raise BadValue(
-                f"{name} must be a whole number of at least {at_least}, not {value!r}", f"give another --{name}"
-            )
-    depth = resolved_net["depth"]
-    last = depth if train_last is None else train_last
-    if not 0 <= last <= depth:
-        raise BadValue(f"the last {last} blocks cannot train: the net has {depth}", f"give --train-last 0 … {depth}")
+    family.check(resolved_net)
+    blocks = family.blocks_in(resolved_net)
+    if blocks == 0 and list(rules) != ["bp"]:
+        # The shallow baseline, embedding and readout alone, has nothing that a rule could tell apart.
+        raise BadValue("a net without blocks can only be trained by bp", "give --depth 1 or more, or --rules bp")
+    last = blocks if train_last is None else train_last
+    if not 0 <= last <= blocks:
+        raise BadValue(f"the last {last} blocks cannot train: the net has {blocks}", f"give --train-last 0 … {blocks}")
     if not rules:
         raise BadValue("no rule is named", "give --rules bp,fa,dfa")
 
@@ -78,12 +76,12 @@ def plan(
         for seed in dict.fromkeys(seed_numbers):
             fields: dict[str, Any] = {
                 "data": data, "augment": usual if augment is None else augment,
-                "net": net, "net_options": resolved_net,
-                "rule": str(Path(rule)) if ".py" in rule else rule, "rule_options": options,
-                "rule_source": fingerprint(rule),
+                "net": as_written(net), "net_options": recorded(resolved_net, family.added),
+                "net_source": net_source(net), "blocks": blocks, "residual": family.residual_in(resolved_net),
+                "rule": as_written(rule), "rule_options": options, "rule_source": fingerprint(rule),
                 "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
                 "penalty": penalty, "train_last": last, "probe_images": probe_images,
-                "stop_when_fired": stop_when_fired,
+                "stop_when_fired": stop_when_fired, "schedule": schedule, "labels": labels,
             }  # fmt: skip
             configs.append(_config(fields))
     return configs
@@ -103,7 +101,7 @@ def _rule_options(rule: str, normalize: str | None, options: dict[str, Any]) -> 
     known = defaults(kind)
     if "normalize" in known:
         known["normalize"] = check_normalization(kind.default_normalize if normalize is None else normalize)
-    elif normalize is not None and kind.local:
+    elif normalize is not None and rule != "bp":  # backprop has no credit to normalise
         raise BadValue(f"rule {rule} has no option 'normalize'", "leave --normalize out")
     check_options(f"rule {rule}", kind, options)
-    return {**known, **options}
+    return recorded({**known, **options}, kind.added)

@@ -52,7 +52,7 @@ def reduce_hidden(h: Tensor, how: str) -> Tensor:
         return h[:, 0]
     if how == "mean":
         return h.mean(1) if h.dim() == 3 else h.flatten(2).mean(2)
-    return h.reshape(len(h), -1)
+    return h if h.dim() == 2 else h.reshape(len(h), -1)
 
 
 def reduce_gradient(g: Tensor, how: str) -> Tensor:

@@ -1,0 +1,90 @@
+"""What a probe of one file promises: a name, a formula, and readings of one moment of a run; it changes nothing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from walkback.nets import Net
+from walkback.probes.null import Null
+from walkback.probes.observe import Observation
+from walkback.registry import Registry
+from walkback.rules import Batch, Clock, Rule
+
+
+class Reading(NamedTuple):
+    """One number, of one block, layer or net. `value` counts only with status "ok". `null`: what chance would give."""
+
+    value: float
+    status: str = "ok"
+    null: Null | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """What a probe may look at: a net and its rule at one moment, and what one pass over the probe images saw.
+
+    fresh    the same rule with feedback drawn anew: fresh(0), fresh(1), …
+    draws    a random stream of a purpose's own, the same for the same moment
+    final    whether this is the end of the run, where a probe may take longer
+    """
+
+    net: Net
+    rule: Rule
+    inputs: Tensor
+    labels: Tensor
+    clock: Clock
+    seen: Observation
+    fresh: Callable[[int], Rule]
+    draws: Callable[[str], torch.Generator]
+    final: bool
+
+    def batch(self, count: int, purpose: str) -> Batch:
+        """The first so many probe images as a batch to learn from."""
+        return Batch(self.inputs[:count], self.labels[:count], self.draws(purpose), self.clock)
+
+
+class Probe:
+    """Base of the probes that are one file each: set the four words, write `measure`, and add one to PROBES.
+
+    name      as records keep it, and as tables head it
+    symbol    the formula, short
+    over      what the readings run over: the blocks 0 … L−1, the layers h_0 … h_L, or the net as a whole (one reading)
+    when      at every snapshot, or once at the end
+    form      how a value is written: a share (0.123), a percentage, or three digits and an exponent
+
+    The first line of the docstring is what `walkback list` says.
+    """
+
+    name: ClassVar[str]
+    symbol: ClassVar[str]
+    over: ClassVar[Literal["blocks", "layers", "net"]] = "blocks"
+    when: ClassVar[Literal["snapshot", "end"]] = "snapshot"
+    form: ClassVar[Literal["share", "percent", "size"]] = "size"
+
+    def measure(self, view: View) -> Sequence[Reading]:
+        """The readings of one moment. `undisturbed` puts back whatever this changes."""
+        raise NotImplementedError
+
+    def written(self, value: float) -> str:
+        """A value as a table shows it.
+
+        >>> Probe().written(1234.5)
+        '1.23e+03'
+        """
+        return {"share": f"{value:.3f}", "percent": f"{100 * value:.3g}%", "size": f"{value:.3g}"}[self.form]
+
+
+PROBES: Registry[Probe] = Registry("probe")
+
+
+def readings(view: View) -> dict[str, list[Reading]]:
+    """What every probe of this moment reads, by name."""
+    found = {}
+    for name in PROBES.names():
+        probe = PROBES.get(name)
+        if probe.when == "snapshot" or view.final:
+            found[name] = list(probe.measure(view))
+    return found

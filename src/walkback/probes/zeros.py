@@ -1,0 +1,36 @@
+"""zero credits: how many entries of a credit are exactly zero? Many, and the arithmetic has swallowed it."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from walkback.probes.base import PROBES, Probe, Reading, View
+
+
+def exact_zeros(credit: Tensor) -> float:
+    """The share of entries that are exactly zero.
+
+    >>> exact_zeros(torch.tensor([[0.0, 1.0], [0.0, 1e-30]]))
+    0.5
+    """
+    return float((credit == 0).double().mean())
+
+
+class Zeros(Probe):
+    """The share of a block's credits that are exactly zero: a displacement that rounding has swallowed, a dead error.
+
+    A credit that is a difference of two states (equilibrium propagation) is quantised to the last digit of the state:
+    where that digit is larger than the difference, the credit is zero, and its cosine speaks for the rest alone.
+    """
+
+    name = "zero credits"
+    symbol = "share of a_l = 0"
+    form = "percent"
+
+    def measure(self, view: View) -> Sequence[Reading]:
+        """One share per block."""
+        credits = view.seen.credits.blocks
+        return [Reading(float("nan"), "no credit") if a is None else Reading(exact_zeros(a)) for a in credits]
+
+
+PROBES.add(Zeros.name, Zeros())
