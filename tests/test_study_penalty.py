@@ -38,7 +38,7 @@ class Small(Extent):
     """Nets that train in a moment."""
 
     def arm(self, name: str, rule: str, **settings: Any) -> Arm:
-        return super().arm(name, rule, width=32, probe_images=64, **settings)
+        return super().arm(name, rule, net_options={"width": 32}, probe_images=64, **settings)
 
 
 EXTENT = Small(quick=True, seeds=(1, 2), epochs=1)

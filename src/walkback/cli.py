@@ -31,21 +31,27 @@ def _option(group: Group, words: str, **more: Any) -> Any:
     return Parameter(group=group, help=words, **more)
 
 
+DEVICE = _option(WHERE, "Torch device, such as cuda or cuda:1. Bits are the same on one kind of device only.")
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Recipe:
     """What is trained and how: the options that `train` and `audit` share."""
 
-    data: Annotated[str, _option(WHAT, "Data set; see `walkback data list`.")] = "mnist1d"
-    net: Annotated[str, _option(WHAT, "Net; see `walkback list`.")] = "resmlp"
+    data: Annotated[str, _option(WHAT, "Data set (`walkback data list`); your own as my.py:load.")] = "mnist1d"
+    net: Annotated[str, _option(WHAT, "Net (`walkback list`); your own as my_net.py:MyNet.")] = "resmlp"
     rules: Annotated[str, _option(WHAT, "Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa"
     seeds: Annotated[str | None, _option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
     seed: Annotated[int | None, _option(WHAT, "One seed.")] = None
-    width: Annotated[int | None, _option(WHAT, "Width d of the net (resmlp 256, vit-mini 128).")] = None
+    width: Annotated[int | None, _option(WHAT, "Width d of the net (resmlp and mlp 256, others 128).")] = None
     depth: Annotated[int | None, _option(WHAT, "Number of blocks L (4).")] = None
     terminal_norm: Annotated[bool | None, _option(WHAT, "LayerNorm before the head (yes).")] = None
     gains: Annotated[bool | None, _option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
     skip: Annotated[bool | None, _option(WHAT, "Residual connections (yes).")] = None
+    net_option: Annotated[list[str] | None, _option(WHAT, "Further option of the net, as name=value.", negative="")] = (
+        None
+    )
     penalty: Annotated[float, _option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
     normalize: Annotated[str | None, _option(WHAT, "Credits normalised: none, sample, batch (as the rule does).")] = (
         None
@@ -55,7 +61,13 @@ class Recipe:
     ] = None
     epochs: Annotated[int | None, _option(HOW, "Epochs (100).")] = None
     batch_size: Annotated[int, _option(HOW, "Batch size.")] = 128
-    lr: Annotated[float, _option(HOW, "AdamW's learning rate, cosine over the epochs.")] = 1e-3
+    lr: Annotated[float, _option(HOW, "AdamW's learning rate.")] = 1e-3
+    schedule: Annotated[
+        Literal["cosine", "constant"], _option(HOW, "Of the learning rate: cosine over the epochs, or constant.")
+    ] = "cosine"
+    labels: Annotated[
+        Literal["given", "random"], _option(HOW, "random: new labels for every minibatch, a control.")
+    ] = "given"
     weight_decay: Annotated[float, _option(HOW, "AdamW's weight decay.")] = 0.01
     augment: Annotated[bool | None, _option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
 
@@ -67,8 +79,9 @@ class Recipe:
             said["seeds"] = _seeds(self.seed, self.seeds)
         return {
             "data": self.data, "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
-            "weight_decay": self.weight_decay, "penalty": self.penalty,
-            "net_options": {name: value for name, value in net.items() if value is not None},
+            "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
+            "labels": self.labels,
+            "net_options": {n: value for n, value in net.items() if value is not None} | _options(self.net_option),
             "rule_options": _options(self.rule_option),
             **{name: value for name, value in said.items() if value is not None},
         }  # fmt: skip
@@ -142,7 +155,7 @@ def train(
     out: Annotated[Path, _option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
     data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
-    device: Annotated[str, _option(WHERE, "Torch device.")] = "cpu",
+    device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, _option(WHERE, "Seconds between checkpoints.")] = 15.0,
     fresh: Annotated[bool, _option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
 ) -> int:
@@ -185,6 +198,7 @@ def audit(
     out: Annotated[Path, _option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
     jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
     data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
@@ -202,7 +216,7 @@ def audit(
         try:
             found = audit_rules(
                 rules, configs=configs, out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
-                thresholds=_thresholds(thresholds),
+                thresholds=_thresholds(thresholds), device=device,
             )  # fmt: skip
         except WalkbackError:
             if live.interrupted:

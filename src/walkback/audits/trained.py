@@ -7,6 +7,8 @@ from typing import Any
 from walkback.checks import DEFAULT, Audit, Control, Finding, Judgement, Protocol, Thresholds, judge, reference, scale
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
+from walkback.nets import defaults, find_net
+from walkback.own import as_written
 from walkback.records import (
     BaselineName,
     Evidence,
@@ -56,8 +58,11 @@ def audit_plan(
         for last in (settings.get("train_last"), 0):
             asked = {**settings, **own, "train_last": last}
             configs += plan(rules=[rule], seeds=seeds, net_options=options, **asked)
-    shallow = {**settings, "train_last": 0, "penalty": 0.0}
-    configs += plan(rules=["bp"], seeds=seeds, net_options={**options, "depth": 0}, **shallow)
+    family = find_net(settings.get("net", "resmlp"))
+    without = family.shallow({**defaults(family), **options})
+    if without is not None:
+        shallow = {**settings, "train_last": 0, "penalty": 0.0}
+        configs += plan(rules=["bp"], seeds=seeds, net_options=without, **shallow)
     return list({config.hash(): config for config in configs}.values())
 
 
@@ -70,6 +75,7 @@ def audit_rules(
     jobs: int | None = None,
     tell: Callable[[Event], object] = lambda _: None,
     data_folder: Path | None = None,
+    device: str = "cpu",
     configs: Sequence[RunConfig] | None = None,
     **settings: Any,
 ) -> Audit:
@@ -81,7 +87,7 @@ def audit_rules(
         ends[event.index] = event
         tell(event)
 
-    runs = train_all(planned, out, jobs=jobs, tell=note, data_folder=data_folder)
+    runs = train_all(planned, out, jobs=jobs, tell=note, data_folder=data_folder, device=device)
     missing = [index for index, run in enumerate(runs) if run is None]
     if missing:
         first = planned[missing[0]]
@@ -99,7 +105,7 @@ def audit_rules(
     controls.append(_control_init(planned[0], data_folder, thresholds, protocol))
     controls.append(_control_null(there))
     failed = [c for c in controls if not c.ok]
-    wanted = [str(Path(rule)) if ".py" in rule else rule for rule in rules]
+    wanted = [as_written(rule) for rule in rules]
     return Audit(
         valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule][1] for rule in dict.fromkeys(wanted)],
@@ -120,7 +126,7 @@ def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
     for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
         groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
     full = [g for g in groups.values() if g[0].config.train_last > 0]
-    subjects = full or [g for g in groups.values() if g[0].config.net_options.get("depth") != 0]
+    subjects = full or [g for g in groups.values() if g[0].config.blocks]
     titles = _titles([group[0].config for group in subjects])
     found = []
     for group, title in zip(subjects, titles, strict=True):
@@ -135,7 +141,7 @@ def _titles(configs: Sequence[RunConfig]) -> list[str]:
     """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
 
     def flat(config: RunConfig) -> dict[str, Any]:
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options"})
+        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
         return plain | config.net_options | config.rule_options
 
     titles = []
@@ -149,13 +155,15 @@ def _titles(configs: Sequence[RunConfig]) -> list[str]:
 
 def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:
     """The net of `subject` without its blocks, trained by bp with the same budget."""
-    if other.rule != "bp" or other.net_options.get("depth") != 0:
+    if other.rule != "bp" or other.blocks or other.net_options.keys() != subject.net_options.keys():
         return False
     same = {
         "seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "penalty": 0.0, "train_last": 0,
-        "net_options": {**subject.net_options, "depth": 0},
+        "net_options": {}, "blocks": 0,
     }  # fmt: skip
-    return other.model_copy(update={**same, "net_options": other.net_options}) == subject.model_copy(update=same)
+    # The options of a net without blocks are the net's own but for the one that takes them away.
+    differ = [name for name, value in subject.net_options.items() if other.net_options[name] != value]
+    return len(differ) == 1 and other.model_copy(update=same) == subject.model_copy(update=same)
 
 
 def _control(name: str, expected: str, judgement: Judgement) -> Control:
@@ -168,8 +176,7 @@ def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds
         trainer = Trainer(config, load(config.data, folder))
         moment = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
     seed = SeedEvidence(seed=config.seed, moments=[moment])
-    skip = config.net_options.get("skip")
-    evidence = Evidence(name="init", depth=trainer.net.depth, residual=skip, seeds=[seed])
+    evidence = Evidence(name="init", depth=trainer.net.depth, residual=config.residual, seeds=[seed])
     findings: list[Finding] = [check(evidence, thresholds, protocol) for check in (scale, reference)]
     got = ", ".join(f"{f.check} {f.outcome}" for f in findings)
     fine = all(f.outcome in ("passes", "not applicable") for f in findings)

@@ -32,6 +32,10 @@ class Net(nn.Module):
     readout: nn.Module
     residual: bool = True
     reduction: str = "as is"
+    title: ClassVar[str] = ""
+    """The family's name in captions; the class's own name if it is empty."""
+    images: ClassVar[bool] = False
+    """Whether the inputs must be images."""
     added: ClassVar[Mapping[str, Any]] = {}
     """Options that came after runs were recorded, with the value that means "as before": a run's config leaves an
     option out while it has that value, so that a new option renames no run."""
@@ -146,10 +150,20 @@ class Net(nn.Module):
         return {**options, "depth": 0} if "depth" in options else None
 
     @classmethod
-    def words(cls, options: Mapping[str, Any]) -> str:
+    def sizes(cls, options: Mapping[str, Any]) -> str:
         """The sizes in words, for captions."""
-        sizes = [f"d = {options['width']}"] if "width" in options else []
-        return ", ".join([*sizes, f"L = {cls.blocks_in(options)}"])
+        width = [f"d = {options['width']}"] if "width" in options else []
+        return ", ".join([*width, f"L = {cls.blocks_in(options)}"])
+
+    @classmethod
+    def words(cls, options: Mapping[str, Any]) -> str:
+        """Name and sizes in words, for captions."""
+        return f"{cls.title or cls.__name__} {cls.sizes(options)}"
+
+    @classmethod
+    def quick(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a smaller net of the kind, for a story told in minutes. By default: half the width."""
+        return {**options, "width": options["width"] // 2} if "width" in options else dict(options)
 
 
 @contextmanager

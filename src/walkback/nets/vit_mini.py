@@ -78,6 +78,8 @@ class ViTMini(Net):
     """
 
     reduction = "cls"
+    title = "ViT-Mini"
+    images = True
 
     def __init__(
         self,

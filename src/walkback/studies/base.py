@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RecordError
+from walkback.nets import defaults, find_net
 from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.registry import Registry
 from walkback.report.tables import Form, Stat, Table
@@ -44,20 +45,17 @@ class Extent:
     epochs: int | None = None
 
     def arm(
-        self, name: str, rule: str, *, net: str = "resmlp", width: int | None = None, epochs: int = 100,
+        self, name: str, rule: str, *, net: str = "resmlp", epochs: int = 100, data: str = "cifar10",
         net_options: Mapping[str, Any] | None = None, **settings: Any,
     ) -> Arm:  # fmt: skip
-        """The runs of one rule, one a seed; `settings` as for `plan`."""
+        """The runs of one rule, one per seed; `settings` as for `plan`."""
         options = dict(net_options or {})
-        usual = {"resmlp": 256, "vit-mini": 128}[net]
-        data = "cifar10"
         if self.quick:
-            data = "digits" if net == "vit-mini" else "mnist1d"
-            options["width"] = (width or usual) // 2
+            family = find_net(net)
+            options = family.quick({**defaults(family), **options})
+            data = data if data != "cifar10" else "digits" if family.images else "mnist1d"
             settings.setdefault("probe_images", 512)
             epochs = 16
-        elif width is not None:
-            options["width"] = width
         configs = plan(
             data=data, net=net, rules=[rule], seeds=self.seeds, net_options=options,
             epochs=epochs if self.epochs is None else self.epochs, **settings,
@@ -223,15 +221,17 @@ def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:
     def said(values: Iterable[Any]) -> str:
         return " and ".join(map(str, dict.fromkeys(values)))
 
-    nets = said(
-        f"{NET_NAMES.get(c.net, c.net)} d = {c.net_options['width']}, L = {c.net_options['depth']}"
-        for c in configs
-        if c.net_options.get("depth")
-    )
+    nets = said(net_words(c) for c in configs if c.blocks)
     data = said(DATA_NAMES.get(c.data, c.data) for c in configs)
     counts = [len(gathered[name]) for name in names if gathered[name]]
     seeds = "no run" if not counts else _count(min(counts)) if len(set(counts)) == 1 else f"up to {max(counts)} seeds"
     return f"{data}; {nets}; {said(c.epochs for c in configs)} epochs; {seeds}."
+
+
+def net_words(config: RunConfig) -> str:
+    """A run's net in words."""
+    family = find_net(config.net)
+    return family.words({**defaults(family), **config.net_options})
 
 
 def _count(seeds: int) -> str:
@@ -239,4 +239,3 @@ def _count(seeds: int) -> str:
 
 
 DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
-NET_NAMES = {"resmlp": "ResMLP", "vit-mini": "ViT-Mini"}

@@ -271,7 +271,7 @@ def _gradients(g: Gathered, axes: Axes) -> None:
 
 
 def _depth(g: Gathered) -> int:
-    return int(g.arms["bp"].configs[0].net_options["depth"])
+    return g.arms["bp"].configs[0].blocks
 
 
 def tables(g: Gathered) -> list[Table]:

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 
 from walkback.checks.finding import listed
 from walkback.data import load
+from walkback.nets import find_net
 from walkback.records.run import write_whole
 from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Stat, Table, gain
@@ -34,7 +35,7 @@ def arms(extent: Extent) -> list[Arm]:
     """Every rule with every number of trained blocks, in both nets."""
     return [
         extent.arm(
-            _key(net, rule, k), rule, width=width, epochs=epochs, net_options={"depth": depth}, train_last=k,
+            _key(net, rule, k), rule, epochs=epochs, net_options={"width": width, "depth": depth}, train_last=k,
         )
         for net, (width, depth, epochs) in NETS.items()
         for k in range(depth, -1, -1)
@@ -58,7 +59,7 @@ def _gains(g: Gathered, net: str, rule: str) -> list[Stat | None]:
 
 def _title(g: Gathered, net: str) -> str:
     config = g.arms[_key(net, "bp", 0)].configs[0]
-    return f"d = {config.net_options['width']}, L = {config.net_options['depth']}, {config.epochs} epochs"
+    return f"{find_net(config.net).sizes(config.net_options)}, {config.epochs} epochs"
 
 
 def draw(g: Gathered) -> Figure:

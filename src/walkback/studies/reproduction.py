@@ -12,10 +12,11 @@ from walkback.records import Run
 from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
+from walkback.studies.base import net_words
 from walkback.studies.reproduced.depth import LONG, init, ladder, penalised, penalty, vit
 from walkback.studies.reproduced.differences import differences
 from walkback.studies.reproduced.firings import firings
-from walkback.studies.reproduced.found import DATA, NAMES, RULES, SCALED, Found, Group, net_said
+from walkback.studies.reproduced.found import DATA, NAMES, RULES, SCALED, Found, Group
 from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
 from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, verdicts
 from walkback.studies.reproduced.words import Ledger, percent
@@ -88,7 +89,7 @@ def _beside(groups: Mapping[str, Group], option: str) -> list[str]:
 def _recipe(found: Found) -> str:
     config = found.group("bp").config
     return (
-        f"Unless it says otherwise: {net_said(config)}, CIFAR-10 with crops and flips, {config.epochs} epochs, AdamW "
+        f"Unless it says otherwise: {net_words(config)}, CIFAR-10 with crops and flips, {config.epochs} epochs, AdamW "
         f"{config.lr:g} with weight decay {config.weight_decay:g} and cosine decay, batch {config.batch_size}. Norms "
         f"are medians over the first {config.probe_images:,} test images; gradients are stated as in a batch-mean loss "
         f"over N = {DEFAULT['reference.batch']:g}. *Trained gains*: the LayerNorms inside the blocks train gains and "
@@ -126,7 +127,7 @@ def _times(found: Found) -> str:
 def _used(used: Sequence[Run]) -> str:
     kinds: dict[str, list[Run]] = {}
     for run in used:
-        kinds.setdefault(f"{net_said(run.config)} for {run.config.epochs} epochs", []).append(run)
+        kinds.setdefault(f"{net_words(run.config)} for {run.config.epochs} epochs", []).append(run)
     told = "; ".join(f"{len(runs)} of {kind}{_each(runs)}" for kind, runs in kinds.items())
     sittings = [sitting for run in used if run.environment for sitting in run.environment.sittings]
     if not sittings:

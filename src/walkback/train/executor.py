@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from walkback.data import DATASETS
 from walkback.errors import BadValue, Busy, WalkbackError
 from walkback.nets import NETS
@@ -55,6 +57,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_device(name: str) -> str:
+    """`name`, if torch knows such a device and it is here."""
+    try:
+        torch.zeros(1, device=torch.device(name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0]
+        raise BadValue(f"there is no device {name} here: {why}", "leave --device out to train on the cpu") from error
+    return name
+
+
 def train_all(
     configs: Sequence[RunConfig],
     out: Path | str = "runs",
@@ -71,7 +83,7 @@ def train_all(
 
     An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; the same call goes on.
     """
-    settings = Settings(Path(out), checkpoint_every, data_folder, device, fresh, fired)
+    settings = Settings(Path(out), checkpoint_every, data_folder, check_device(device), fresh, fired)
     jobs = min(len(configs), cores() if jobs is None else jobs)
     if jobs < 1 and configs:
         raise BadValue(f"{jobs} jobs cannot train anything", "give --jobs 1 or more")

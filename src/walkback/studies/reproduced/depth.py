@@ -230,7 +230,7 @@ def init(found: Found, ledger: Ledger) -> list[str]:
     group = found.group("bp", k=0)
     records = [run.identity for run in group.runs if run.identity is not None]
     begin = [run.snapshots[0] for run in group.runs if run.snapshots[0].epoch == 0]
-    blocks = range(group.config.net_options["depth"])
+    blocks = range(group.config.blocks)
     quantities: list[tuple[str, theirs.Between, list[float], str]] = [
         *((f"‖f_{b}‖/‖h_{b}‖", theirs.IDENTITY_BRANCH, [r.branch[b] for r in records], ".3f") for b in blocks),
         ("‖h_L − h_0‖/‖h_0‖", theirs.IDENTITY_MOVED, [r.moved for r in records], ".3f"),

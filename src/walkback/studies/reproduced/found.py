@@ -10,7 +10,7 @@ from typing import Any
 from walkback.audits import evidence_by_subject
 from walkback.checks.scale import growth
 from walkback.records import Evidence, Run, RunConfig, Snapshot, moment_of_snapshot
-from walkback.studies.base import NET_NAMES
+from walkback.studies.base import net_words
 from walkback.train.plan import SEEDS, plan
 
 DATA = "cifar10"
@@ -157,17 +157,11 @@ def _why_not(run: Run) -> str | None:
     return None if run.snapshots else "no snapshots"
 
 
-def net_said(config: RunConfig) -> str:
-    """A net in words."""
-    options = config.net_options
-    return f"{NET_NAMES.get(config.net, config.net)} d = {options['width']}, L = {options['depth']}"
-
-
 def titled(config: RunConfig) -> str:
     """A run in words, but for its seed."""
     gains = " with trained gains" if config.net == "resmlp" and config.net_options.get("gains") else ""
     bare = "" if config.net_options.get("terminal_norm", True) else " without terminal norm"
-    return f"{config.label()}{gains}{bare} in {net_said(config)}, {config.epochs} epochs"
+    return f"{config.label()}{gains}{bare} in {net_words(config)}, {config.epochs} epochs"
 
 
 def paired(mine: Group, other: Group) -> dict[int, float]:

@@ -25,7 +25,7 @@ def _layers(
 ) -> str:  # fmt: skip
     """A published row and ours for every net, with the factor between them at h_L and over all layers."""
     rows: list[list[Cell]] = []
-    count = found.group("bp").config.net_options["depth"] + 1
+    count = found.group("bp").config.blocks + 1
     for name, rule, group in found.variants():
         if name in NAMES.values():
             claim = [size(v) for v in lists[rule]] if rule in lists else [DASH] * (count - 1) + [tops[rule].words]
@@ -96,7 +96,7 @@ def gradient(found: Found, ledger: Ledger) -> list[str]:
 def cosines(found: Found, ledger: Ledger) -> list[str]:
     """Cosines by block at both placings, Γ, and in which blocks the credit clears its null."""
     rows: list[list[Cell]] = []
-    blocks = found.group("bp").config.net_options["depth"]
+    blocks = found.group("bp").config.blocks
     for name, rule, group in found.variants():
         plain, n = name in NAMES.values(), f"(n = {group.n})"
         gammas = alive([run.snapshots[-1].gamma for run in group.runs])
@@ -145,7 +145,7 @@ def _cells(group: Group, name: str) -> list[Cell]:
 def _clear(group: Group, cosine: str, null: str) -> list[tuple[int, int]]:
     """By block: in how many seeds the cosine clears its null, of those in which that is known."""
     counts = []
-    for block in range(group.config.net_options["depth"]):
+    for block in range(group.config.blocks):
         answers = [
             covered(getattr(run.snapshots[-1], cosine)[block], getattr(run.probes, null)[block], DEFAULT[BAND])
             for run in group.runs
