@@ -36,7 +36,7 @@ def _option(group: Group, words: str, **more: Any) -> Any:
 class Recipe:
     """What is trained and how: the options that `train` and `audit` share."""
 
-    data: Annotated[str, _option(WHAT, "Data set; see `walkback data list`.")] = "mnist1d"
+    data: Annotated[str, _option(WHAT, "Data set (`walkback data list`), or yours as my_data.py:load.")] = "mnist1d"
     net: Annotated[str, _option(WHAT, "Net; see `walkback list`.")] = "resmlp"
     rules: Annotated[str, _option(WHAT, "Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa"
     seeds: Annotated[str | None, _option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
@@ -591,14 +591,15 @@ def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
     Parameters
     ----------
     name
-        The data set's name.
+        The data set's name; of your own data (my_data.py:load), which need no fetching, it says whether they are sound.
     data_folder
         A folder that holds its files in a usual layout (or WALKBACK_DATA).
     """
     from walkback.data import fetch
 
     path = fetch(name, data_folder, lambda words: print(words, file=sys.stderr))
-    print(path)
+    if path is not None:
+        print(path)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from walkback.data import DATASETS
+from walkback.data import usual_augment
 from walkback.errors import BadValue
 from walkback.nets import NETS, check_options, defaults
 from walkback.records import RunConfig
@@ -49,7 +49,7 @@ def plan(
 
     `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to every rule named.
     """
-    usual = DATASETS.get(data).augment
+    usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
     family = NETS.get(net)
