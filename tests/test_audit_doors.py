@@ -16,7 +16,8 @@ from torch.nn import functional as F
 import walkback as wb
 from walkback.audits import audit_plan, evidence_by_subject, fired_by, judge_paths, trained, usual
 from walkback.checks import DEFAULT, Audit, Finding, Judgement
-from walkback.data import DATASETS, Dataset, Source, Split
+from walkback.data import DATASETS, Dataset, Split
+from walkback.data.embedded import Embedded
 from walkback.errors import BadValue, RecordError, UnknownName, WalkbackError
 from walkback.records import Baseline, NullRecord, export_run, find_runs, read_run
 from walkback.train import Stopped, loop, plan, train, train_all
@@ -303,7 +304,7 @@ WIDE = DEFAULT.but("depth.margin", 0.2)  # what so small a budget can tell apart
 def toys():
     """A data set of our own in the catalogue, for as long as this module runs."""
     patch = pytest.MonkeyPatch()
-    patch.setitem(DATASETS._things, "toy", Source("toy", "for tests", embedded=True))
+    patch.setitem(DATASETS._things, "toy", Embedded(name="toy", summary="for tests", make=toy, libraries=()))
     dataset = toy()
     for room in (loop, trained):
         patch.setattr(room, "load", lambda *_: dataset)

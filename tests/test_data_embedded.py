@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from walkback.data import Dataset, cache, embedded, fetch, is_cached, load
-from walkback.data.base import fingerprint, seal
+from walkback.data import DATASETS, Dataset, cache, fetch, is_cached, load
+from walkback.data.embedded import Embedded
 
 QUIET = lambda _: None  # noqa: E731
 
 EXPECTED = {  # shape, dtype, train, test, smallest share of a class (a tenth would be exact)
     "mnist1d": ((40,), torch.float32, 4000, 1000, 0.085),
+    "mnist1d-10k": ((40,), torch.float32, 4000, 10_000, 0.085),
     "digits": ((1, 8, 8), torch.uint8, 1437, 360, 0.095),
     "teacher": ((128,), torch.float32, 8192, 2048, 0.085),
 }
@@ -57,15 +58,17 @@ def seed_all() -> None:
     torch.manual_seed(7)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", ["mnist1d", "digits", "teacher"])
 def test_making_it_anew_gives_the_same_and_leaves_all_random_numbers_alone(name: str) -> None:
     first, second = load(name, say=QUIET), load(name, say=QUIET)
     seed_all()
     expected = some_random_numbers()
     seed_all()
-    made = embedded.MAKERS[name][0]()
+    source = DATASETS.get(name)
+    assert isinstance(source, Embedded)
+    made = source.made()
     assert some_random_numbers() == expected
-    assert first.fingerprint == second.fingerprint == fingerprint(*map(seal, made))
+    assert first.fingerprint == second.fingerprint == made.fingerprint
     assert is_cached(name)
     assert fetch(name, say=QUIET) == cache.place(name)
 
@@ -79,6 +82,45 @@ def test_mnist1d_is_standardised_and_its_first_sequence_is_known() -> None:
     known = torch.tensor([-0.332006, -0.47191, -0.778697, -1.009741])
     torch.testing.assert_close(dataset.train.inputs[0, :4], known, rtol=0, atol=1e-5)
     assert dataset.train.labels[:10].tolist() == [2, 6, 4, 5, 6, 6, 6, 0, 3, 1]
+
+
+def test_mnist1d_10k_trains_on_the_same_bits_and_tests_on_more_of_the_same_kind() -> None:
+    large, canonical = load("mnist1d-10k", say=QUIET), load("mnist1d", say=QUIET)
+    assert torch.equal(large.train.inputs, canonical.train.inputs)
+    assert torch.equal(large.train.labels, canonical.train.labels)
+    assert torch.bincount(large.test.labels).tolist() == [1000] * 10
+    seen = {row.numpy().tobytes() for part in (canonical.train, canonical.test) for row in part.inputs}
+    assert not any(row.numpy().tobytes() in seen for row in large.test.inputs)
+
+
+def test_second_implementation_the_10k_test_part_has_the_canonical_mean_and_std() -> None:
+    """`make_dataset` gives its σ away, as the time axis it returns is divided by it; one raw sequence then gives μ."""
+    from mnist1d.data import get_dataset_args, get_templates, make_dataset
+    from mnist1d.transform import transform
+    from mnist1d.utils import set_seed
+
+    from walkback.data.build import random_kept
+    from walkback.data.sets.mnist1d_10k import TEST_SEED
+
+    templates = get_templates()
+
+    def first_drawn(seed: int, count: int) -> list[np.ndarray]:
+        set_seed(seed)
+        return [transform(templates["x"][0], templates["t"], get_dataset_args())[0] for _ in range(count)]
+
+    with random_kept():
+        made = make_dataset()
+        (raw,), fresh = first_drawn(42, 1), first_drawn(TEST_SEED, 20)
+        _, axis = transform(templates["x"][0], templates["t"], get_dataset_args())
+    std = float((axis / made["t"]).mean())
+    offsets = np.concatenate([made["x"], made["x_test"]]) - raw / std  # of one of these sequences constant: −μ/σ
+    shift = offsets[offsets.std(1).argmin()]
+    assert shift.std() < 1e-9
+    test = load("mnist1d-10k", say=QUIET).test
+    for sequence in fresh:
+        distance = np.abs(test.inputs.double().numpy() - (sequence / std + shift.mean())).max(1)
+        assert distance.min() < 1e-6
+        assert test.labels[distance.argmin()] == 0
 
 
 def test_digits_lose_nothing_and_split_without_overlap() -> None:

@@ -31,6 +31,7 @@ from PIL import Image
 
 from walkback.data import DATASETS, base, cache, fetch, formats, is_cached, load, published, sources
 from walkback.data.base import Split
+from walkback.data.sets import cifar10, fashion_mnist, mnist
 from walkback.data.sources import Published, Way
 from walkback.errors import DataError, UnknownName
 
@@ -64,8 +65,8 @@ def small(of: Published, train: Split, test: Split, *ways: Way) -> Published:
     )
 
 
-CIFAR = small(published.CIFAR10, CIFAR_TRAIN, CIFAR_TEST)
-MNIST = small(published.MNIST, IDX_TRAIN, IDX_TEST)
+CIFAR = small(cifar10.CIFAR10, CIFAR_TRAIN, CIFAR_TEST)
+MNIST = small(mnist.MNIST, IDX_TRAIN, IDX_TEST)
 
 
 # --- writers: the other direction, written plainly --------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_every_idx_layout_gives_the_same_tensors(joint: str, end: str, archive: 
 def test_a_folder_with_two_data_sets_of_one_layout_gives_the_right_one(tmp_path: Path) -> None:
     put(tmp_path / "FashionMNIST" / "raw", idx_files(OTHER_TRAIN, OTHER_TEST))
     put(tmp_path / "MNIST" / "raw", idx_files())
-    other = small(published.FASHION_MNIST, OTHER_TRAIN, OTHER_TEST)
+    other = small(fashion_mnist.FASHION_MNIST, OTHER_TRAIN, OTHER_TEST)
     assert same(sources.search(tmp_path, MNIST)[0], IDX_TRAIN)
     assert same(sources.search(tmp_path, other)[0], OTHER_TRAIN)
 
@@ -535,14 +536,17 @@ def test_two_at_once_do_the_work_once(tmp_path: Path) -> None:
 
 
 def test_the_catalogue_lists_all_sets_and_the_pinned_ones_are_complete() -> None:
-    assert DATASETS.names() == ["mnist1d", "digits", "teacher", "mnist", "fashion-mnist", "cifar10"]
-    assert {name for name in DATASETS.names() if not DATASETS.get(name).embedded} == set(published.PUBLISHED)
-    for name, wanted in published.PUBLISHED.items():
-        assert wanted.name == name
+    ours = ["cifar10", "digits", "fashion-mnist", "mnist", "mnist1d", "mnist1d-10k", "teacher"]
+    assert sorted(DATASETS.names()) == ours
+    pinned = [DATASETS.get(name) for name in ours if not DATASETS.get(name).embedded]
+    assert [wanted.name for wanted in pinned] == ["cifar10", "fashion-mnist", "mnist"]
+    for wanted in pinned:
+        assert isinstance(wanted, Published)
         assert all(len(figure) == 64 for figure in wanted.sums)
         assert len(wanted.mean) == len(wanted.std) == wanted.shape[0]
-        assert not is_cached(name)
-    assert [n for n, w in published.PUBLISHED.items() if w.augment] == ["cifar10"]
+        assert not is_cached(wanted.name)
+        assert all(callable(getattr(formats, layout.reader)) for layout in wanted.layouts)
+    assert [name for name in ours if DATASETS.get(name).augment] == ["cifar10"]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

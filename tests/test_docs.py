@@ -17,6 +17,18 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
 
 
+def write_files(page: Path, folder: Path) -> list[str]:
+    """Put the blocks that begin with the name of a file (# my_data.py) there; the other Python blocks."""
+    scripts = []
+    for block in blocks(page, "python"):
+        name = re.match(r"# (\w+\.py)\n", block)
+        if name:
+            (folder / name[1]).write_text(block)
+        else:
+            scripts.append(block)
+    return scripts
+
+
 def test_the_rule_of_write_a_rule_trains(tmp_path):
     """The page's first block is a file of under 40 lines; its second block uses it."""
     rule, script = blocks(ROOT / "docs/write-a-rule.md", "python")
@@ -82,8 +94,7 @@ def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))
     log = {"config": {"L": 4}, "log": [{"epoch": 1, "h_L_norm": 4e4, "g_2_norm": 9e-7, "acc_eval": 0.36}]}
     (tmp_path / "their_log.json").write_text(json.dumps(log))
-    if page.name == "write-a-rule.md":
-        (tmp_path / "sign_symmetry.py").write_text(blocks(page, "python")[0])
+    write_files(page, tmp_path)
     told = [(line, shrunk(line.split("#")[0].split()[1:])) for line in lines]
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL],
@@ -100,14 +111,17 @@ RUN_ALL = """
 import json, sys
 from walkback.cli import app
 for line, words in json.load(sys.stdin):
-    status = app(words)
+    status = app(words, result_action="return_value")  # without it, cyclopts ends the process after the first
     assert not status, f"{line}: exit {status}"
 """  # one process a page: torch is imported once
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/audit-your-model.md", "docs/checks.md", "docs/studies.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/audit-your-model.md", "docs/checks.md", "docs/studies.md", "docs/bring-your-data.md"],
+)
 def test_the_python_of_the_documents_runs(page, tmp_path):
-    for number, block in enumerate(blocks(ROOT / page, "python")):
+    for number, block in enumerate(write_files(ROOT / page, tmp_path)):
         (tmp_path / "block.py").write_text(block)
         done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, text=True, capture_output=True, timeout=240)
         assert done.returncode == 0, f"{page}, block {number}: {done.stderr}"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from walkback.checks import load_thresholds as load_thresholds
     from walkback.data import Dataset as Dataset
     from walkback.data import load as load_data  # noqa: F401
+    from walkback.data import make_dataset as make_dataset
+    from walkback.data import register_data as register_data
     from walkback.errors import WalkbackError as WalkbackError
     from walkback.nets import Net as Net
     from walkback.nets import make_net as make_net
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
     "judge_paths": "audits", "load_thresholds": "checks",
-    "Dataset": "data", "load_data": "data:load", "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
+    "Dataset": "data", "load_data": "data:load", "make_dataset": "data", "register_data": "data",
+    "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train", "train_all": "train",

@@ -605,14 +605,15 @@ def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
     Parameters
     ----------
     name
-        The data set's name.
+        The data set's name; of your own data (my_data.py:load), which need no fetching, it says whether they are sound.
     data_folder
         A folder that holds its files in a usual layout (or WALKBACK_DATA).
     """
     from walkback.data import fetch
 
     path = fetch(name, data_folder, lambda words: print(words, file=sys.stderr))
-    print(path)
+    if path is not None:
+        print(path)
     return 0
 
 

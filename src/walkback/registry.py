@@ -42,7 +42,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, thing: T) -> T:
         """Register `thing`; a name is taken once, and registering the same thing twice is harmless."""
-        if name in self._things and self._things[name] is not thing:
+        if name in self._things and self._things[name] != thing:
             raise BadValue(f"there is a {self.kind} named {name!r} already", "choose another name")
         self._things[name] = thing
         return thing

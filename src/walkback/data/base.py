@@ -6,16 +6,21 @@ It promises that a data set can be told from any other by its fingerprint, and c
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # torch takes seconds to import, and listing the data sets must not cost that
     from torch import Tensor
 
+Say = Callable[[str], None]  # how a room speaks to whoever watches
+
+LARGEST = 64 << 20  # no file of a published data set is larger (MNIST's train images are 47 MB): a guard against bombs
+
 
 @dataclass(frozen=True)
 class Split:
-    """Inputs, uint8 images (N, C, H, W) or float32 vectors (N, D), and their int64 labels (N,)."""
+    """Inputs, uint8 images (N, C, H, W) or float32 of any shape (N, ...), and their int64 labels (N,)."""
 
     inputs: Tensor
     labels: Tensor
@@ -30,8 +35,8 @@ class Dataset:
     test: Split
     classes: int
     shape: tuple[int, ...]  # of one input
-    mean: tuple[float, ...]  # per channel, of uint8 inputs scaled to [0, 1]; (0.0,) for vectors
-    std: tuple[float, ...]  # likewise; (1.0,) for vectors
+    mean: tuple[float, ...]  # per channel, of uint8 inputs scaled to [0, 1]; (0.0,) for floats left as they are
+    std: tuple[float, ...]  # likewise; (1.0,) for floats left as they are
     augment: bool  # a random crop (pad 4) and flip belong to the usual recipe
     fingerprint: str  # see `fingerprint`
 

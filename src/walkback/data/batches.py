@@ -12,11 +12,12 @@ PAD = 4
 
 
 def normalized(inputs: Tensor, dataset: Dataset) -> Tensor:
-    """uint8 images → float32, (pixel/255 − mean)/std per channel; float vectors → (x − mean)/std."""
-    mean = torch.tensor(dataset.mean, dtype=torch.float32)
-    std = torch.tensor(dataset.std, dtype=torch.float32)
+    """uint8 images → float32, (pixel/255 − mean)/std per channel; floats → (x − mean)/std, per channel or feature."""
+    per_channel = (-1, *[1] * (len(dataset.shape) - 1))
+    mean = torch.tensor(dataset.mean, dtype=torch.float32).view(per_channel)
+    std = torch.tensor(dataset.std, dtype=torch.float32).view(per_channel)
     if inputs.dtype == torch.uint8:
-        scale, shift = (1 / (255 * std)).view(-1, 1, 1), (-mean / std).view(-1, 1, 1)
+        scale, shift = 1 / (255 * std), -mean / std
         return inputs.float().mul_(scale).add_(shift)
     return (inputs - mean) / std
 

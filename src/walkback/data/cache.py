@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
 import platformdirs
 
-from walkback.data.base import Split
+from walkback.data.base import Say, Split
 from walkback.errors import DataError
-
-Say = Callable[[str], None]
 
 PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170 MB fits
 

@@ -19,12 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from walkback.data.base import Split
+from walkback.data.base import LARGEST, Split
 from walkback.errors import DataError
 
 Bytes = NDArray[np.uint8]
 
-LARGEST = 64 << 20  # no file of these layouts is larger (MNIST's train images are 47 MB): a guard against bombs
 CIFAR = (3, 32, 32)
 RECORD = 1 + math.prod(CIFAR)
 

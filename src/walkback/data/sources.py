@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from walkback.data.base import Seal, Split, seal
-from walkback.data.cache import Say
-from walkback.data.formats import LARGEST
+from walkback.data.base import LARGEST, Dataset, Say, Seal, Split, seal
+from walkback.data.catalogue import Source
 from walkback.errors import DataError
 
 Part = Literal["train", "test"]
@@ -39,7 +38,14 @@ class Layout:
     label: str
     train: tuple[str, ...]
     test: tuple[str, ...]
-    read: Callable[[Sequence[bytes]], Split]
+    reader: str  # its name in formats.py, which imports torch: listing the data sets must not
+
+    def read(self, files: Sequence[bytes]) -> Split:
+        """One part, decoded from the content of its files."""
+        from walkback.data import formats
+
+        split: Split = getattr(formats, self.reader)(files)
+        return split
 
     def files(self, part: Part) -> tuple[str, ...]:
         """The keys of the files that make up one part, in the order that `read` takes them."""
@@ -54,22 +60,48 @@ class Way:
     bring: Callable[[Path], Path]
 
 
-@dataclass(frozen=True)
-class Published:
+@dataclass(frozen=True, kw_only=True)
+class Published(Source):
     """A data set that others publish: what it must be, how it is stored, and where it may come from."""
 
-    name: str
     shape: tuple[int, ...]
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    augment: bool
     counts: tuple[int, int]  # train, test
     sums: tuple[str, str]  # `Seal.canonical` of train, test
     layouts: tuple[Layout, ...]
     archive: str  # a pattern: which tar files are worth opening
     ways: tuple[Way, ...]
     remedy: str  # which files to put where
+
+    def load(self, folder: Path | None, say: Say) -> Dataset:
+        """From the cache, verified; fetched first if it is not there or not sound."""
+        from walkback.data import published
+
+        return published.load(self, folder, say)
+
+    def fetch(self, folder: Path | None, say: Say) -> Path:
+        """Make sure that it is in the cache, whole and verified; its file."""
+        from walkback.data import published
+
+        return published.fetch(self, folder, say)
+
+    def is_here(self) -> bool:
+        """Whether its file is in the cache; it is verified when loaded."""
+        from walkback.data import cache
+
+        return cache.place(self.name).exists()
+
+
+IDX_LAYOUTS = (
+    Layout(
+        "IDX files",
+        ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+        ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+        "idx",
+    ),
+)  # of MNIST and of all that took its format
 
 
 # --- searching a folder ----------------------------------------------------------------------------------------------

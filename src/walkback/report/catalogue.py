@@ -4,7 +4,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from walkback.data import DATASETS, is_cached
+from walkback.data import DATASETS, is_cached, is_own
 from walkback.registry import Registry
 
 
@@ -18,9 +18,9 @@ def data_table(pattern: str = "*") -> Table:
     """The data sets, and whether they are here."""
     table = _table("data sets")
     table.add_column(no_wrap=True)
-    for name in DATASETS.names(pattern):
+    for name in sorted(DATASETS.names(pattern), key=lambda name: not DATASETS.get(name).embedded):
         source = DATASETS.get(name)
-        here = "embedded" if source.embedded else "here" if is_cached(name) else "not here"
+        here = "yours" if is_own(name) else "embedded" if source.embedded else "here" if is_cached(name) else "not here"
         table.add_row(name, here, escape(source.summary))
         if here == "not here":
             table.caption, table.caption_justify = "walkback data fetch NAME brings one that is not here", "left"

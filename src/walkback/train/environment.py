@@ -10,19 +10,14 @@ from pathlib import Path
 
 import torch
 
-from walkback.data import Dataset
+from walkback.data import Dataset, is_own
 from walkback.errors import RecordError
 from walkback.records import Environment, Run, RunFolder, Sitting
 
 
 def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, device: str) -> Environment:
     """Note who works on the run now; refuse if the data are not those that it began with."""
-    if before.environment is not None and before.environment.data_fingerprint != dataset.fingerprint:
-        raise RecordError(
-            f"{folder.path.name} began on other {dataset.name} data (fingerprint "
-            f"{before.environment.data_fingerprint[:12]}) than are here ({dataset.fingerprint[:12]})",
-            "bring the same data, or start this run again with --fresh (the old folder is moved aside, not deleted)",
-        )
+    check_same_data(before, dataset)
     sitting = Sitting(
         started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
         walkback=own_version(), commit=_commit(), python=platform.python_version(), torch=torch.__version__,
@@ -32,6 +27,24 @@ def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, d
     environment = Environment(data_fingerprint=dataset.fingerprint, sittings=[*earlier, sitting])
     folder.write("environment.json", environment)
     return environment
+
+
+def check_same_data(before: Run, dataset: Dataset) -> None:
+    """Refuse if the data are not those that the run began with."""
+    if before.environment is None or before.environment.data_fingerprint == dataset.fingerprint:
+        return
+    began, now = before.environment.data_fingerprint[:12], dataset.fingerprint[:12]
+    again = "start this run again with --fresh (the old folder is moved aside, not deleted)"
+    if is_own(dataset.name):
+        raise RecordError(
+            f"{before.path.name} began on other data than {dataset.name} returns now (fingerprint {began} then, {now} "
+            "now): its code is the same, so it draws at random without a seed, or what it reads has changed",
+            f"seed it and give it back what it read, or {again}",
+        )
+    raise RecordError(
+        f"{before.path.name} began on other {dataset.name} data (fingerprint {began}) than are here ({now})",
+        f"bring the same data, or {again}",
+    )
 
 
 def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 
-from walkback.data import DATASETS
+from walkback.data import DATASETS, is_own
 from walkback.errors import BadValue, Busy, WalkbackError
 from walkback.nets import NETS
 from walkback.own import foreign
@@ -239,7 +239,8 @@ REGISTRIES: dict[str, Registry[Any]] = {"rule": RULES, "net": NETS, "data set": 
 
 def _brought() -> dict[str, dict[str, Any]]:
     """What the user's own code registered, which a new process does not know yet."""
-    return {kind: foreign(registry) for kind, registry in REGISTRIES.items()}
+    data = {name: DATASETS.get(name) for name in DATASETS.names() if is_own(name)}
+    return {"rule": foreign(RULES), "net": foreign(NETS), "data set": data}
 
 
 def _worker(pipe: Connection, settings: Settings, brought: dict[str, dict[str, Any]]) -> None:

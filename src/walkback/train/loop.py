@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from walkback.data import Dataset, Split, load
+from walkback.data import Dataset, Split, is_own, load
 from walkback.data.batches import TrainBatches, eval_batches
 from walkback.errors import RecordError
 from walkback.nets import Net, OncePerStep, make_net
@@ -27,7 +27,7 @@ from walkback.records.run import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
 from walkback.train.adamw import AdamW
 from walkback.train.deep import deep_probes
-from walkback.train.environment import begin_sitting, end_sitting
+from walkback.train.environment import begin_sitting, check_same_data, end_sitting
 from walkback.train.streams import global_stream, stream
 
 EVAL_BATCH = 1000
@@ -243,6 +243,8 @@ def train(
     with RunFolder(out, config, fresh=fresh) as folder, arithmetic():
         before = folder.read()
         if before.result is not None and (before.probes is not None or before.result.status == "diverged"):
+            if is_own(config.data):  # the same code may return other data today: a finished run must not pass for them
+                check_same_data(before, load(config.data, data_folder))
             return before
         began = time.monotonic()
         dataset = load(config.data, data_folder)
@@ -272,11 +274,16 @@ def train(
             folder.save_checkpoint(trainer.tensors(), trainer.state())
             last_saved = time.monotonic()
 
-        def between() -> None:
+        def stop_if_asked() -> None:
             if should_stop():
                 save()
                 raise Stopped
-            if time.monotonic() - last_saved > checkpoint_every and trainer.step % trainer.steps_per_epoch:
+
+        def between() -> None:
+            if trainer.step % trainer.steps_per_epoch == 0:
+                return  # the epoch's snapshot comes first: a checkpoint that is ahead of its snapshots is refused
+            stop_if_asked()
+            if time.monotonic() - last_saved > checkpoint_every:
                 save()
 
         def snap(note: str | None = None) -> Snapshot:
@@ -303,6 +310,7 @@ def train(
                 trainer.one_epoch(between)
                 trainer.check_finite()
                 latest = snap()
+                stop_if_asked()
                 if time.monotonic() - last_saved > checkpoint_every:
                     save()
         except FloatingPointError as trouble:

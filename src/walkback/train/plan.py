@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from walkback.data import DATASETS
+from walkback.data import source_of, usual_augment
 from walkback.errors import BadValue
 from walkback.nets import check_options, defaults, find_net, net_source, recorded
 from walkback.own import as_written
@@ -51,7 +51,7 @@ def plan(
 
     `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to every rule named.
     """
-    usual = DATASETS.get(data).augment
+    usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
     family = find_net(net)
@@ -75,7 +75,8 @@ def plan(
         options = _rule_options(rule, normalize, dict(rule_options or {}))
         for seed in dict.fromkeys(seed_numbers):
             fields: dict[str, Any] = {
-                "data": data, "augment": usual if augment is None else augment,
+                "data": as_written(data), "data_source": source_of(data),
+                "augment": usual if augment is None else augment,
                 "net": as_written(net), "net_options": recorded(resolved_net, family.added),
                 "net_source": net_source(net), "blocks": blocks, "residual": family.residual_in(resolved_net),
                 "rule": as_written(rule), "rule_options": options, "rule_source": fingerprint(rule),

@@ -1,0 +1,135 @@
+"""The data room's way in for data of the user's: a function in a file (`my_data.py:load`), or registered by name."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from walkback.data.base import Dataset, Say
+from walkback.data.catalogue import DATASETS, Source
+from walkback.errors import BadValue, DataError, WalkbackError
+from walkback.own import from_file, in_file, source_hash
+
+PAGE = "docs/bring-your-data.md shows one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Source):
+    """Data that a function of the user's returns."""
+
+    function: Callable[[], Any]
+
+    def __post_init__(self) -> None:
+        # Whose code this is, for walkback.own: the function's, not that of this class.
+        object.__setattr__(self, "__module__", self.function.__module__)
+
+    def load(self, folder: Path | None, say: Say) -> Dataset:  # noqa: ARG002 - the function knows where to look
+        """What the function returns, checked; nobody's random numbers are disturbed by it."""
+        from walkback.data.build import as_dataset, random_kept
+
+        try:
+            with random_kept():
+                returned = self.function()
+        except WalkbackError as error:
+            raise DataError(f"{self.name}: {error.what}", error.remedy) from error
+        except Exception as error:
+            raise DataError(
+                f"{self.name} failed: {type(error).__name__}: {error} ({self._place(error)})",
+                "mend the function: it is called without arguments, in the folder where the command was given",
+            ) from error
+        return as_dataset(self.name, returned)
+
+    def fetch(self, folder: Path | None, say: Say) -> None:
+        """Nothing is to be fetched; the data are loaded once, so that the user learns whether they are sound."""
+        data = self.load(folder, say)
+        counts = f"{len(data.train.labels)} + {len(data.test.labels)}"
+        say(
+            f"{self.name} comes from a function of yours: there is nothing to fetch. It returned {counts} inputs of "
+            f"shape {data.shape}, {data.classes} classes, and passed every check"
+        )
+
+    def is_here(self) -> bool:
+        """Always: it is the user's own."""
+        return True
+
+    def _place(self, error: Exception) -> str:
+        """Where it went wrong: the last line of the user's own file on the way to the error."""
+        lines = traceback.extract_tb(error.__traceback__)
+        own = [line for line in lines if line.filename == self.function.__code__.co_filename]
+        line = (own or lines)[-1]
+        return f"{Path(line.filename).name}:{line.lineno}"
+
+
+def register_data(name: str, load: Callable[[], Any]) -> Callable[[], Any]:
+    """Make data of yours known by `name` to everything in this process; `load` is called without arguments.
+
+    It returns (train_inputs, train_labels, test_inputs, test_labels), a dict with these keys, or a `Dataset`.
+    """
+    if not isinstance(name, str) or not name.strip() or in_file(name):
+        raise BadValue(f"{name!r} cannot be the name of a data set", "choose a short word, such as my-data")
+    DATASETS.add(name, _own(name, load))
+    return load
+
+
+def find_data(name: str) -> Source:
+    """The entry of a registered name (`mnist1d`), or of a function in a file (`my_data.py:load`)."""
+    if not in_file(name):
+        return DATASETS.get(name)
+    is_named = ":" in name
+
+    def fits(thing: Any) -> bool:  # a named function is refused by `_own`, with the reason, if it needs arguments
+        return inspect.isfunction(thing) and (is_named or not _required(thing))
+
+    remedy = f"write a function there that returns the data; {PAGE}"
+    return _own(name, from_file(name, "data set", fits, "path/to/my_data.py:load", remedy))
+
+
+def _own(name: str, load: Any) -> Own:
+    if not inspect.isfunction(load):
+        raise BadValue(f"{load!r} is not a function that loads data", f"write one: def load(): …; {PAGE}")
+    required = _required(load)
+    if required:
+        raise BadValue(
+            f"{name}: the function {load.__name__} needs {', '.join(required)}, and is called without arguments",
+            "give its arguments defaults, or write a function without any that calls it",
+        )
+    about = (inspect.getdoc(load) or "").partition("\n")[0]
+    return Own(name=name, summary=about or f"yours: {load.__name__} in {load.__module__}", function=load)
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variable]
+
+
+def is_own(name: str) -> bool:
+    """Whether data of that name are the user's."""
+    return in_file(name) or (name in DATASETS and isinstance(DATASETS.get(name), Own))
+
+
+def source_of(name: str) -> str | None:
+    """A hash of the code that loads the user's data, so that an edited file is another run; None for our data sets."""
+    source = find_data(name)
+    return source_hash(name, source.function) if isinstance(source, Own) else None
+
+
+_AUGMENT: WeakKeyDictionary[Callable[[], Any], bool] = WeakKeyDictionary()
+
+
+def usual_augment(name: str) -> bool:
+    """Whether crops and flips belong to the usual recipe. Only the user's function knows for theirs: it is called once.
+
+    So a plan refuses bad data before anything is trained.
+    """
+    source = find_data(name)
+    if not isinstance(source, Own):
+        return source.augment
+    if source.function not in _AUGMENT:
+        _AUGMENT[source.function] = source.load(None, lambda _: None).augment
+    return _AUGMENT[source.function]
