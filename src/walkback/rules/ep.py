@@ -114,10 +114,11 @@ def relax(
         with torch.enable_grad():
             moving = [h.detach().requires_grad_() for h in states[lowest:]]
             total = beta * loss(moving[-1])
-            below = states[lowest - 1]
-            for layer, h in enumerate(moving, start=lowest - 1):
-                total = total + (h - predict(layer, below)).square().sum() / 2
-                below = h
+            predicted = free[lowest]  # what lies below has not moved, so it predicts what it did
+            for layer, h in enumerate(moving, start=lowest):
+                total = total + (h - predicted).square().sum() / 2
+                if layer < depth:
+                    predicted = predict(layer, h)
             pulls = torch.autograd.grad(total, moving)
         states[lowest:] = [h.detach() - eta * pull for h, pull in zip(moving, pulls, strict=True)]
     return states
