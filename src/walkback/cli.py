@@ -474,12 +474,26 @@ class Which:
 
 
 def _studies(names: tuple[str, ...]) -> list[Any]:
-    from walkback.studies import STUDIES
+    from walkback.studies import STUDIES, studies
 
     wanted = list(dict.fromkeys(names))
     if not wanted:
         raise BadValue("no study is named", f"give one or more of {', '.join(STUDIES.names())}, or all")
-    return [STUDIES.get(name) for name in (STUDIES.names() if "all" in wanted else wanted)]
+    return studies() if "all" in wanted else [STUDIES.get(name) for name in wanted]
+
+
+def _seconds(time: str | None) -> float | None:
+    """A span of time: 90s, 150m, 2h; a number alone is minutes."""
+    if time is None:
+        return None
+    number, unit = (time[:-1], time[-1]) if time[-1:] in "smh" else (time, "m")
+    try:
+        seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds < float("inf"):
+        raise BadValue(f"--budget {time} is no span of time", "write 150m, 2h or 90s")
+    return seconds
 
 
 @study_app.command(name="list")
@@ -493,9 +507,9 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:  # n
     """
     from rich.console import Console
 
-    from walkback.studies import STUDIES, catalogue
+    from walkback.studies import catalogue, studies
 
-    Console(highlight=False).print(catalogue([STUDIES.get(n) for n in STUDIES.names()], which.extent(), out).rich())
+    Console(highlight=False).print(catalogue(studies(), which.extent(), out).rich())
     return 0
 
 
@@ -505,12 +519,18 @@ def study_run(
     which: Which = Which(),  # noqa: B008 - frozen
     out: Annotated[Path, _option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     to: Annotated[Path | None, _option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+    records: Annotated[
+        list[Path] | None, _option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
+    ] = None,
+    budget: Annotated[str | None, _option(WHERE, "Stop after so long (150m, 2h); the same command goes on.")] = None,
     jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
     data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
     """Train what a study needs and is not there yet, print its tables and draw its figures.
 
-    Runs are shared with every other study and command. Stop it any time: the same command goes on.
+    Runs are shared with every other study and command. Stop it any time: the same command goes on. With a budget, the
+    runs that matter most come first, and what is left is told at the end.
 
     Parameters
     ----------
@@ -520,20 +540,26 @@ def study_run(
     from rich.console import Console
 
     from walkback.report.terminal import LiveTable
-    from walkback.studies import carry_out
+    from walkback.studies import carry_out, in_order, left
     from walkback.train import train_all
 
-    studies, extent = _studies(names), which.extent()
-    configs = list({c.hash(): c for study in studies for c in study.configs(extent)}.values())
+    wanted, extent, seconds = _studies(names), which.extent(), _seconds(budget)
+    configs = in_order(wanted, extent)
+    elsewhere = {path.name for place in records or () if place.is_dir() for path in place.iterdir()}
+    todo = [config for config in configs if config.folder() not in elsewhere]
     console = Console(highlight=False)
-    live = LiveTable(configs, console)
+    live = LiveTable(todo, console)
     with live as tell:
-        train_all(configs, out, jobs=jobs, tell=tell, data_folder=data_folder)
+        train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
+    places = [out, *(records or ())]
+    if seconds is not None:
+        console.print(left(configs, *places), soft_wrap=True, markup=False)
+        return 0
     status = live.farewell()
     if live.interrupted:
         return status
-    for study in studies:
-        carry_out(study, extent, out, _figures(to, which), console, data_folder)
+    for study in wanted:
+        carry_out(study, extent, places, _figures(to, which), console, data_folder)
     return status
 
 

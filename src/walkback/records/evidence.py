@@ -193,10 +193,11 @@ def _listing(counts: Mapping[str, int]) -> str:
 def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     """A line of a run's folder as evidence."""
     shared = (
-        "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "gamma", "measured"
+        "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "measured"
     )  # fmt: skip
     return Moment(
         **{name: getattr(snapshot, name) for name in shared},
+        gamma=snapshot.gamma if snapshot.gamma_blocks else None,  # a mean over no block is not known
         cosine=list(snapshot.cosine),
         cosine_out=list(snapshot.cosine_out),
     )

@@ -1,13 +1,24 @@
-"""The studies: one file each, a declaration of what is run, compared and drawn; drawing needs records alone."""
+"""The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
-# Importing a study registers it; this order is that of the list.
-from walkback.studies import snapshot as snapshot  # isort: skip
-from walkback.studies import penalty as penalty  # isort: skip
-from walkback.studies import partial as partial  # isort: skip
-from walkback.studies import hero as hero  # isort: skip
-from walkback.studies import ladder as ladder  # isort: skip
-from walkback.studies import utility as utility  # isort: skip
-from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather
-from walkback.studies.carry_out import carry_out, catalogue, draw, tables
+from walkback.registry import walk
+from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, studies
+from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables
 
-__all__ = ["STUDIES", "Arm", "Extent", "Gap", "Gathered", "Study", "carry_out", "catalogue", "draw", "gather", "tables"]
+walk("walkback.studies")
+
+__all__ = [
+    "STUDIES",
+    "Arm",
+    "Extent",
+    "Gap",
+    "Gathered",
+    "Study",
+    "carry_out",
+    "catalogue",
+    "draw",
+    "gather",
+    "in_order",
+    "left",
+    "studies",
+    "tables",
+]

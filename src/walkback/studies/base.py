@@ -26,10 +26,11 @@ CHANCE = 1 / CLASSES
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs that differ in their seed alone."""
+    """Runs that differ in their seed alone. `rank`: arms of a lower one are trained first, whatever study asks."""
 
     name: str
     configs: tuple[RunConfig, ...]
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Extent:
 
     def arm(
         self, name: str, rule: str, *, net: str = "resmlp", epochs: int = 100, data: str = "cifar10",
-        net_options: Mapping[str, Any] | None = None, **settings: Any,
+        net_options: Mapping[str, Any] | None = None, rank: int = 0, seeds: int | None = None, **settings: Any,
     ) -> Arm:  # fmt: skip
-        """The runs of one rule, one per seed; `settings` as for `plan`."""
+        """The runs of one rule, one per seed (the first `seeds` of them); other `settings` as for `plan`."""
         options = dict(net_options or {})
         if self.quick:
             family = find_net(net)
@@ -57,10 +58,10 @@ class Extent:
             settings.setdefault("probe_images", 512)
             epochs = 16
         configs = plan(
-            data=data, net=net, rules=[rule], seeds=self.seeds, net_options=options,
+            data=data, net=net, rules=[rule], seeds=self.seeds[:seeds], net_options=options,
             epochs=epochs if self.epochs is None else self.epochs, **settings,
         )  # fmt: skip
-        return Arm(name, tuple(configs))
+        return Arm(name, tuple(configs), rank)
 
     def words(self) -> str:
         """The option that names this extent on the command line."""
@@ -198,7 +199,7 @@ def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | s
 
 @dataclass(frozen=True)
 class Study:
-    """A declaration: what is run, what is compared, what is drawn."""
+    """A declaration: what is run, what is compared, what is drawn. `place`: where it stands in the list."""
 
     name: str
     asks: str
@@ -207,10 +208,22 @@ class Study:
     figures: Mapping[str, Callable[[Gathered], "Figure"]] = field(default_factory=dict)
     # What is measured without training, at the end of `run`, and kept in the run folders.
     measure: Callable[[Gathered, Path | None], None] | None = None
+    place: int = 100
 
     def configs(self, extent: Extent) -> list[RunConfig]:
         """Every run that it needs, each once, in the order of its arms."""
         return list({c.hash(): c for arm in self.arms(extent) for c in arm.configs}.values())
+
+
+def studies(*names: str) -> list[Study]:
+    """The studies of those names in the order of their places; all of them without any."""
+    return sorted((STUDIES.get(name) for name in names or STUDIES.names()), key=lambda study: (study.place, study.name))
+
+
+def in_order(wanted: Sequence[Study], extent: Extent) -> list[RunConfig]:
+    """Every run that the studies need, each once: by the rank of its arm, then as the studies declare them."""
+    arms = sorted((arm for study in wanted for arm in study.arms(extent)), key=lambda arm: arm.rank)
+    return list({config.hash(): config for arm in arms for config in arm.configs}.values())
 
 
 def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:

@@ -1,5 +1,7 @@
 """What is done with a study once its runs are there: measure what needs no training, print its tables, draw."""
 
+import json
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,19 +9,26 @@ from pathlib import Path
 from rich.console import Console
 
 from walkback.checks import DEFAULT
-from walkback.report.numbers import relative
+from walkback.errors import RecordError
+from walkback.records import Run, RunConfig, find_runs, read_run
+from walkback.report.numbers import duration, relative
 from walkback.report.tables import Table, print_table
 from walkback.studies.base import Extent, Gathered, Study, gather
 
 
 def carry_out(
-    study: Study, extent: Extent, runs: Path, figures: Path, console: Console, data_folder: Path | None = None
+    study: Study,
+    extent: Extent,
+    places: Sequence[Path],
+    figures: Path,
+    console: Console,
+    data_folder: Path | None = None,
 ) -> None:
-    """Measure, print and draw one study from the runs in a folder."""
-    gathered = gather(study, extent, runs)
+    """Measure, print and draw one study from the runs in some folders."""
+    gathered = gather(study, extent, *places)
     if study.measure is not None:
         study.measure(gathered, data_folder)
-        gathered = gather(study, extent, runs)
+        gathered = gather(study, extent, *places)
     for table in tables(study, gathered):
         print_table(table, console)
     console.print()
@@ -34,6 +43,54 @@ def tables(study: Study, gathered: Gathered) -> list[Table]:
     trained = f"; trained with {' and '.join(sorted(versions))}" if versions else ""
     footnote = f"Thresholds {DEFAULT.version}{trained}."
     return [replace(table, notes=[*table.notes, footnote]) for table in study.tables(gathered)]
+
+
+def left(configs: Sequence[RunConfig], *places: Path) -> str:
+    """Which runs are not there yet, in words, and about how long they take on one core at the pace of those that are.
+
+    A run's pace is that of the finished runs of its net and rule, per epoch; else of its net; else it is not known.
+    """
+    here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
+    done = [run for config in configs if (run := _finished(here.get(config.folder()))) is not None]
+    finished = {run.path.name for run in done}
+    missing = [config for config in configs if config.folder() not in finished]
+    if not missing:
+        return f"All {len(configs)} runs are there."
+    paces: dict[tuple[str, ...], list[float]] = {}
+    for run in done:
+        for key in _kinds(run.config):
+            paces.setdefault(key, []).extend(_pace(run))
+    seconds, unknown = 0.0, 0
+    for config in missing:
+        known = next((paces[key] for key in _kinds(config) if paces.get(key)), None)
+        unknown += known is None
+        seconds += config.epochs * statistics.median(known) if known else 0.0
+    about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
+    more = f" and {unknown} of unknown length" if unknown and seconds else ""
+    names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} ({c.epochs} epochs)" for c in missing[:40]))
+    return f"{len(missing)} of {len(configs)} runs are left, {about}{more}. Next: {names}"
+
+
+def _finished(path: Path | None) -> Run | None:
+    """A run that ended, of a folder that can be read."""
+    try:
+        run = None if path is None else read_run(path)
+    except RecordError:
+        return None
+    return run if run is not None and run.result is not None else None
+
+
+def _kinds(config: RunConfig) -> list[tuple[str, ...]]:
+    sizes = json.dumps(config.net_options, sort_keys=True)
+    return [(config.data, config.net, sizes, config.rule), (config.data, config.net, sizes), (config.data, config.net)]
+
+
+def _pace(run: Run) -> list[float]:
+    """Seconds per epoch, if the run was trained in one go."""
+    sittings = run.environment.sittings if run.environment is not None else []
+    if len(sittings) != 1 or not sittings[0].seconds or run.result is None or not run.result.epochs:
+        return []
+    return [sittings[0].seconds / run.result.epochs]
 
 
 def draw(study: Study, gathered: Gathered, folder: Path) -> list[Path]:

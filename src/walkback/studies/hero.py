@@ -316,4 +316,4 @@ def _by_layer(g: Gathered) -> Table:
     )  # fmt: skip
 
 
-STUDIES.add("hero", Study("hero", "What do accuracy and Γ miss?", arms, tables, {"hero": draw}))
+STUDIES.add("hero", Study("hero", "What do accuracy and Γ miss?", arms, tables, {"hero": draw}, place=40))

@@ -36,6 +36,7 @@ def arms(extent: Extent) -> list[Arm]:
     return [
         extent.arm(
             _key(net, rule, k), rule, epochs=epochs, net_options={"width": width, "depth": depth}, train_last=k,
+            rank=8 if net == "d512" else 0,
         )
         for net, (width, depth, epochs) in NETS.items()
         for k in range(depth, -1, -1)
@@ -204,6 +205,6 @@ STUDIES.add(
     "ladder",
     Study(
         "ladder", "What does each further trained block bring?",
-        arms, tables, {"ladder": draw, "identity": draw_identity}, measure,
+        arms, tables, {"ladder": draw, "identity": draw_identity}, measure, place=50,
     ),
 )  # fmt: skip

@@ -294,6 +294,6 @@ STUDIES.add(
     "partial",
     Study(
         "partial", "What can be judged from a log of three numbers, and is it what all the evidence says?",
-        penalty.arms, tables, {"partial": draw},
+        penalty.arms, tables, {"partial": draw}, place=30,
     ),
 )  # fmt: skip

@@ -328,6 +328,6 @@ STUDIES.add(
     "penalty",
     Study(
         "penalty", "What does a penalty on the blocks' outputs rescue, and what not?",
-        arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep},
+        arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep}, place=20,
     ),
 )  # fmt: skip

@@ -45,8 +45,11 @@ def arms(extent: Extent) -> list[Arm]:
     """Every rule in every net; the transformer for four epochs, in which the effect shows."""
     found = [extent.arm(_name("ResMLP", rule), rule) for rule in NETS["ResMLP"]]
     bare = {"terminal_norm": False}
-    found += [extent.arm(_name(BARE, rule), rule, net_options=bare) for rule in ("dfa", "bp", "fa")]
-    found += [extent.arm(_name("ViT-Mini", rule), rule, net="vit-mini", epochs=4) for rule in ("dfa", "bp")]
+    found += [
+        extent.arm(_name(BARE, rule), rule, net_options=bare, rank=6 if rule == "fa" else 0)
+        for rule in ("dfa", "bp", "fa")
+    ]
+    found += [extent.arm(_name("ViT-Mini", rule), rule, net="vit-mini", epochs=4, rank=8) for rule in ("dfa", "bp")]
     return found
 
 
@@ -201,6 +204,6 @@ STUDIES.add(
     "snapshot",
     Study(
         "snapshot", "How do the stream and the gradient go through training?",
-        arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures},
+        arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
     ),
 )  # fmt: skip

@@ -87,8 +87,8 @@ def arms(extent: Extent) -> list[Arm]:
         extent.arm("bp frozen short", "bp", epochs=30, train_last=0),
         *(extent.arm(f"{rule} no norm", rule, net_options=NO_NORM) for rule in ("bp", "dfa")),
         *(extent.arm(f"{rule} no norm frozen", rule, net_options=NO_NORM, train_last=0) for rule in ("bp", "dfa")),
-        extent.arm("random", "random"),
-        extent.arm("random frozen", "random", train_last=0),
+        extent.arm("random", "random", rank=1),
+        extent.arm("random frozen", "random", train_last=0, rank=1),
     ]
 
 
@@ -480,6 +480,6 @@ STUDIES.add(
     "utility",
     Study(
         "utility", "Which claims does each check walk back, and how do the answers move with the thresholds?",
-        arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds},
+        arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds}, place=60,
     ),
 )  # fmt: skip

@@ -3,11 +3,13 @@
 `train_all` is the small interface behind which other executors can stand: configs in, events out, runs back.
 """
 
+import math
 import multiprocessing as mp
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -78,10 +80,12 @@ def train_all(
     device: str = "cpu",
     fresh: bool = False,
     fired: Callable[[Snapshot], str | None] | None = None,
+    budget: float | None = None,
 ) -> list[Run | None]:
-    """Train every config, `jobs` at a time (default: one a core); the runs in order, None for those with no end.
+    """Train every config, `jobs` at a time (default: one per core); the runs in order, None for those with no end.
 
-    An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; the same call goes on.
+    An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; so does the end of the
+    `budget`, in seconds. The same call goes on.
     """
     settings = Settings(Path(out), checkpoint_every, data_folder, check_device(device), fresh, fired)
     jobs = min(len(configs), cores() if jobs is None else jobs)
@@ -94,7 +98,12 @@ def train_all(
             ends[event.index] = event
         tell(event)
 
-    with interrupts() as interrupted:
+    with interrupts() as asked:
+        end = math.inf if budget is None else time.monotonic() + budget
+
+        def interrupted() -> bool:
+            return asked() or time.monotonic() > end
+
         if jobs <= 1:
             for index, config in enumerate(configs):
                 if not interrupted():
