@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from test_checks_planted import dead, moment, ok, precise
-from walkback.checks import DEFAULT, judge
+from walkback.checks import DEFAULT, LIMITS, judge
 from walkback.checks.finding import Finding
-from walkback.checks.thresholds import ALLOWED
 from walkback.records import Baseline, Evidence, NullRecord, SeedEvidence
 
 NASTY = [math.nan, math.inf, 0.0]
@@ -186,7 +185,7 @@ def outcome_with(evidence: Evidence, check: str, name: str, value: float) -> str
 
 
 def allowed(name: str, value: float) -> bool:
-    low, high = ALLOWED[name]
+    low, high = LIMITS[name].allowed
     return low < value < high
 
 

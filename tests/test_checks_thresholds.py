@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from walkback.checks import DEFAULT, load_thresholds
-from walkback.checks.thresholds import ALLOWED
+from walkback.checks import DEFAULT, LIMITS, load_thresholds
 from walkback.errors import BadValue, UnknownName
 
 NUMBERS = {
@@ -19,7 +18,7 @@ PAPER = "Hao, Wan, Zhai, arXiv:2606.21126"
 def test_the_defaults() -> None:
     assert DEFAULT.version == "walkback-1"
     assert {name: DEFAULT[name] for name in DEFAULT.table} == NUMBERS
-    assert set(ALLOWED) == set(NUMBERS)
+    assert set(LIMITS) == set(NUMBERS)
     published = {"scale.growth", "reference.floor", "reference.batch", "depth.margin"}
     assert {name for name, t in DEFAULT.table.items() if t.who == PAPER} == published
     assert {t.who for t in DEFAULT.table.values()} == {PAPER, "walkback"}
@@ -27,7 +26,7 @@ def test_the_defaults() -> None:
 
 def test_every_default_lies_where_it_may_and_within_its_calibrated_range() -> None:
     for name, threshold in DEFAULT.table.items():
-        low, high = ALLOWED[name]
+        low, high = LIMITS[name].allowed
         assert low < threshold.value < high
         assert len(threshold.calibrated) > 20
         if threshold.same_answer is not None:
@@ -79,7 +78,7 @@ def test_one_number_changed_shows_in_the_version() -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_ends_of_what_is_allowed_are_not(name: str) -> None:
-    low, high = ALLOWED[name]
+    low, high = LIMITS[name].allowed
     for value in (low, high, float("nan"), low - 1):
         with pytest.raises(BadValue, match=f"the threshold {name} cannot be") as error:
             DEFAULT.but(name, value)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from walkback.audits.trained import runs_by_subject
-from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, judge
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order, judge
 from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import (
@@ -148,6 +148,9 @@ def differs(beside: Audit, here: Audit) -> str | None:
     """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
     if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
         return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
+    checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
+    if beside.subjects and here.subjects and checks[0] != checks[1]:
+        return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
     theirs = {subject.name: subject.text() for subject in beside.subjects}
     ours = {subject.name: subject.text() for subject in here.subjects}
     if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
@@ -165,6 +168,5 @@ def differs(beside: Audit, here: Audit) -> str | None:
 def fired_by(snapshot: Snapshot) -> str | None:
     """Why a run that is to stop when a check fires should stop here: the stream, or the published floor."""
     fires = fires_at(moment_of_snapshot(snapshot))
-    reasons = {"scale": "one block's growth is above 50", "reference floor": "‖g_L‖ is below 1e-7"}
-    told = [words for name, words in reasons.items() if fires[name]]
-    return " and ".join(told) or None
+    dates = [date for check in in_order() for date in check.dates]
+    return " and ".join(date.stops for date in dates if date.stops and fires[date.key]) or None

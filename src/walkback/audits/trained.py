@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from walkback.checks import DEFAULT, Audit, Control, Finding, Judgement, Protocol, Thresholds, judge, reference, scale
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
@@ -177,10 +177,11 @@ def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds
         moment = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
     seed = SeedEvidence(seed=config.seed, moments=[moment])
     evidence = Evidence(name="init", depth=trainer.net.depth, residual=config.residual, seeds=[seed])
-    findings: list[Finding] = [check(evidence, thresholds, protocol) for check in (scale, reference)]
+    findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol) if check.at_init]
     got = ", ".join(f"{f.check} {f.outcome}" for f in findings)
     fine = all(f.outcome in ("passes", "not applicable") for f in findings)
-    return Control(name="a net at init", expected="scale passes, reference passes", got=got, ok=fine)
+    expected = ", ".join(f"{f.check} passes" for f in findings)
+    return Control(name="a net at init", expected=expected, got=got, ok=fine)
 
 
 def _control_null(runs: Sequence[Run]) -> Control:

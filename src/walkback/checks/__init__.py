@@ -1,35 +1,52 @@
-"""The checks: questions put to the evidence, one file each, and the verdict. Pure functions; nothing is measured."""
+"""The checks: questions put to the evidence, one file each, and the verdict. Pure functions; nothing is measured.
+
+Every file of this folder is imported, and a check in it registers itself.
+"""
 
 from walkback.checks.audit import Audit, Control
+from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
 from walkback.checks.coverage import coverage
 from walkback.checks.depth import depth
 from walkback.checks.finding import Basis, Finding, Outcome, Protocol
 from walkback.checks.judge import Accuracy, Described, FirstFired, Judgement, fires_at, first_fired, judge
 from walkback.checks.reference import reference
 from walkback.checks.scale import scale
-from walkback.checks.thresholds import DEFAULT, Threshold, Thresholds, load_thresholds
+from walkback.checks.thresholds import LIMITS, Limit, Threshold, Thresholds
+from walkback.checks.thresholds_file import completed, load_thresholds
 from walkback.checks.verdict import Verdict, VerdictName, verdict
+from walkback.registry import walk
+
+walk(__name__)
+DEFAULT = default_thresholds()
 
 __all__ = [
+    "CHECKS",
     "DEFAULT",
+    "LIMITS",
     "Accuracy",
     "Audit",
     "Basis",
+    "Check",
     "Control",
     "Described",
     "Finding",
     "FirstFired",
     "Judgement",
+    "Limit",
     "Outcome",
     "Protocol",
     "Threshold",
     "Thresholds",
     "Verdict",
     "VerdictName",
+    "check_named",
+    "completed",
     "coverage",
+    "default_thresholds",
     "depth",
     "fires_at",
     "first_fired",
+    "in_order",
     "judge",
     "load_thresholds",
     "reference",

@@ -8,6 +8,7 @@ from pydantic import Field
 from walkback.checks.finding import Protocol
 from walkback.checks.judge import Judgement
 from walkback.checks.thresholds import Thresholds
+from walkback.checks.thresholds_file import completed
 from walkback.errors import RecordError
 from walkback.records.run import FRESH, parse, write_whole, writing
 from walkback.records.schema import Record
@@ -47,7 +48,8 @@ class Audit(Record):
         path = Path(place) / "audit.json" if Path(place).is_dir() else Path(place)
         remedy = "give the command that wrote it again, or move the file away"
         try:
-            return parse(cls, path.read_text(encoding="utf-8-sig"), str(path))
+            audit = parse(cls, path.read_text(encoding="utf-8-sig"), str(path))
+            return audit.model_copy(update={"thresholds": completed(audit.thresholds)})
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -4,9 +4,10 @@
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
     Basis,
     Finding,
@@ -18,7 +19,7 @@ from walkback.checks.finding import (
     listed,
     stable_range,
 )
-from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.schema import CosineRecord, NullRecord
 
@@ -87,7 +88,7 @@ def _blocks(
     return [covered(c, null, band) for c, null in zip(cosines, nulls or [None] * len(cosines), strict=True)]
 
 
-def coverage(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
     share, band = thresholds[SHARE], thresholds[BAND]
     moments = [seed.final for seed in evidence.seeds]
@@ -192,3 +193,67 @@ def _warnings(evidence: Evidence, band: float) -> list[str]:
             which = _named(there) if there else "no block"
             told.append((label, f"at the blocks' output credit covers {which}"))
     return by_text(told)
+
+
+class Coverage(Check):
+    """The share of blocks whose credit clears its null."""
+
+    name = "coverage"
+    place = 4
+    asks = "In how many blocks does credit arrive?"
+    raised = "Γ is positive on every seed, and at most half of the blocks clear their null"
+    heading = "blocks"
+    quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose credit clears its null"}
+    not_asked = "The published protocol does not ask in how many blocks credit arrives."
+    form = "share"
+    share_of = "of blocks"
+    tests_claim = True
+    figure = "cosines"
+    limits: Mapping[str, Limit] = {
+        BAND: Limit(3, OURS, "not calibrated: standard deviations of the null, custom for 'not by chance'"),
+        SHARE: Limit(
+            0.5, OURS, "the published cosines, one covered block of four in FA and DFA and all of them in BP",
+            same_answer=(0.25, 1), allowed=(0, 1), form="percent",
+        ),
+    }  # fmt: skip
+    dates = (Date("coverage", "coverage", "gamma", "coverage"),)
+    judged = "The share of blocks whose cosine clears its null. One dot is one seed; the bar spans them."
+    layers = (
+        "The cosine of credit and true gradient in each block, cos(a_l, g_l), on every seed. The grey bar behind a "
+        "mark is its null: what credit that learned nothing gives, mean ± {band} standard deviations. Filled: above "
+        "it. Hollow: not above it. Γ, on the right, is the average."
+    )
+    means: Mapping[Outcome, str] = {
+        "fires": "Aggregation collapse: the average hides that credit reaches one end of the net.",
+        "passes": "In more than the required share of the blocks, credit points where the gradient does, beyond "
+        "chance.",
+        "inconclusive": "The seeds differ, or a cosine or its null was not measured.",
+        "not applicable": "Γ hides nothing here.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Report the cosine of every block instead of Γ.",
+        "inconclusive": "Keep the feedback weights, measure the cosine of every block with its null, and say "
+        "whether the net has a residual stream.",
+    }
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
+        return _find(evidence, thresholds, protocol)
+
+    def fires_at(
+        self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
+    ) -> Mapping[str, bool | None]:
+        """Where the null was recorded: whether Γ hides that credit does not arrive."""
+        del start
+        found = cover(moment, thresholds[BAND]).outcome(thresholds[SHARE])
+        apart = 1 in moment.block_counts().values() or residual is False or (residual is None and found == "fires")
+        return {self.name: None if apart or found == "inconclusive" else found == "fires"}
+
+    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+        """The share that is covered for certain."""
+        covers = {label: cover(seed.final, thresholds[BAND])
+                  for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}  # fmt: skip
+        return {label: c.sure if c.blocks else None for label, c in covers.items()}
+
+
+coverage = register(Coverage())

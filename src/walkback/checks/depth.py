@@ -4,12 +4,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from walkback.checks.base import Check, Gain, register
 from walkback.checks.finding import Basis, Finding, Outcome, Protocol, known, listed, points, seeds_said, stable_range
 from walkback.checks.student import mean_interval
-from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Baseline, BaselineName, Evidence
 
-NAME = "depth.margin"
+NAME, CONFIDENCE = "depth.margin", "depth.confidence"
 DIGITS = 12  # accuracies are counts over counts; rounding there keeps .30 − .28 from being less than .02
 BESIDE: Mapping[BaselineName, str] = {
     "frozen_bp": "the frozen net that bp trained",
@@ -62,9 +63,9 @@ def margin(side: Mapping[str, float | None] | float, other: Baseline, confidence
     return Margin(mean, low, high, len(gains), [])
 
 
-def depth(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""
-    required, confidence = thresholds[NAME], thresholds["depth.confidence"]
+    required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
     if protocol == "published":
         return _published(evidence, required)
     accuracy = {
@@ -200,3 +201,69 @@ def _published(evidence: Evidence, required: float) -> Finding:
         check="depth", outcome=outcome_at(required), basis="missing" if gain is None else "exact", value=gain,
         threshold=required, stable_range=stable, ranges={NAME: stable}, says="; ".join([says, *_typed(evidence)]) + ".",
     )  # fmt: skip
+
+
+class Depth(Check):
+    """The accuracy gained over the same net with its blocks left at random init."""
+
+    name = "depth"
+    place = 3
+    protocols = ("ours", "published")
+    asks = "Does training the blocks help?"
+    raised = "the gain over the frozen net is below 2 points with 95 % confidence, and bp's is above"
+    heading = "points"
+    quantity: Mapping[Protocol, str] = dict.fromkeys(
+        ("ours", "published"), "accuracy over the rule's own frozen net, in points"
+    )
+    form = "points"
+    spread = "mean"
+    tests_claim = True
+    undated = "the baselines are known at the end only"
+    limits: Mapping[str, Limit] = {
+        NAME: Limit(
+            0.02, PAPER,
+            "accuracy over the frozen net's .349: DFA with a penalty, .363, is to fire, FA, .401, is not",
+            same_answer=(0.014, 0.052), allowed=(0, 1), form="points",
+        ),
+        CONFIDENCE: Limit(
+            0.95, OURS, "custom; Student's t covers what it says with as few as two seeds", allowed=(0, 1),
+            form="percent",
+        ),
+    }  # fmt: skip
+    figure = Gain(
+        over="frozen", over_words="over its own frozen net", absent="no frozen net is known",
+        task=("bp", "frozen_bp"), task_words="bp over its own frozen net",
+        beside={"frozen_bp": "over bp's frozen net", "shallow": "over the shallow net"},
+        shown=("frozen", "frozen_bp", "bp", "shallow"),
+    )  # fmt: skip
+    judged = (
+        "The accuracy gained over the same net with its blocks left at random init, seed by seed; the bar is the "
+        "{confidence} interval of the mean. The first row judges."
+    )
+    layers = "The accuracies behind it: the mean, and one dot a seed."
+    means: Mapping[Outcome, str] = {
+        "fires": "The trained blocks are passengers, or do harm: left at random init they would serve as well.",
+        "passes": "The trained blocks do something that the frozen ones do not.",
+        "inconclusive": "It is not settled whether the trained blocks help.",
+        "not applicable": "The task is too easy: bp itself gains too little over its frozen net. Nobody is walked "
+        "back for that.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Report the frozen net's accuracy beside the trained one's.",
+        "inconclusive": "More seeds, if the interval straddles the margin. A harder task, if bp cannot show the "
+        "margin. Supply bp and its frozen net, if they are missing.",
+        "not applicable": "Choose a harder task.",
+    }
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""
+        return _find(evidence, thresholds, protocol)
+
+    def bars(self, finding: Finding) -> str | None:
+        """On an easy task nothing else would stop a net at random init."""
+        if finding.outcome != "not applicable" or (finding.low is not None and finding.low > -finding.threshold):
+            return None
+        return "the task is too easy to judge depth, and it is not shown that the trained blocks do no harm"
+
+
+depth = register(Depth())

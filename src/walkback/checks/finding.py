@@ -10,7 +10,6 @@ from walkback.checks.thresholds import Range
 from walkback.records.evidence import Evidence
 from walkback.records.schema import Record
 
-Check = Literal["scale", "reference", "depth", "coverage"]
 Outcome = Literal["fires", "passes", "inconclusive", "not applicable"]
 Basis = Literal["exact", "bound", "proxy", "missing"]
 Protocol = Literal["ours", "published"]
@@ -26,7 +25,7 @@ class Finding(Record):
     ranges        the same for every threshold that the check uses, by name
     """
 
-    check: Check
+    check: str
     outcome: Outcome
     basis: Basis
     value: float | None = None

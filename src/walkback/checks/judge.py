@@ -1,25 +1,15 @@
 """The judgement: every check put to the evidence, the verdict, and what is only described."""
 
 import statistics
-from collections.abc import Callable, Mapping
 
 from pydantic import Field
 
-from walkback.checks.coverage import BAND, SHARE, cover, coverage
-from walkback.checks.depth import depth
+from walkback.checks.base import default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
-from walkback.checks.reference import CHORD, FLOOR, chord, norm, reference
-from walkback.checks.scale import growth, scale
-from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, verdict
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.schema import Record
-
-Check = Callable[[Evidence, Thresholds, Protocol], Finding]
-CHECKS: Mapping[Protocol, tuple[Check, ...]] = {
-    "ours": (scale, reference, depth, coverage),
-    "published": (scale, reference, depth),
-}
 
 
 class Accuracy(Record):
@@ -61,9 +51,10 @@ class Judgement(Record):
     notes: list[str]
 
 
-def judge(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Judgement:
+def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:
     """Put every check of the protocol to the evidence. A pure function: nothing is measured, trained or drawn."""
-    findings = [check(evidence, thresholds, protocol) for check in CHECKS[protocol]]
+    thresholds = thresholds or default_thresholds()
+    findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol)]
     decided = verdict(evidence, findings, protocol)
     values = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
     finals = {label: seed.final for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
@@ -85,33 +76,33 @@ def judge(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protoc
     )  # fmt: skip
 
 
-def fires_at(moment: Moment, thresholds: Thresholds = DEFAULT, residual: bool | None = True) -> dict[str, bool | None]:
+def fires_at(
+    moment: Moment,
+    thresholds: Thresholds | None = None,
+    residual: bool | None = True,
+    start: Moment | None = None,
+) -> dict[str, bool | None]:
     """What one moment of one training tells by itself: True fires, False does not, None cannot be told.
 
-    "reference" is by precision, "reference floor" by the published floor. Depth is not here: it takes several seeds
-    and their baselines.
+    "reference" is by precision, "reference floor" by the published floor. A check that takes several seeds and their
+    baselines is not here. `start`: the same training at its random init.
     """
-    grown, off = growth(moment), chord(moment)
-    size = norm(moment, thresholds["reference.batch"])
-    above = grown.low is not None and grown.low > thresholds["scale.growth"]
-    covering = cover(moment, thresholds[BAND]).outcome(thresholds[SHARE])
-    apart = 1 in moment.block_counts().values() or residual is False or (residual is None and covering == "fires")
-    return {
-        "scale": above if residual and (above or grown.high is not None) else None,
-        "reference": None if off is None else off > thresholds[CHORD],
-        "reference floor": size.value < thresholds[FLOOR] if size and size.stated and size.layer is None else None,
-        "coverage": None if apart or covering == "inconclusive" else covering == "fires",
-    }
+    thresholds = thresholds or default_thresholds()
+    told: dict[str, bool | None] = {}
+    for check in in_order():
+        told |= check.fires_at(moment, thresholds, residual, start)
+    return told
 
 
-def first_fired(evidence: Evidence, thresholds: Thresholds = DEFAULT) -> dict[str, FirstFired]:
+def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dict[str, FirstFired]:
     """For every check the first epoch at which it fired, seed by seed."""
+    thresholds = thresholds or default_thresholds()
     told = {
         label: [(moment.epoch, fires_at(moment, thresholds, evidence.residual)) for moment in seed.moments]
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
     }
     found = {}
-    for name in ("scale", "reference", "reference floor", "coverage"):
+    for name in [date.key for check in in_order() for date in check.dates]:
         epochs = {
             label: next((epoch for epoch, fired in moments if fired[name]), None) for label, moments in told.items()
         }
@@ -125,6 +116,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds = DEFAULT) -> dict[st
         elif told_at:
             says += "; it never fired"
         found[name] = FirstFired(epochs=epochs, says=says)
-    never = dict.fromkeys(told, None)
-    found["depth"] = FirstFired(epochs=never, says="cannot be dated: the baselines are known at the end only")
+    for check in in_order():
+        if not check.dates:
+            found[check.name] = FirstFired(epochs=dict.fromkeys(told), says=f"cannot be dated: {check.undated}")
     return found

@@ -5,9 +5,10 @@ the published one the floor judges. A finding states both.
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from walkback.checks.base import Check, Date, default_thresholds, register
 from walkback.checks.finding import (
     Basis,
     Finding,
@@ -22,10 +23,10 @@ from walkback.checks.finding import (
     stable_range,
     where,
 )
-from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment, SeedEvidence
 
-CHORD, FLOOR = "reference.chord", "reference.floor"
+CHORD, FLOOR, BATCH, SMALL_LOSS = "reference.chord", "reference.floor", "reference.batch", "reference.small_loss"
 
 
 class Norm(NamedTuple):
@@ -57,7 +58,7 @@ def norm(moment: Moment, batch: float) -> Norm | None:
     return Norm(value if stated is None else value * stated / batch, stated is not None, layer)
 
 
-def reference(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Fires if the direction is off by more than the limit on every seed, passes if on none; see docs/checks.md."""
     if protocol == "published":
         return _published(evidence, thresholds)
@@ -68,7 +69,7 @@ def reference(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Pr
     def outcome_at(at: float) -> Outcome:
         return agreed([_of_chord(c, at) for c in chords])
 
-    norms = [norm(seed.final, thresholds["reference.batch"]) for seed in evidence.seeds]
+    norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
     proxies = any(n is not None and n.layer is not None for n in norms)
     basis: Basis = "bound" if numbers else "proxy" if proxies else "missing"
     if numbers and len(numbers) == len(chords):
@@ -111,7 +112,7 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
 
 
 def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
-    floor, batch = thresholds[FLOOR], thresholds["reference.batch"]
+    floor, batch = thresholds[FLOOR], thresholds[BATCH]
     there = [n for n in norms if n is not None]
     if not there:
         return "its norm is not known"
@@ -148,18 +149,19 @@ def _below_floor(seed: SeedEvidence, thresholds: Thresholds) -> str:
     return f"below the published floor.{off} {cause(seed.final, thresholds, seed.moments[0])}"
 
 
-def cause(moment: Moment, thresholds: Thresholds = DEFAULT, start: Moment | None = None) -> str:
+def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | None = None) -> str:
     """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or it cannot be told.
 
     The stream is held against ‖h_0‖ now or at the `start` of the training, whichever is smaller: an embedding that grew
     makes the whole stream large though no block does.
     """
+    thresholds = thresholds or default_thresholds()
     entries = [h for h in (_entry(moment), None if start is None else _entry(start)) if known(h) and h > 0]
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
     if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
         reasons.append(f"the stream is large (at its end {last / min(entries):.3g} times what it began with)")
-    if known(moment.loss) and moment.loss < thresholds["reference.small_loss"]:
+    if known(moment.loss) and moment.loss < thresholds[SMALL_LOSS]:
         reasons.append(f"the loss is small ({moment.loss:.2g}: the net fits its data)")
     if reasons:
         return f"It is small because {' and '.join(reasons)}."
@@ -175,7 +177,7 @@ def _entry(moment: Moment) -> float | None:
 def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """The paper's way: the mean norm over seeds against the floor, at whatever batch the log used."""
     floor = thresholds[FLOOR]
-    norms = [norm(seed.final, thresholds["reference.batch"]) for seed in evidence.seeds]
+    norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
     there = [n for n in norms if n is not None]
     mean = statistics.fmean([n.value for n in there]) if there else None
     broken = any(g is not None and not known(g) for seed in evidence.seeds for g in seed.final.gradient_norms or [])
@@ -200,3 +202,89 @@ def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
         basis="missing" if mean is None else "proxy" if proxy else "exact",
         value=mean, threshold=floor, stable_range=stable, ranges={FLOOR: stable}, says=says, warnings=warnings,
     )  # fmt: skip
+
+
+class Reference(Check):
+    """The precision of the deepest gradient, and its size."""
+
+    name = "reference"
+    place = 2
+    protocols = ("ours", "published")
+    asks = "Is the true gradient fit to compare with?"
+    raised = "float32 and float64 disagree on its direction by more than 0.01 on every seed"
+    heading = "error"
+    quantity: Mapping[Protocol, str] = {"ours": "how far float32 turns the direction of g_L", "published": "‖g_L‖"}
+    form = "size"
+    at_init = True
+    figure = "gradient norms"
+    limits: Mapping[str, Limit] = {
+        CHORD: Limit(
+            0.01, OURS,
+            "by what it means, not on runs: no cosine against this gradient is off by more than the chord",
+            allowed=(0, 2),
+        ),
+        FLOOR: Limit(
+            1e-7, PAPER, "the norm of g_L at N = 128: DFA 4.2e-9 is to fire, FA 8.9e-7 is not",
+            same_answer=(4.2e-9, 8.9e-7),
+        ),
+        BATCH: Limit(128, PAPER, "the batch of the main audit; norms of other batches are converted to it"),
+        SMALL_LOSS: Limit(0.1, OURS, "not calibrated: it only words why a gradient is small, and never judges"),
+    }  # fmt: skip
+    dates = (
+        Date("reference", "reference, by precision", "gradient", "reference, by precision,"),
+        Date("reference floor", "reference, by the floor", "gradient", "the published floor",
+             before="below the published floor from ", stops="‖g_L‖ is below 1e-7"),
+    )  # fmt: skip
+    judged = (
+        "The chord between the direction of the deepest gradient in float32 and in float64. One dot is one seed; the "
+        "bar spans them."
+    )
+    layers = (
+        "The size of the true gradient at every state, ‖g_l‖, as in a batch-mean loss over {batch} samples. Below the "
+        "floor is a warning, not a finding: small is not noise."
+    )
+    means: Mapping[Outcome, str] = {
+        "fires": "The reference is numerical noise: a cosine against it may be off by as much as the chord.",
+        "passes": "The direction of the true gradient can be trusted, however small the gradient is.",
+        "inconclusive": "The seeds differ, or the precision of the gradient was not measured on all of them.",
+        "not applicable": "The question cannot be put to this net.",
+    }
+    published: Mapping[Outcome, str] = {
+        "fires": "The published protocol takes a gradient below its floor for noise.",
+        "passes": "The mean norm of the deepest gradient is not below the published floor.",
+        "inconclusive": "The norm of the deepest gradient is not known.",
+        "not applicable": "The question cannot be put to this net.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",
+        "inconclusive": "Measure the gradient in float32 and in float64 on every seed.",
+    }
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """Fires if the direction is off by more than the limit on every seed; see docs/checks.md."""
+        return _find(evidence, thresholds, protocol)
+
+    def fires_at(
+        self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
+    ) -> Mapping[str, bool | None]:
+        """By precision, and by the published floor."""
+        del residual, start
+        off, size = chord(moment), norm(moment, thresholds[BATCH])
+        low = size.value < thresholds[FLOOR] if size and size.stated and size.layer is None else None
+        return {"reference": None if off is None else off > thresholds[CHORD], "reference floor": low}
+
+    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+        """The chord."""
+        del thresholds
+        return {label: chord(seed.final) for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+
+    def noun(self, finding: Finding) -> str:
+        """What its number is: the published protocol goes by the norm."""
+        return "norm" if FLOOR in finding.ranges else "chord"
+
+    def meaning(self, finding: Finding) -> str:
+        """What the outcome means, by the protocol that found it."""
+        return (self.published if FLOOR in finding.ranges else self.means)[finding.outcome]
+
+
+reference = register(Reference())

@@ -2,10 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
     Basis,
     Finding,
@@ -18,7 +19,7 @@ from walkback.checks.finding import (
     stable_range,
     where,
 )
-from walkback.checks.thresholds import DEFAULT, Thresholds
+from walkback.checks.thresholds import PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
 
 NAME = "scale.growth"
@@ -60,7 +61,7 @@ def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
     return math.exp(min(700.0, (math.log(after[1]) - math.log(before[1])) / blocks)) * SHAVE
 
 
-def scale(evidence: Evidence, thresholds: Thresholds = DEFAULT, protocol: Protocol = "ours") -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
     limit = thresholds[NAME]
     grown = [growth(seed.final) for seed in evidence.seeds]
@@ -156,3 +157,65 @@ def _published(evidence: Evidence, grown: Sequence[Growth], limit: float, warnin
         check="scale", outcome=outcome, basis="missing" if mean is None else "exact" if whole else "proxy", value=mean,
         threshold=limit, stable_range=stable, ranges={NAME: stable}, says=says, warnings=warnings,
     )  # fmt: skip
+
+
+class Scale(Check):
+    """The largest growth of the stream over one block."""
+
+    name = "scale"
+    place = 1
+    protocols = ("ours", "published")
+    asks = "Does one block blow the stream up?"
+    raised = "‖h_{l+1}‖ / ‖h_l‖ > 50 on every seed"
+    heading = "growth"
+    quantity: Mapping[Protocol, str] = dict.fromkeys(
+        ("ours", "published"), "the largest growth of the stream over one block"
+    )
+    form = "times"
+    at_init = True
+    figure = "hidden norms"
+    limits: Mapping[str, Limit] = {
+        NAME: Limit(
+            50, PAPER, "growth over one block: healthy nets at most 25 (a ViT, early), failed ones at least 694",
+            same_answer=(25, 694),
+        ),
+    }  # fmt: skip
+    dates = (Date("scale", "scale", "hidden", "scale", stops="one block's growth is above 50"),)
+    judged = (
+        "The largest growth of the stream over one block of the final net. One dot is one seed; the bar spans them."
+    )
+    layers = "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, on every seed."
+    means: Mapping[Outcome, str] = {
+        "fires": "Nothing holds the size of that block's output. Behind a terminal LayerNorm the true gradient "
+        "shrinks as the stream grows, so that cosines are soon taken against something very small.",
+        "passes": "No block makes the stream much larger than it found it.",
+        "inconclusive": "The seeds differ, or not every norm is known: nobody is accused, and nobody is cleared.",
+        "not applicable": "In a net without a residual stream the same numbers mean nothing.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖² or normalise the credit; or stop the "
+        "training there.",
+        "inconclusive": "Record the norm of every hidden state, and say whether the net has a residual stream; "
+        "train more seeds where they differ.",
+    }
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
+        return _find(evidence, thresholds, protocol)
+
+    def fires_at(
+        self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
+    ) -> Mapping[str, bool | None]:
+        """Above the limit, or not; a bound can only tell that it is."""
+        del start
+        grown = growth(moment)
+        above = _is_above(grown, thresholds[NAME])
+        return {self.name: above if residual and (above or grown.high is not None) else None}
+
+    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+        """The largest growth, or the bound that is known of it."""
+        del thresholds
+        return {label: growth(seed.final).low for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+
+
+scale = register(Scale())

@@ -10,6 +10,7 @@ not applicable  the question cannot be put to this net or task
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from walkback.checks.base import check_named
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
 from walkback.records.evidence import Evidence
 from walkback.records.schema import NullRecord
@@ -40,15 +41,16 @@ def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol 
     bars = _bars(evidence, findings)
     if bars:
         return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(bars)}.")
-    by_name = {finding.check: finding for finding in findings}
     aside = _with(findings, "not applicable")
     if evidence.blocks == 1:
         return Verdict("not applicable", ["evidence"], "Not applicable: one block has no depth for credit to cross.")
-    if by_name["scale"].outcome == "not applicable":
-        return Verdict("not applicable", ["scale"], f"Not applicable: {by_name['scale'].says}")
-    if "depth" in aside and "coverage" in aside:
-        says = "Not applicable: neither depth nor coverage could be put to the test."
-        return Verdict("not applicable", ["depth", "coverage"], says)
+    if evidence.residual is False:
+        without = next(finding for finding in findings if finding.outcome == "not applicable")
+        return Verdict("not applicable", [without.check], f"Not applicable: {without.says}")
+    tests = [finding.check for finding in findings if check_named(finding.check).tests_claim]
+    if tests and set(tests) <= set(aside):
+        says = f"Not applicable: neither {' nor '.join(tests)} could be put to the test."
+        return Verdict("not applicable", tests, says)
     passed = _with(findings, "passes")
     besides = f" ({listed(aside)} not applicable)" if aside else ""
     return Verdict("holds", passed, f"Holds: {listed(passed)} pass{besides}.")
@@ -74,9 +76,7 @@ def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     broken = not_finite(evidence)
     if broken:
         bars.append(_broken_said(broken))
-    depth = next(finding for finding in findings if finding.check == "depth")
-    if depth.outcome == "not applicable" and (depth.low is None or depth.low <= -depth.threshold):
-        bars.append("the task is too easy to judge depth, and it is not shown that the trained blocks do no harm")
+    bars += [bar for finding in findings if (bar := check_named(finding.check).bars(finding))]
     return bars
 
 

@@ -2,38 +2,41 @@
 
 from collections.abc import Sequence
 
-from walkback.checks import Accuracy, Audit, Finding, Judgement, Protocol
+from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol, check_named, in_order
+from walkback.checks.finding import listed
 from walkback.records import Run
 from walkback.report.tables import Cell, Table, Told
-from walkback.report.verdicts import finding_cell
+from walkback.report.verdicts import asked, finding_cells
 from walkback.train.environment import own_version
 
 SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
-QUANTITIES: dict[Protocol, str] = {
-    "ours": (
-        "scale: the largest growth of the stream over one block. reference: how far float32 turns the direction of "
-        "g_L. depth: accuracy over the rule's own frozen net, in points. coverage: the share of blocks whose credit "
-        "clears its null. Low and high: over the seeds; for depth the interval of the mean by Student's t."
-    ),
-    "published": (
-        "By the published protocol, means alone: scale, the largest growth of the stream over one block; reference, "
-        "‖g_L‖; depth, accuracy over the rule's own frozen net, in points."
-    ),
-}
+
+
+def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
+    """What the values of the checks are, for the notes below a table."""
+    checks = checks or in_order(protocol)
+    told = [(check.name, check.quantity.get(protocol, "")) for check in checks]
+    if protocol == "published":
+        return f"By the published protocol, means alone: {'; '.join(', '.join(each) for each in told)}."
+    means = [check.name for check in checks if check.spread == "mean"]
+    ends = "Low and high: over the seeds"
+    ends += f"; for {listed(means)} the interval of the mean by Student's t." if means else "."
+    return " ".join([*(f"{name}: {words}." for name, words in told), ends])
 
 
 def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") -> list[Table]:
     """The verdicts, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
     made = footnote(audit, runs)
-    checks = list(dict.fromkeys(finding.check for subject in audit.subjects for finding in subject.findings))
+    checks = asked(audit.subjects)
+    words = quantities([check_named(check) for check in checks], audit.protocol)
     verdicts = Table(
         name, "What the audit says", ["subject", "verdict", "accuracy", "n", *checks],
-        [_verdict(subject) for subject in audit.subjects], [SIGNS, QUANTITIES[audit.protocol], audit.says, made],
+        [_verdict(subject, checks) for subject in audit.subjects], [SIGNS, words, audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",
         ["subject", "check", "outcome", "value", "low", "high", "threshold", "basis"],
-        [[s.name, *finding_row(f)] for s in audit.subjects for f in s.findings], [QUANTITIES[audit.protocol], made],
+        [[s.name, *finding_row(f)] for s in audit.subjects for f in s.findings], [words, made],
     )  # fmt: skip
     return [verdicts, findings, *([controls_table(audit, f"{name}-controls", made)] if audit.controls else [])]
 
@@ -49,14 +52,14 @@ def accuracy(told: Accuracy) -> Told:
     return Told(told=(told.mean, told.std, told.n))
 
 
-def _verdict(subject: Judgement) -> list[Cell]:
+def _verdict(subject: Judgement, checks: Sequence[str]) -> list[Cell]:
     known = subject.accuracy
-    return [subject.name, subject.verdict, accuracy(known), known.n, *map(finding_cell, subject.findings)]
+    return [subject.name, subject.verdict, accuracy(known), known.n, *finding_cells(subject, checks)]
 
 
 def finding_row(finding: Finding) -> list[Cell]:
-    """Check, outcome, value, low, high, threshold, basis; depth in points."""
-    factor = 100 if finding.check == "depth" else 1
+    """Check, outcome, value, low, high, threshold, basis; a gain in points."""
+    factor = 100 if check_named(finding.check).form == "points" else 1
     numbers = [None if v is None else factor * v for v in (finding.value, finding.low, finding.high)]
     return [finding.check, finding.outcome, *numbers, f"{factor * finding.threshold:g}", finding.basis]
 

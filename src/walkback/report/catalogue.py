@@ -1,9 +1,13 @@
-"""What is known by name: rules, nets and data sets, as tables."""
+"""What is known by name: rules, nets, probes, data sets and checks, as tables."""
+
+from fnmatch import fnmatchcase
+from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from walkback.checks import in_order
 from walkback.data import DATASETS, is_cached, is_own
 from walkback.registry import Registry
 
@@ -28,16 +32,26 @@ def data_table(pattern: str = "*") -> Table:
 
 
 def catalogue(pattern: str = "*") -> Group:
-    """Rules, nets and data sets whose names match a wildcard."""
+    """Rules, nets, probes, data sets and checks whose names match a wildcard."""
     from walkback.nets import NETS
+    from walkback.probes import PROBES
     from walkback.rules import RULES
 
     tables = []
-    registries: list[tuple[str, Registry[object]]] = [("rules", RULES), ("nets", NETS)]  # type: ignore[list-item]
+    registries: list[tuple[str, Registry[Any]]] = [("rules", RULES), ("nets", NETS), ("probes", PROBES)]
     for title, registry in registries:
         table = _table(title)
         for name in registry.names(pattern):
             about = (registry.get(name).__doc__ or "").strip().partition("\n")[0]
             table.add_row(name, escape(about))
         tables.append(table)
-    return Group(*(table for table in [*tables, data_table(pattern)] if table.row_count))
+    return Group(*(table for table in [*tables, data_table(pattern), checks_table(pattern)] if table.row_count))
+
+
+def checks_table(pattern: str = "*") -> Table:
+    """The checks: what each asks, and when it fires."""
+    table = _table("checks")
+    for check in in_order():
+        if fnmatchcase(check.name, pattern):
+            table.add_row(check.name, escape(f"{check.asks} Fires when {check.raised}."))
+    return table

@@ -1,18 +1,17 @@
 """An audit in the terminal: a table that can be read without the manual, then the reasons."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from walkback.checks import Audit, Finding, Judgement
+from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.report.numbers import number
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
-HEADINGS = {
-    "scale": "scale\ngrowth", "reference": "reference\nerror", "depth": "depth\npoints", "coverage": "coverage\nblocks",
-}  # fmt: skip
 
 
 def _plain(text: str, style: str = "") -> Text:
@@ -22,35 +21,51 @@ def _plain(text: str, style: str = "") -> Text:
 
 def finding_cell(finding: Finding) -> str:
     """The outcome's sign and the number behind it, in the words of its column."""
-    value = finding.value
+    text = _short(finding)
+    return f"{GLYPHS[finding.outcome]} {text}" if text else GLYPHS[finding.outcome]
+
+
+def asked(subjects: Sequence[Judgement]) -> list[str]:
+    """The names of all checks that were put to the subjects, in the order of their findings."""
+    return list(dict.fromkeys(finding.check for subject in subjects for finding in subject.findings))
+
+
+def finding_cells(subject: Judgement, checks: Sequence[str]) -> list[str]:
+    """A cell for each of the checks; empty for one that was not put to this subject."""
+    by_name = {finding.check: finding_cell(finding) for finding in subject.findings}
+    return [by_name.get(check, "") for check in checks]
+
+
+def _short(finding: Finding) -> str:
+    """The number, in the form that its check gives it."""
+    value, form = finding.value, check_named(finding.check).form
     if value is None:
-        text = ""
-    elif finding.check == "scale":
-        text = f" {number(value, 2)}×"
-    elif finding.check == "depth":
-        text = f" {100 * value:+.1f}"
-    elif finding.check == "coverage" and finding.low is not None and finding.high is not None:
-        low, high = f"{100 * finding.low:.0f}", f"{100 * finding.high:.0f}"
-        text = f" {high}%" if low == high else f" {low}–{high}%"
-    else:
-        text = f" {value:.0e}"
-    return GLYPHS[finding.outcome] + text
+        return ""
+    if form == "times":
+        return f"{number(value, 2)}×"
+    if form == "points":
+        return f"{100 * value:+.1f}"
+    if form == "share":
+        ends = (value if end is None else end for end in (finding.low, finding.high))
+        low, high = (f"{100 * end:.0f}" for end in ends)
+        return f"{high}%" if low == high else f"{low}–{high}%"
+    return f"{value:.0e}" if form == "size" else number(value, 2)
 
 
-def _table(subjects: list[Judgement]) -> Table:
+def _table(subjects: Sequence[Judgement]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("\nsubject", overflow="fold", max_width=18)
     table.add_column("\nverdict", no_wrap=True, min_width=14)
     table.add_column("\naccuracy", justify="right", no_wrap=True)
-    checks = [finding.check for finding in subjects[0].findings] if subjects else []
+    checks = asked(subjects)
     for check in checks:
-        table.add_column(HEADINGS[check], no_wrap=True)
+        table.add_column(_plain(check).append(f"\n{check_named(check).heading}"), no_wrap=True)
     for subject in subjects:
         a = subject.accuracy
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
         verdict = f"[{style}]{subject.verdict}[/{style}]"
-        table.add_row(_plain(subject.name), verdict, accuracy, *(finding_cell(f) for f in subject.findings))
+        table.add_row(_plain(subject.name), verdict, accuracy, *finding_cells(subject, checks))
     return table
 
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.audits import evidence_by_subject
-from walkback.checks import DEFAULT, Finding, Judgement, judge
+from walkback.checks import DEFAULT, Finding, Judgement, in_order, judge
 from walkback.checks.coverage import cover
 from walkback.checks.finding import listed
 from walkback.records import Evidence
@@ -274,18 +274,22 @@ def _depth(g: Gathered) -> int:
     return g.arms["bp"].configs[0].blocks
 
 
+SHORT = {"reference": "ref.", "coverage": "cov."}
+
+
 def tables(g: Gathered) -> list[Table]:
     """The numbers behind the panels, and what each check says."""
     told = subjects(g)
+    checks = [check.name for check in in_order("ours")]
     rows: list[Sequence[str | Stat]] = []
     for rule in RULES:
         findings = told[rule][1].findings if rule in told else []
         rows.append([
             INKS[rule].name, told[rule][1].verdict if rule in told else "–", g.last(rule, lambda s: s.accuracy),
             g.last(f"{rule} frozen", lambda s: s.accuracy), g.last(rule, lambda s: s.gamma, "cosine"),
-            *([GLYPHS[f.outcome] for f in findings] or [""] * 4), g.seeds(rule, f"{rule} frozen"),
+            *([GLYPHS[f.outcome] for f in findings] or [""] * len(checks)), g.seeds(rule, f"{rule} frozen"),
         ])  # fmt: skip
-    headings = ["rule", "verdict", "accuracy", "frozen", "Γ", "scale", "ref.", "depth", "cov.", "seeds"]
+    headings = ["rule", "verdict", "accuracy", "frozen", "Γ", *(SHORT.get(c, c) for c in checks), "seeds"]
     said = [f"{INKS[rule].name}: {told[rule][1].says}" for rule in RULES if rule in told]
     shallow = g.last("shallow", lambda s: s.accuracy)
     if shallow.n:

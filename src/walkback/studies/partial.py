@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from walkback.checks import DEFAULT, Finding, Judgement, Protocol, judge
+from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, in_order, judge
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_log, join_seeds
 from walkback.report.figures import GREY, INKS, PAGE, figure
 from walkback.report.numbers import number
@@ -137,7 +137,7 @@ def _answers(judged: Judgement) -> dict[str, Answer]:
 
 def _growth(finding: Finding) -> str:
     """The largest growth over one block, or what is known of it; of a bound the least of the seeds."""
-    if finding.check != "scale" or finding.value is None:
+    if check_named(finding.check).form != "times" or finding.value is None:
         return ""
     if finding.basis == "bound":
         return f"≥ {number(finding.low, 2)}×"
@@ -233,10 +233,7 @@ def draw(g: Gathered) -> Figure:
         f"(ours {counts['ours']}, published {counts['published']})."
     )  # fmt: skip
     fig = figure(PAGE, 2.75, note)
-    checks: Mapping[Protocol, tuple[str, ...]] = {
-        "ours": ("scale", "reference", "depth", "coverage"),
-        "published": ("scale", "reference", "depth"),
-    }
+    checks = {protocol: [check.name for check in in_order(protocol)] for protocol in both}
     panels = fig.subplots(1, 2, width_ratios=[len(each) for each in checks.values()])
     for axes, (protocol, found) in zip(panels, both.items(), strict=True):
         _matrix(axes, found, checks[protocol])

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from walkback.checks import DEFAULT, Judgement, Outcome, VerdictName, judge
+from walkback.checks import DEFAULT, Judgement, Outcome, VerdictName, in_order, judge
 from walkback.checks.depth import DIGITS
 from walkback.checks.finding import known, listed
 from walkback.checks.thresholds import PAPER
@@ -154,10 +154,7 @@ IN_SHORT: Mapping[Outcome | VerdictName, Answer] = {
 DECIDERS: Mapping[str, Callable[[Case], Answer]] = {
     "accuracy": by_accuracy,
     "accuracy + Γ": by_gamma,
-    "scale": _by_check("scale"),
-    "reference": _by_check("reference"),
-    "depth": _by_check("depth"),
-    "coverage": _by_check("coverage"),
+    **{check.name: _by_check(check.name) for check in in_order("ours")},
     "all": lambda case: IN_SHORT[case.ours.verdict],
     "published": lambda case: IN_SHORT[case.published.verdict],
 }

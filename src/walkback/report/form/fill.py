@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.checks.depth import margin
+from walkback.checks import check_named
+from walkback.checks.depth import CONFIDENCE, margin
 from walkback.checks.finding import known
+from walkback.checks.reference import BATCH
 from walkback.data import DATASETS
 from walkback.errors import WalkbackError
 from walkback.nets import NETS
 from walkback.records import Baseline, BaselineName, CosineRecord, NullRecord
-from walkback.report.audit_tables import QUANTITIES, accuracy, controls_table, finding_row, footnote, trained_with
+from walkback.report.audit_tables import accuracy, controls_table, finding_row, footnote, quantities, trained_with
 from walkback.report.form.pitfalls import pitfalls
 from walkback.report.form.shapes import Case, Form, Row, Section
 from walkback.report.tables import Cell, Stat, Table, Told
@@ -172,7 +174,7 @@ def _layers(case: Case) -> Table | None:
     finals = case.finals
     if blocks is None or not any(moment.block_counts() for moment in finals):
         return None
-    batch = case.audit.thresholds["reference.batch"]
+    batch = case.audit.thresholds[BATCH]
     stated = all(m.reference_batch is not None for m in finals if m.gradient_norms)
 
     def size(layer: int, name: str) -> Stat | None:
@@ -228,7 +230,7 @@ def _null(found: Sequence[NullRecord | None]) -> Told | None:
 
 
 def _baselines(case: Case) -> Section:
-    confidence = case.audit.thresholds["depth.confidence"]
+    confidence = case.audit.thresholds[CONFIDENCE]
     mine = {
         label: seed.final.accuracy for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
     }  # fmt: skip
@@ -262,7 +264,7 @@ def _checks(case: Case) -> Section:
     rows = [Row("Verdict", case.judgement.says)]
     rows += [Row(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
     headings = ["check", "outcome", "value", "low", "high", "threshold", "basis"]
-    notes = [QUANTITIES[case.judgement.protocol]]
+    notes = [quantities([check_named(f.check) for f in findings], case.judgement.protocol)]
     return Section(
         "Checks", rows, [Table("checks", "What each check found", headings, [finding_row(f) for f in findings], notes)]
     )

@@ -1,10 +1,10 @@
 """The pitfalls of published audits as questions, each answered from the records: yes is as it should be."""
 
 from walkback.checks import judge
-from walkback.checks.depth import NAME as MARGIN
+from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known, listed, spread_said
 from walkback.checks.scale import growth
-from walkback.report.form.shapes import Case, Question
+from walkback.report.form.shapes import Case, Question, gain_over
 
 
 def pitfalls(case: Case) -> list[Question]:
@@ -53,11 +53,10 @@ def _either_frozen(case: Case) -> Question:
         return Question(asks, "not known", f"missing: {listed(missing)}")
     swapped = evidence.model_copy(update={"baselines": {**evidence.baselines, "frozen": other}})
     there = judge(swapped, case.audit.thresholds, here.protocol)
-    outcomes = [next((f.outcome for f in j.findings if f.check == "depth"), "not asked") for j in (here, there)]
+    found = [gain_over(judgement, "frozen") for judgement in (here, there)]
+    outcomes = [f"{f.check} {f.outcome}" if f else "not asked" for f in found]
     same = here.verdict == there.verdict
-    says = (
-        f"by its own, which judges: depth {outcomes[0]}, {here.verdict}; by bp's: depth {outcomes[1]}, {there.verdict}"
-    )
+    says = f"by its own, which judges: {outcomes[0]}, {here.verdict}; by bp's: {outcomes[1]}, {there.verdict}"
     return Question(asks, "yes" if same else "no", says)
 
 
@@ -122,16 +121,15 @@ def _dead_samples(case: Case) -> Question:
 
 def _students_t(case: Case) -> Question:
     asks = "Is the interval of the gain by Student's t over the seeds, and not a percentile bootstrap?"
-    found, n = case.finding("depth"), case.judgement.accuracy.n
+    found, n = case.gain_over("frozen"), case.judgement.accuracy.n
     if case.judgement.protocol == "published":
         return Question(asks, "no", "the published protocol compares means alone")
     if found is None or found.low is None or found.high is None:
         if found is not None and found.value is not None:
             return Question(asks, "no", f"{_count(n)} no interval")
         return Question(asks, "not known", "there is no gain over a frozen net to give an interval of")
-    confidence, margin = case.audit.thresholds["depth.confidence"], case.audit.thresholds[MARGIN]
-    ends = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} points, {100 * margin:g} are required"
-    return Question(asks, "yes", f"{confidence:.0%}, n = {n}: {ends}")
+    ends = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} points, {100 * found.threshold:g} are required"
+    return Question(asks, "yes", f"{case.audit.thresholds[CONFIDENCE]:.0%}, n = {n}: {ends}")
 
 
 def _gamma_by_block(case: Case) -> Question:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from walkback.checks import Audit, Finding, Judgement
-from walkback.records import Evidence, Moment, Run, RunConfig
+from walkback.checks import Audit, Finding, Judgement, check_named
+from walkback.checks.base import Gain
+from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig
 from walkback.report.tables import Table
 
 Answer = Literal["yes", "no", "not known"]
@@ -82,6 +83,15 @@ class Case:
         kinds = {null.kind for moment in self.finals for null in moment.null or [] if null is not None}
         return "fresh feedback" in kinds if kinds and self.runs else None
 
-    def finding(self, check: str) -> Finding | None:
-        """What one check found; None where the protocol does not ask it."""
-        return next((finding for finding in self.judgement.findings if finding.check == check), None)
+    def gain_over(self, baseline: BaselineName) -> Finding | None:
+        """What the check found that asks for a gain over that baseline."""
+        return gain_over(self.judgement, baseline)
+
+
+def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
+    """The finding that is about a gain over that baseline; None where no check of the protocol asks for one."""
+    for finding in judgement.findings:
+        kind = check_named(finding.check).figure
+        if isinstance(kind, Gain) and kind.over == baseline:
+            return finding
+    return None

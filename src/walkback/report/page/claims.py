@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from walkback.report.page.figures import share_said
+from walkback.report.page.drawing import share_said
 from walkback.report.page.markup import Child, Html, clip, join, prose, tag
 from walkback.report.page.material import Material, Style, Subject
 from walkback.report.page.pieces import (
@@ -19,6 +19,7 @@ from walkback.report.page.pieces import (
     value_of,
     verdict,
 )
+from walkback.report.verdicts import asked
 
 
 def claims(material: Material, styles: Sequence[Style]) -> Html:
@@ -36,12 +37,9 @@ def claims(material: Material, styles: Sequence[Style]) -> Html:
         accuracy = tag("span", share_said(found.mean, found.std, found.n), class_="value")
         gamma = tag("span", gamma_said(subject), class_="value")
         rows.append([accuracy, gamma, verdict(subject), _decided(subject)])
-    checks = [f.check for f in material.subjects[0].judgement.findings] if material.subjects else []
-    glances = [
-        [join([outcome(f), tag("span", value_of(f), class_="value")]) for f in subject.judgement.findings]
-        for subject in material.subjects
-    ]
-    columns = ("Subject", *checks)
+    checks = asked([subject.judgement for subject in material.subjects])
+    glances = [[_glance(subject, check) for check in checks] for subject in material.subjects]
+    columns = ("Subject", *map(clip, checks))
     return section(
         "claims", "Claimed and found",
         tag("p", "Work on training without backprop reports two numbers: test accuracy, and Γ, the cosine between the "
@@ -53,6 +51,14 @@ def claims(material: Material, styles: Sequence[Style]) -> Html:
     )  # fmt: skip
 
 
+def _glance(subject: Subject, check: str) -> Html:
+    """The outcome and the number of one check."""
+    found = next((finding for finding in subject.judgement.findings if finding.check == check), None)
+    if found is None:
+        return tag("span", "not asked", class_="value")
+    return join([outcome(found), tag("span", value_of(found), class_="value")])
+
+
 def _decided(subject: Subject) -> Html:
     """The findings that decided, in the words of the checks."""
     judgement = subject.judgement
@@ -60,7 +66,7 @@ def _decided(subject: Subject) -> Html:
     told = [by_name[name] for name in judgement.decided_by if name in by_name]
     if judgement.verdict in ("holds", "not applicable") or not told:
         return reason(subject)
-    return join([tag("p", tag("b", f"{finding.check}: "), said(finding.says)) for finding in told])
+    return join([tag("p", tag("b", f"{clip(finding.check)}: "), said(finding.says)) for finding in told])
 
 
 def validity(material: Material) -> Html:

@@ -5,9 +5,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from walkback.checks import Thresholds
+from walkback.checks import Thresholds, in_order
+from walkback.checks.base import Curve as OnCurve
+from walkback.checks.base import Date
+from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
-from walkback.report.page.figures import HEIGHT, Figure, deepest
+from walkback.report.page.drawing import HEIGHT, Figure, deepest
 from walkback.report.page.markup import Html, clip, num, tag
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, drawable, mark, polyline
@@ -25,8 +28,12 @@ class Quantity(NamedTuple):
     name: str
     title: str
     log: bool
-    fired: Mapping[str, str]  # what of `first_fired` is marked on it, and how it is called
+    curve: OnCurve | None  # as checks call it that can be dated on it
     of: Callable[[Moment, float], float | None]
+
+    def dates(self) -> list[Date]:
+        """What of `first_fired` is marked on it."""
+        return [date for check in in_order() for date in check.dates if self.curve and date.curve == self.curve]
 
 
 def _gradient(moment: Moment, batch: float) -> float | None:
@@ -36,13 +43,10 @@ def _gradient(moment: Moment, batch: float) -> float | None:
 
 
 QUANTITIES = (
-    Quantity("accuracy", "test accuracy", False, {}, lambda m, _: m.accuracy),
-    Quantity("‖h_L‖", "‖h_L‖, log scale", True, {"scale": "scale"}, lambda m, _: deepest(m, "hidden")),
-    Quantity(
-        "‖g_L‖", "‖g_L‖, log scale", True,
-        {"reference": "reference, by precision,", "reference floor": "the published floor"}, _gradient,
-    ),
-    Quantity("Γ", "Γ", False, {"coverage": "coverage"}, lambda m, _: m.gamma),
+    Quantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
+    Quantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
+    Quantity("‖g_L‖", "‖g_L‖, log scale", True, "gradient", _gradient),
+    Quantity("Γ", "Γ", False, "gamma", lambda m, _: m.gamma),
 )  # fmt: skip
 
 
@@ -67,7 +71,7 @@ class Curve(NamedTuple):
 
 def curve(subject: Subject, quantity: Quantity, thresholds: Thresholds) -> Curve:
     """What can be drawn, and how much cannot."""
-    batch = thresholds["reference.batch"]
+    batch = thresholds[BATCH]
     seeds: dict[str, Points] = {}
     told = moments = undrawn = unplaced = 0
     evidence = subject.evidence
@@ -118,7 +122,7 @@ class Curves:
             return None
         epochs, values = [e for e, _ in drawn], [v for _, v in drawn]
         q = QUANTITIES[quantity]
-        more = [0.0] if q.name == "Γ" else [self.thresholds["reference.floor"]] if q.name == "‖g_L‖" else []
+        more = [0.0] if q.name == "Γ" else [self.thresholds[FLOOR]] if q.name == "‖g_L‖" else []
         y = Axis.over([*values, *more], HEIGHT - BOTTOM, TOP, log=q.log)
         first, last = min(epochs), max(epochs)
         if first == last:
@@ -139,7 +143,7 @@ class Curves:
         if y.low < 0 < y.high and not q.log:
             chart.add(polyline([(x.start, y.at(0)), (x.end, y.at(0))], "zero"))
         if q.name == "‖g_L‖":
-            floor = self.thresholds["reference.floor"]
+            floor = self.thresholds[FLOOR]
             chart.limit(floor, f"published floor {floor:g}")
         beside = [self.bp] if self.bp is not None and self.bp not in group else []
         for place in beside:
@@ -159,12 +163,12 @@ class Curves:
                  f"{name}, epoch {e}: {num(mean[e])}" + ("" if one else f", mean of {len(found.seeds)} seeds"))
             for e in _some(list(mean), MARKS)
         ]  # fmt: skip
-        for key, words in q.fired.items():
-            fired = self.subjects[place].judgement.first_fired.get(key)
+        for date in q.dates():
+            fired = self.subjects[place].judgement.first_fired.get(date.key)
             for seed, epoch in fired.epochs.items() if fired else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
-                    said = f"{name}, seed {seed}: {words} first fires at epoch {epoch}"
+                    said = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
                     lines.append(mark("circle", x.at(epoch), y.at(value), said, "first", 5.6))
         return tag("g", *lines, class_=style.class_)
 

@@ -4,9 +4,9 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from walkback.checks import Finding
+from walkback.checks import Finding, check_named
 from walkback.checks.finding import seeds_said
-from walkback.report.page.figures import Figure, finals, gain, times
+from walkback.report.page.drawing import Figure, finals, gain, times
 from walkback.report.page.markup import Child, Html, clip, num, plain, prose, tag
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import drawable, mark
@@ -58,18 +58,19 @@ def outcome(finding: Finding) -> Html:
 
 def value_of(finding: Finding) -> str:
     """A finding's number in the words of its check."""
-    value, low, high = finding.value, finding.low, finding.high
-    if finding.check == "coverage" and low is not None and high is not None:
-        return plain(
-            f"{100 * high:.0f}% of blocks" if low == high else f"{100 * low:.0f} to {100 * high:.0f}% of blocks"
-        )
+    value, low, high, check = finding.value, finding.low, finding.high, check_named(finding.check)
+    if check.form == "share" and low is not None and high is not None:
+        told = f"{100 * high:.0f}%" if low == high else f"{100 * low:.0f} to {100 * high:.0f}%"
+        return plain(f"{told} {check.share_of}".rstrip())
     if value is None:
         return "no number"
-    if finding.check == "scale":
+    if check.form == "times":
         return times(value)
-    if finding.check == "depth":
+    if check.form == "points":
         return plain(f"{gain(value)} points")
-    return f"{'norm' if 'reference.floor' in finding.ranges else 'chord'} {num(value, 2)}"
+    if check.form == "share":
+        return plain(f"{100 * value:.0f}% {check.share_of}".rstrip())
+    return f"{check.noun(finding)} {num(value, 2)}".lstrip()
 
 
 def gamma_said(subject: Subject) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from walkback.checks import Finding, Threshold
+from walkback.checks import LIMITS, Finding, Threshold, check_named
 from walkback.records import Moment, NullRecord
-from walkback.report.page.figures import figures, finals, gain, share_said, states, times
+from walkback.report.page.drawing import finals, gain, share_said, states, times
+from walkback.report.page.figures import figures
 from walkback.report.page.markup import Child, Html, clean, clip, join, num, plain, prose, tag
 from walkback.report.page.material import Material, Style, Subject
 from walkback.report.page.pieces import (
@@ -24,7 +25,7 @@ from walkback.report.page.pieces import (
     value_of,
     verdict,
 )
-from walkback.report.page.words import BASES, CHECKS, PUBLISHED_REFERENCE
+from walkback.report.page.words import BASES
 
 
 def evidence(material: Material, styles: Sequence[Style]) -> Html:
@@ -50,22 +51,20 @@ def _subject(material: Material, place: int, style: Style) -> Html:
 
 
 def _finding(finding: Finding, subject: Subject, style: Style, material: Material) -> Html:
-    words, thresholds = CHECKS[finding.check], material.audit.thresholds
-    published = material.audit.protocol == "published"
-    means = PUBLISHED_REFERENCE if published and finding.check == "reference" else words.means
+    check, thresholds = check_named(finding.check), material.audit.thresholds
     facts: list[tuple[str, Child]] = [
         ("Found", plain(_found(finding))),
         ("Threshold", _threshold(finding, material)),
         ("Same outcome", plain(_stable(finding))),
         ("Basis", f"{finding.basis}: {BASES[finding.basis]}"),
-        ("Means", prose(means[finding.outcome])),
+        ("Means", prose(check.meaning(finding))),
     ]  # fmt: skip
-    facts += [("What to do", prose(words.do[finding.outcome]))] if finding.outcome in words.do else []
+    facts += [("What to do", prose(check.do[finding.outcome]))] if finding.outcome in check.do else []
     facts += [("First fired", first)] if (first := _first(finding, subject)) else []
     listed = [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
     warnings = [tag("li", said(warning)) for warning in finding.warnings]
     drawn = [figure(f) for f in figures(finding, subject, style, thresholds)]
-    heading = tag("h4", tag("span", f"{finding.check}: {words.asks} "), outcome(finding))
+    heading = tag("h4", tag("span", f"{clip(finding.check)}: {check.asks} "), outcome(finding))
     text = tag(
         "div", tag("p", said(finding.says), class_="says"), tag("dl", *listed),
         tag("ul", *warnings, class_="warnings") if warnings else None, class_="text",
@@ -75,18 +74,18 @@ def _finding(finding: Finding, subject: Subject, style: Style, material: Materia
 
 def _found(finding: Finding) -> str:
     """The number, its interval, and what the interval is of."""
-    value, low, high = finding.value, finding.low, finding.high
-    if finding.check == "depth":
+    value, low, high, form = finding.value, finding.low, finding.high, check_named(finding.check).form
+    if form == "points":
         if value is None:
             return "no number"
         if low is None or high is None:
             return f"{gain(value)} points, without an interval"
         return f"{gain(value)} points; interval of the mean {gain(low)} to {gain(high)}"
-    if finding.check == "coverage":
+    if form == "share":
         return "no number" if low is None or high is None else value_of(finding)
     if value is None:
         return "no number" if low is None else f"at least {num(low)}"
-    words = times if finding.check == "scale" else num
+    words = times if form == "times" else num
     before = "at least " if finding.basis == "bound" else ""
     if low is None or high is None or words(low) == words(high):
         return f"{before}{words(value)}"
@@ -104,18 +103,18 @@ def _threshold(finding: Finding, material: Material) -> Html:
 
 
 def _value(name: str, one: Threshold) -> str:
-    if name == "depth.margin":
+    form = LIMITS[name].form if name in LIMITS else "number"
+    if form == "points":
         return plain(f"{100 * one.value:+g} points")
-    if name in ("depth.confidence", "coverage.share"):
-        return plain(f"{100 * one.value:g}%")
-    return plain(f"{one.value:g}")
+    return plain(f"{100 * one.value:g}%" if form == "percent" else f"{one.value:g}")
 
 
 def _stable(finding: Finding) -> str:
     """Which other thresholds would give the same outcome."""
-    factor = 100 if finding.check in ("depth", "coverage") else 1
+    form = check_named(finding.check).form
+    unit = {"points": " points", "share": "%"}.get(form, "")
+    factor = 100 if unit else 1
     low, high = (None if end is None else f"{factor * end:.3g}" for end in finding.stable_range)
-    unit = {"depth": " points", "coverage": "%"}.get(finding.check, "")
     if low is None and high is None:
         return "for any threshold"
     if low is None:
@@ -128,14 +127,12 @@ def _stable(finding: Finding) -> str:
 def _first(finding: Finding, subject: Subject) -> str | None:
     """The epochs of first firing, where there are some."""
     told = []
-    names = ("reference", "reference floor") if finding.check == "reference" else (finding.check,)
-    for name in names:
-        fired = subject.judgement.first_fired.get(name)
+    for date in check_named(finding.check).dates:
+        fired = subject.judgement.first_fired.get(date.key)
         epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired else {}
         if epochs:
-            which = "below the published floor from " if name == "reference floor" else ""
             partly = f" ({fired.says})" if fired and told_in_part(fired.says) else ""
-            told.append(which + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
+            told.append(date.before + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
     return "; ".join(told) or None
 
 

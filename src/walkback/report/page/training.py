@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from walkback.checks import in_order
 from walkback.checks.finding import listed, seeds_said
 from walkback.report.page.curves import QUANTITIES, Curves, chosen_epochs
 from walkback.report.page.markup import Child, Html, join, num, prose, tag
@@ -37,11 +38,13 @@ def training(material: Material, styles: Sequence[Style], curves: Curves) -> Htm
 
 def _first_table(material: Material) -> Html:
     """Seed by seed the first epoch of each check; where there is none, whether it never fired or could not be told."""
-    names = {"scale": "scale", "reference": "reference, by precision", "reference floor": "reference, by the floor",
-             "coverage": "coverage"}  # fmt: skip
+    names = {date.key: date.name for check in in_order() for date in check.dates}
     rows = [(name_of(subject, 36), [[_first(subject, name) for name in names]]) for subject in material.subjects]
     made = cards("The first epoch at which each check fired", ["Subject", *names.values()], rows)
-    return join([made, tag("p", "Depth cannot be dated: its baselines are known at the end only.", class_="quiet")])
+    undated = [
+        f"{check.name.capitalize()} cannot be dated: {check.undated}." for check in in_order() if not check.dates
+    ]
+    return join([made, tag("p", " ".join(undated), class_="quiet")])
 
 
 def _first(subject: Subject, name: str) -> Child:
@@ -91,8 +94,8 @@ def _gaps(subject: Subject) -> list[tuple[str, str, str]]:
         if finding.basis != "exact":
             rows.append((finding.check, finding.basis, finding.says))
         rows += [(finding.check, "warning", warning) for warning in finding.warnings]
-    if judgement.protocol == "published":
-        rows.append(("coverage", "not asked", "The published protocol does not ask in how many blocks credit arrives."))
+    asked = {check.name for check in in_order(judgement.protocol)}
+    rows += [(check.name, "not asked", check.not_asked) for check in in_order() if check.name not in asked]
     there = known_of.baselines
     absent = [words for name, words in BASELINES.items() if name not in there]
     typed = [words for name, words in BASELINES.items() if name in there and there[name].typed]

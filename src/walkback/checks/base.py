@@ -1,0 +1,171 @@
+"""A check as an object: one file that asks a question of the evidence and carries everything a report needs for it.
+
+A file in this folder derives a class from `Check` and ends with `register(MyCheck())`; nothing else has to know it.
+Reports ask the check, or its finding, and never compare names.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from walkback.checks.finding import Finding, Outcome, Protocol
+from walkback.checks.thresholds import LIMITS, VERSION, Limit, Thresholds
+from walkback.records.evidence import BaselineName, Evidence, Moment
+from walkback.registry import Registry
+
+Form = Literal["number", "size", "times", "points", "share"]
+Curve = Literal["hidden", "gradient", "gamma"]
+
+
+class Gain(NamedTuple):
+    """A figure of accuracies paired by seed: the subject's gain over one baseline, beside what bp gains."""
+
+    over: BaselineName
+    over_words: str  # "over its own frozen net"
+    absent: str  # what is said where there is no such baseline
+    task: tuple[BaselineName, BaselineName]  # bp, and what it is held against
+    task_words: str
+    beside: Mapping[BaselineName, str] = {}  # further baselines that do not judge
+    shown: Sequence[BaselineName] = ()  # whose accuracies are drawn below
+
+
+Figure = Literal["hidden norms", "gradient norms", "cosines"] | Gain
+
+
+class Date(NamedTuple):
+    """Something that can fire at one moment of one training."""
+
+    key: str  # its name in `first_fired`
+    name: str  # in tables
+    curve: Curve | None = None  # on which of the curves through training it is marked, and what it is called there
+    marked: str = ""
+    before: str = ""  # the words before its epochs
+    stops: str | None = None  # why a run that stops when a check fires stops here; None: it does not
+
+
+class Check(ABC):
+    """One question put to the evidence.
+
+    find        the answer. A pure function: nothing is measured, trained or drawn
+    form        how its numbers are written: a growth (168×), points (+30.6), a share (75%), a size (3e-07), a number
+    spread      what low and high of a finding are: over the seeds, or the interval of a mean
+    figure      what kind of figure its evidence is; None: the value against the threshold
+    dates       what a single moment can tell; none of them: `undated` says why
+    """
+
+    name: str
+    place: float  # its place among the columns
+    asks: str  # the question
+    raised: str  # when it fires, in a few words
+    heading: str  # what its column holds, in a word
+    quantity: Mapping[Protocol, str]  # what its value is
+    limits: Mapping[str, Limit]  # its thresholds by name
+    protocols: Sequence[Protocol] = ("ours",)
+    not_asked: str = ""  # what is said where a protocol does not ask it
+
+    form: Form = "number"
+    share_of: str = ""  # of what a share is
+    spread: Literal["seeds", "mean"] = "seeds"
+    means: Mapping[Outcome, str] = {}
+    do: Mapping[Outcome, str] = {}
+    judged: str = ""  # below the figure of its value
+    layers: str = ""  # below the figure by layer
+    figure: Figure | None = None
+
+    dates: Sequence[Date] = ()
+    undated: str = "no single moment tells it"
+    tests_claim: bool = False  # whether a claim counts as tested if it passes
+    at_init: bool = False  # whether a net at its random init must pass it
+
+    @abstractmethod
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """The answer."""
+
+    def __call__(
+        self, evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours"
+    ) -> Finding:
+        """The answer, by the default thresholds where none are given."""
+        return self.find(evidence, thresholds or default_thresholds(), protocol)
+
+    def fires_at(
+        self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
+    ) -> Mapping[str, bool | None]:
+        """For each of its dates what one moment tells: True fires, False does not, None cannot be told.
+
+        start   the same training at its random init, if that was recorded
+        """
+        del moment, thresholds, residual, start
+        return {}
+
+    def bars(self, finding: Finding) -> str | None:
+        """Why a subject cannot hold although this finding leaves nothing open; None: nothing bars it."""
+        del finding
+        return None
+
+    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+        """Its value of each seed, for the figure; nothing if a seed has none of its own."""
+        del evidence, thresholds
+        return {}
+
+    def noun(self, finding: Finding) -> str:
+        """What stands before its value where the form alone does not tell what it is."""
+        del finding
+        return ""
+
+    def meaning(self, finding: Finding) -> str:
+        """What the outcome means."""
+        return self.means.get(finding.outcome, GENERIC[finding.outcome])
+
+
+GENERIC: Mapping[Outcome, str] = {
+    "fires": "The value is on the wrong side of the threshold.",
+    "passes": "The value is on the right side of the threshold.",
+    "inconclusive": "What is known does not settle it.",
+    "not applicable": "The question cannot be put to this subject.",
+}
+
+
+class Unknown(Check):
+    """A check that somebody else's audit has and that is not known here: shown, in general words."""
+
+    place = float("inf")
+    asks = "A check that is not known here."
+    raised = "not known here"
+    heading = ""
+    limits: Mapping[str, Limit] = {}
+
+    def __init__(self, name: str):
+        self.name = name
+        self.quantity = dict.fromkeys(("ours", "published"), "a check that is not known here")
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """It cannot be asked here."""
+        raise NotImplementedError(f"the check {self.name} is not known here")
+
+
+CHECKS: Registry[Check] = Registry("check")
+C = TypeVar("C", bound=Check)
+
+
+def register(check: C) -> C:
+    """Make a check known, with its thresholds."""
+    CHECKS.add(check.name, check)
+    LIMITS.update(check.limits)
+    return check
+
+
+def check_named(name: str) -> Check:
+    """The check of that name; one that is not known here is still something that can be shown."""
+    return CHECKS.get(name) if name in CHECKS else Unknown(name)
+
+
+def in_order(protocol: Protocol | None = None) -> list[Check]:
+    """The checks in the order of their places: all, or those that a protocol asks."""
+    checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (check.place, check.name))
+    return [check for check in checks if protocol is None or protocol in check.protocols]
+
+
+def default_thresholds() -> Thresholds:
+    """The thresholds that the checks bring."""
+    table = {name: limit.threshold() for check in in_order() for name, limit in check.limits.items()}
+    return Thresholds(version=VERSION, table=table)

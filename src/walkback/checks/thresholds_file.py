@@ -1,0 +1,78 @@
+"""Thresholds from elsewhere: a file of somebody's own, or an audit that was written before there were so many."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from walkback.checks.base import default_thresholds
+from walkback.checks.thresholds import LIMITS, Threshold, Thresholds, allowed
+from walkback.errors import BadValue, UnknownName
+from walkback.registry import nearest
+
+
+def completed(thresholds: Thresholds) -> Thresholds:
+    """The same with the defaults for names that it lacks, such as those of checks that came later."""
+    lacking = {name: one for name, one in default_thresholds().table.items() if name not in thresholds.table}
+    return thresholds.model_copy(update={"table": thresholds.table | lacking}) if lacking else thresholds
+
+
+def load_thresholds(path: Path | str) -> Thresholds:
+    """Thresholds from a TOML or JSON file: a `version`, and any of the names with a number or a table.
+
+        version = "our-lab-2"
+        scale.growth = 60
+        [depth.margin]
+        value = 0.01
+        who = "our lab"
+        calibrated = "twelve runs of our own"
+
+    Names that are not in the file keep their defaults.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        raw = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except OSError as error:
+        raise BadValue(f"cannot read {path}: {error.strerror or error}", "name a file that is there") from error
+    except (ValueError, RecursionError) as error:
+        raise BadValue(f"{path} is neither TOML nor JSON ({error})", "see docs/checks.md for an example") from error
+    version = raw.pop("version", None)
+    if not isinstance(version, str) or not version.strip():
+        raise BadValue(f"{path} has no version", 'give it a line such as version = "our-lab-1"')
+    if re.fullmatch(r"walkback-\d+", version):
+        raise BadValue(f"{path} calls itself {version}, the version of walkback's own", "give it another version")
+    table = dict(default_thresholds().table)
+    for name, value in _leaves(raw, ""):
+        if name not in table:
+            raise UnknownName(f"{path}: no threshold is named {name!r}", nearest(name, table))
+        table[name] = _threshold(name, value, path)
+    return Thresholds(version=version, table=table)
+
+
+def _leaves(raw: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    """Dotted names and what they hold; `scale.growth = 60` in TOML is a table in a table."""
+    for key, value in raw.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict) and name not in LIMITS:
+            yield from _leaves(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _threshold(name: str, value: Any, path: Path) -> Threshold:
+    fields = value if isinstance(value, dict) else {"value": value}
+    number = fields.get("value")
+    if not isinstance(number, (int, float)) or isinstance(number, bool):
+        raise BadValue(f"{path}: {name} is {number!r}, not a number")
+    plain = {"who": path.name, "calibrated": "not stated"}
+    try:
+        return Threshold(**(plain | fields | {"value": allowed(name, number)}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadValue(f"{path}: {name}: {place}: {first['msg']}") from error

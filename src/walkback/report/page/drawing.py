@@ -1,0 +1,133 @@
+"""What the small figures of the page share: a figure with its caption, numbers in words, marks by block."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from walkback.checks import Finding
+from walkback.checks.finding import known
+from walkback.records import Evidence, Moment
+from walkback.report.page.markup import Html, num
+from walkback.report.page.material import Style
+from walkback.report.page.svg import LEFT, RIGHT, WIDTH, Axis, Chart
+
+HEIGHT = 176
+ENDS = (8.0, WIDTH - 10.0)  # of a strip's axis
+
+
+class Figure(NamedTuple):
+    """A figure and its caption. Without a drawing the caption says why there is none."""
+
+    svg: Html | None
+    caption: str
+
+
+def finals(evidence: Evidence) -> list[tuple[str, Moment]]:
+    """The moment that is judged of every seed, by the seed's label."""
+    return [(name, seed.final) for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)]
+
+
+def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, float | None]:
+    """The norms of "hidden" or "gradient" by layer, as far as they are known; the deepest after all others."""
+    norms: list[float | None] | None = getattr(moment, f"{kind}_norms")
+    if norms is not None:
+        return dict(enumerate(norms))
+    at: dict[int, float | None] = dict(getattr(moment, f"{kind}_at") or {})
+    deepest: float | None = getattr(moment, f"deepest_{kind}")
+    if deepest is not None and (depth is not None or kind == "gradient"):
+        at[depth if depth is not None else max(at, default=-1) + 1] = deepest
+    return at
+
+
+def deepest(moment: Moment, kind: str) -> float | None:
+    """‖h_L‖ or ‖g_L‖."""
+    norms: list[float | None] | None = getattr(moment, f"{kind}_norms")
+    last: float | None = norms[-1] if norms else getattr(moment, f"deepest_{kind}")
+    return last
+
+
+def times(value: float) -> str:
+    """A growth.
+
+    >>> times(168.2), times(1.34)
+    ('168×', '1.34×')
+    """
+    return f"{num(value)}×"
+
+
+def gain(share: float) -> str:
+    """A margin in points, with its sign.
+
+    >>> gain(-0.024)
+    '-2.4'
+    """
+    return f"{100 * share:+.1f}"
+
+
+def share_said(mean: float | None, std: float | None, n: int) -> str:
+    """An accuracy over seeds.
+
+    >>> share_said(0.27, 0.007, 4), share_said(0.5, None, 1), share_said(None, None, 0)
+    ('0.270 ± 0.007 (n = 4)', '0.500 (n = 1)', 'not known')
+    """
+    if not known(mean):
+        return "not known"
+    return f"{mean:.3f}" + (f" ± {std:.3f}" if known(std) else "") + f" (n = {n})"
+
+
+def ranged(finding: Finding, words: Callable[[float], str], before: str = "") -> str:
+    """A finding's value with the range it comes from."""
+    if finding.value is None:
+        return "not known on every seed"
+    told = before + words(finding.value)
+    if finding.low is not None and finding.high is not None and words(finding.low) != words(finding.high):
+        told += f" ({words(finding.low)} to {words(finding.high)})"
+    return told
+
+
+def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
+    """One number, or from the least to the largest."""
+    if not values:
+        return "not known"
+    low, high = words(min(values)), words(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def drawn(style: Style) -> tuple[str, str]:
+    """The mark and the colour of a subject."""
+    return style.shape, style.class_
+
+
+def listing(by_place: Mapping[str, Sequence[float | None]], words: Callable[[float], str], most: int = 16) -> str:
+    """What a figure shows, place by place, for those who hear it."""
+    told = [f"{place}: {spread([v for v in values if v is not None], words)}" for place, values in by_place.items()]
+    return "; ".join(told[:most]) + (f"; and {len(told) - most} more" if len(told) > most else "") + "."
+
+
+def dots(caption: str, evidence: Evidence) -> str:
+    """A caption that speaks of dots only where there are seeds to draw."""
+    return caption if evidence.seeds else caption.partition(" One dot")[0]
+
+
+def why(evidence: Evidence, what: str) -> str:
+    """Why something cannot be drawn."""
+    return what if evidence.seeds else "the records are not here, only what was judged of them"
+
+
+def shifts(count: int) -> list[float]:
+    """Where the marks of several seeds stand beside each other, in blocks."""
+    gap = min(0.16, 0.5 / max(1, count))
+    return [(place - (count - 1) / 2) * gap for place in range(count)]
+
+
+def ticks(count: int) -> list[tuple[float, str]]:
+    """Labels of so many blocks, or of some of them."""
+    every = math.ceil(count / 12)
+    return [(float(block), str(block)) for block in range(0, count, every)]
+
+
+def by_block(count: int, y: Axis, x_label: str, y_label: str) -> Chart:
+    """A chart with a place for each block or state."""
+    chart = Chart(Axis(-0.6, count - 0.4, LEFT, WIDTH - RIGHT), y, HEIGHT, x_label, y_label)
+    chart.x_ticks(ticks(count))
+    return chart
