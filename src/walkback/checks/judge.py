@@ -9,7 +9,7 @@ from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, verdict
 from walkback.records.evidence import Evidence, Moment
-from walkback.records.schema import Record
+from walkback.records.schema import Readings, Record
 
 
 class Accuracy(Record):
@@ -33,6 +33,7 @@ class Described(Record):
     drift: dict[str, float | None] = Field(default_factory=dict)
     rho: dict[str, list[float | None] | None] = Field(default_factory=dict)
     nudging: dict[str, list[float | None] | None] = Field(default_factory=dict)
+    measured: dict[str, Readings] = Field(default_factory=dict)  # by the probes that are one file each
 
 
 class Judgement(Record):
@@ -70,6 +71,7 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
             drift={label: moment.drift for label, moment in finals.items()},
             rho={label: moment.rho for label, moment in finals.items()},
             nudging={label: moment.nudging for label, moment in finals.items()},
+            measured={label: moment.measured for label, moment in finals.items() if moment.measured},
         ),
         first_fired=first_fired(evidence, thresholds),
         thresholds_version=thresholds.version, protocol=protocol, notes=evidence.notes,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol, check_named, in_order
 from walkback.checks.finding import listed
 from walkback.records import Run
+from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Table, Told
 from walkback.report.verdicts import asked, finding_cells
 from walkback.train.environment import own_version
@@ -38,7 +39,9 @@ def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") ->
         ["subject", "check", "outcome", "value", "low", "high", "threshold", "basis"],
         [[s.name, *finding_row(f)] for s in audit.subjects for f in s.findings], [words, made],
     )  # fmt: skip
-    return [verdicts, findings, *([controls_table(audit, f"{name}-controls", made)] if audit.controls else [])]
+    measured = measured_table(audit.subjects, f"{name}-measured", made)
+    controls = controls_table(audit, f"{name}-controls", made) if audit.controls else None
+    return [table for table in (verdicts, findings, measured, controls) if table is not None]
 
 
 def controls_table(audit: Audit, name: str, *notes: str) -> Table:

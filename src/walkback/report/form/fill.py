@@ -11,6 +11,7 @@ from walkback.data import DATASETS
 from walkback.errors import WalkbackError
 from walkback.nets import NETS
 from walkback.records import Baseline, BaselineName, CosineRecord, NullRecord
+from walkback.report import measured
 from walkback.report.audit_tables import accuracy, controls_table, finding_row, footnote, quantities, trained_with
 from walkback.report.form.pitfalls import pitfalls
 from walkback.report.form.shapes import Case, Form, Row, Section
@@ -185,6 +186,8 @@ def _layers(case: Case) -> Table | None:
             values += [] if value is None else [value * factor]
         return Stat(tuple(values), "size") if values else None
 
+    readings = [moment.measured for moment in finals]
+    probes = measured.names(readings)
     rows: list[list[Cell]] = []
     for layer in range(blocks + 1):
         row: list[Cell] = [layer, size(layer, "hidden"), size(layer, "gradient")]
@@ -196,14 +199,15 @@ def _layers(case: Case) -> Table | None:
                 Stat(tuple(v for m in finals if known(v := _at(m.rho, layer))), "cosine"),
                 sum(nudged) / len(nudged) if nudged else None,
             ]  # fmt: skip
-        rows.append([*row, *[None] * (8 - len(row))])
+        read = [measured.over_seeds(readings, probe, layer) for probe in probes]
+        rows.append([*row, *[None] * (8 - len(row)), *read])
     at = f"at N = {batch:g}" if stated else "at a batch that is not known"
     notes = [
         f"Sizes: geometric mean over the seeds (smallest–largest); gradients {at}. Cosines and ρ: mean ± std over the "
         "seeds, cos(a_l, g_l) at the block's input and cos(a_l, g_{l+1}) at its output. Null: mean ± std over draws, "
         "averaged over the seeds. Nudging: mean change of the loss; negative is useful."
     ]
-    headings = ["l", "‖h_l‖", "‖g_l‖", "cos at input", "cos at output", "null", "ρ", "nudging"]
+    headings = ["l", "‖h_l‖", "‖g_l‖", "cos at input", "cos at output", "null", "ρ", "nudging", *probes]
     return Table("blocks", "Layer by layer", headings, rows, notes)
 
 

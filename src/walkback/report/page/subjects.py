@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from walkback.checks import LIMITS, Finding, Threshold, check_named
 from walkback.records import Moment, NullRecord
+from walkback.report import measured
 from walkback.report.page.drawing import finals, gain, share_said, states, times
 from walkback.report.page.figures import figures
 from walkback.report.page.markup import Child, Html, clean, clip, join, num, plain, prose, tag
@@ -152,6 +153,7 @@ def _numbers(subject: Subject) -> Html:
         ("ρ_l", lambda m: {n: num(v) for n, v in enumerate(m.rho or [])}),
         ("nudging", lambda m: {n: num(v) for n, v in enumerate(m.nudging or [])}),
     ]  # fmt: skip
+    columns += [(measured.heading(name), _reader(name)) for name in measured.names([m.measured for _, m in seeds])]
     cells = [(title, [of(moment) for _, moment in seeds]) for title, of in columns]
     last = max((max(by_layer, default=-1) for _, those in cells for by_layer in those), default=-1)
     kept = [(title, those) for title, those in cells if any(those)]
@@ -173,6 +175,10 @@ def _numbers(subject: Subject) -> Html:
     )
     summary = tag("summary", "The numbers, layer by layer: ", name_of(subject, 36))
     return tag("details", summary, made, aside)
+
+
+def _reader(name: str) -> Callable[[Moment], dict[int, str]]:
+    return lambda m: {n: clip(measured.cell(name, r), 30) for n, r in enumerate(m.measured.get(name, []))}
 
 
 def _cosine_cells(moment: Moment, kind: str) -> dict[int, str]:
