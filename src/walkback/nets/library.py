@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from walkback.errors import BadValue
-from walkback.nets.base import NETS, Net, check_options, looking
+from walkback.nets.base import NETS, Net, check_options, defaults, looking
 from walkback.own import from_file, in_file, source_hash
 
 
@@ -39,6 +39,7 @@ def make_net(name: str, shape: tuple[int, ...], classes: int, options: Mapping[s
     """Build a net for inputs of `shape`; its weights come from torch's global random state."""
     family = find_net(name)
     check_options(f"net {name}", family, options)
+    family.check({**defaults(family), **options})
     net = family(shape, classes, **options)
     if family.__module__.partition(".")[0] != "walkback":
         check_promises(name, net)
