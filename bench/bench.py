@@ -24,13 +24,16 @@ from walkback.data.batches import TrainBatches
 from walkback.nets import make_net
 from walkback.probes import measure as probe_all
 from walkback.probes import net_precision
-from walkback.rules import Batch, Rule, make_rule
+from walkback.rules import RULES, Batch, Clock, Rule, make_rule
 from walkback.train import cores, plan
 from walkback.train.adamw import AdamW
 from walkback.train.loop import Trainer, keep_memory
 from walkback.train.streams import stream
 
 BATCH, WIDTH, DEPTH, CLASSES, SHAPE = 128, 256, 4, 10, (3, 32, 32)
+
+OTHERS = [name for name in RULES.names() if name not in ("bp", "fa", "dfa", "random")]
+"""Rules whose cost is printed, in BP steps, without a goal."""
 
 GOALS = {
     "dfa_vs_torch_bp": ("≤", 1.0, "our dfa step / a plain PyTorch BP step with fused AdamW"),
@@ -43,6 +46,7 @@ GOALS = {
     "audit_vs_fwdbwd": ("≤", 3.0, "all judged probes of a dfa net / a forward and backward over the same 1,280 images"),
     "audit_fa_vs_fwdbwd": ("≤", 3.0, "the same of an fa net, whose null draws cost the most"),
     "precision_vs_fwdbwd": ("", 0.0, "the float64 precision probe / the same, told apart"),
+    **{f"{name}_vs_torch_bp": ("", 0.0, f"our {name} step / a plain PyTorch BP step") for name in OTHERS},
     "two_runs_vs_one": ("≥", 1.8, "throughput of two runs at once / of one (needs two free cores)"),
 }
 
@@ -90,14 +94,16 @@ def torch_bp(batch: Batches) -> Callable[[], None]:
 def ours(name: str, batch: Batches) -> Callable[[], None]:
     model = net()
     rule = make_rule(name, model, torch.Generator().manual_seed(1), {})
-    optimizer = AdamW(dict(model.named_parameters()), weight_decay=0.01)
-    generator = torch.Generator()
+    learned = {f"rule.{k}": p for k, p in rule.named_parameters()}
+    optimizer = AdamW({**dict(model.named_parameters()), **learned}, weight_decay=0.01)
+    generator, clock = torch.Generator(), Clock(step=1, steps=2)  # past any warm-up
 
     def step() -> None:
         x, y = next(batch)
         optimizer.zero_grad()
-        rule.backward(model, Batch(x, y, generator))
+        rule.backward(model, Batch(x, y, generator, clock))
         optimizer.step(1e-3)
+        rule.after_step(model)
 
     return step
 
@@ -253,6 +259,7 @@ def main() -> None:
     steps = {
         "torch_bp": torch_bp(batch), "bp": ours("bp", batch), "fa": ours("fa", batch), "dfa": ours("dfa", batch),
         "recipe": recipe(batch), "gemm": bare_products(), "input": input_pipeline(dataset),
+        **{name: ours(name, batch) for name in OTHERS},
     }  # fmt: skip
     console.print(f"measuring {rounds} rounds of {len(steps)} candidates, one thread …")
     ms = measure(steps, rounds, burst=12)
@@ -263,6 +270,7 @@ def main() -> None:
         "bp_vs_torch_bp": ms["bp"] / ms["torch_bp"], "recipe_vs_dfa": ms["recipe"] / ms["dfa"],
         "dfa_vs_gemm": ms["dfa"] / ms["gemm"], "input_share": ms["input"] / ms["dfa"],
         "snapshot_in_steps": paired["snapshot"] / paired["dfa"],
+        **{f"{name}_vs_torch_bp": ms[name] / ms["torch_bp"] for name in OTHERS},
     }  # fmt: skip
     images, labels = torch.randn(1280, *SHAPE), torch.randint(0, CLASSES, (1280,))
     model = net()
