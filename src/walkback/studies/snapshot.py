@@ -32,6 +32,9 @@ NETS = {
     "ResMLP": ("bp", "fa", "dfa"),
     BARE: ("bp", "fa", "dfa"),
     "ViT-Mini": ("bp", "dfa"),
+    "SmallCNN": ("bp", "dfa", "ep", "sb", "cb"),
+    "SmallResNet": ("bp", "fa", "dfa"),
+    "Student": ("bp", "fa", "dfa"),
 }
 LAYER = 2  # the published figure shows the gradient at h_2
 FLOOR, GROWTH = DEFAULT["reference.floor"], DEFAULT["scale.growth"]
@@ -42,7 +45,7 @@ def _name(net: str, rule: str) -> str:
 
 
 def arms(extent: Extent) -> list[Arm]:
-    """Every rule in every net; the transformer for four epochs, in which the effect shows."""
+    """Every rule in every net; transformer and convolutions for few epochs, in which the effect shows."""
     found = [extent.arm(_name("ResMLP", rule), rule) for rule in NETS["ResMLP"]]
     bare = {"terminal_norm": False}
     found += [
@@ -50,6 +53,10 @@ def arms(extent: Extent) -> list[Arm]:
         for rule in ("dfa", "bp", "fa")
     ]
     found += [extent.arm(_name("ViT-Mini", rule), rule, net="vit-mini", epochs=4, rank=8) for rule in ("dfa", "bp")]
+    for net, name in (("small-cnn", "SmallCNN"), ("small-resnet", "SmallResNet")):
+        found += [extent.arm(_name(name, rule), rule, net=net, epochs=5, rank=7, seeds=1) for rule in NETS[name]]
+    for rule in NETS["Student"]:
+        found.append(extent.arm(_name("Student", rule), rule, net="student", data="teacher", epochs=30))
     return found
 
 
@@ -122,7 +129,7 @@ def draw_vit(g: Gathered) -> Figure:
 
 def draw_architectures(g: Gathered) -> Figure:
     """Rows architectures, columns ‖h_L‖, ‖g_L‖ and accuracy."""
-    fig = figure(PAGE, 5.4, g.note(f"{setting(g)} Gradient norms at N = 128. {BANDS}"))
+    fig = figure(PAGE, 1.75 * len(NETS), g.note(f"{setting(g)} Gradient norms at N = 128. {BANDS}"))
     panels = fig.subplots(len(NETS), 3)
     for row, net in enumerate(NETS):
         left, middle, right = panels[row]
@@ -134,7 +141,7 @@ def draw_architectures(g: Gathered) -> Figure:
         for axes, words in zip((left, middle, right), ("‖h$_L$‖", "‖g$_L$‖", "test accuracy"), strict=True):
             axes.set_ylabel(words)
             axes.set_xlabel("epoch" if row == len(NETS) - 1 else "")
-    legend(fig, [INKS[rule] for rule in NETS["ResMLP"]])
+    legend(fig, [INKS[rule] for rule in dict.fromkeys(rule for rules in NETS.values() for rule in rules)])
     return fig
 
 
