@@ -63,7 +63,7 @@ def test_the_form_takes_the_formula_from_the_rule_and_the_rest_from_the_config()
     assert method["Credit of block l"].startswith("a_l = B_l e")
     assert rows(bp, "Method")["Credit of block l"].startswith("a_l = g_{l+1}")
     config = read_run(CIFAR[0]).config
-    assert rows(dfa, "Net")["Width d"] == str(config.net_options["width"])
+    assert rows(dfa, "Net")["Sizes"] == f"d = {config.net_options['width']}, L = {config.blocks}"
     assert rows(dfa, "Net")["Terminal norm"] == "yes"
     assert rows(dfa, "Recipe")["Batch size"] == str(config.batch_size)
     assert rows(dfa, "Seeds")["Feedback weights and their seed"].startswith("drawn once")

@@ -281,7 +281,7 @@ def test_versions_settings_and_thresholds_are_there(root):
     assert pairs["epochs"] == "4"
     assert pairs["net: depth"] == "3"
     assert [row[0] for row in rows(root, "In what they differ")] == ["bp", "dfa", "fa"]
-    assert "mnist1d, resmlp with d = 128 and L = 3, 4 epochs, seeds 1, 2 and 3." in root.all("header")[0].words
+    assert "mnist1d, resmlp with d = 128, L = 3, 4 epochs, seeds 1, 2 and 3." in root.all("header")[0].words
 
 
 def test_by_the_published_protocol_the_floor_judges_and_coverage_is_not_asked(runs):

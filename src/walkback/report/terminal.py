@@ -1,5 +1,6 @@
 """Runs in the terminal: the live table while they train, the table of many, the page of one."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -84,7 +85,7 @@ class LiveTable:
 
     def _kind(self, index: int) -> tuple[object, ...]:
         c = self.configs[index]
-        return (c.data, c.net, c.net_options.get("width"), c.net_options.get("depth"), c.batch_size)
+        return (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
 
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""

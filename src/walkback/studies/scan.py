@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from walkback.records import Snapshot
 from walkback.report.figures import INKS, PAGE, draw_steps, figure, legend, level, log_scale, say_empty
+from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table
 from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
 from walkback.studies.judged import aligned, largest_growth
@@ -33,6 +34,11 @@ def arms(extent: Extent) -> list[Arm]:
     return found
 
 
+def _size(g: Gathered, width: int, depth: int) -> str:
+    """As trained: the quick story halves every width."""
+    return net_sizes(g.arms[_name(width, depth, "bp")].configs[0])
+
+
 def tables(g: Gathered) -> list[Table]:
     """Accuracy, its frozen net, and what the layers say, by size."""
     rows: list[list[Cell]] = []
@@ -41,14 +47,14 @@ def tables(g: Gathered) -> list[Table]:
             for rule in RULES:
                 arm, frozen = _name(width, depth, rule), _name(width, depth, rule, frozen=True)
                 rows.append([
-                    f"{g.arms[arm].configs[0].net_options['width']}", str(depth), INKS[rule].name,
+                    _size(g, width, depth), INKS[rule].name,
                     g.last(arm, lambda s: s.accuracy), g.last(frozen, lambda s: s.accuracy),
                     g.last(arm, lambda s: s.hidden_norms[-1], "size"), g.last(arm, largest_growth, "size"),
                     g.last(arm, lambda s: s.gradient_norms[-1], "size"), g.last(arm, lambda s: s.gamma, "cosine"),
                     aligned(g, arm), g.seeds(arm, frozen),
                 ])  # fmt: skip
     words = "One seed each: nothing here has a spread, and no difference is shown. Gradients at N = 128."
-    headings = ["d", "L", "rule", "accuracy", "own frozen net", "‖h_L‖", "growth", "‖g_L‖", "Γ", "update", "seeds"]
+    headings = ["net", "rule", "accuracy", "own frozen net", "‖h_L‖", "growth", "‖g_L‖", "Γ", "update", "seeds"]
     return [Table("scan", "Over depth and width", headings, rows, g.notes(words))]
 
 
@@ -64,8 +70,7 @@ def draw(g: Gathered) -> Figure:
         _curves(g, gamma, width, lambda s: s.gamma)
         _gains(g, gain, width)
         gain.axhline(0, color="#555555", linewidth=0.8)
-        real = g.arms[_name(width, SIZES[width][0], "bp")].configs[0].net_options["width"]
-        gain.set_title(f"d = {real}")
+        gain.set_title(_size(g, width, SIZES[width][0]).partition(",")[0])
         gamma.set_xlabel("blocks L")
         gamma.set_xticks(SIZES[width])
         if not any(g[_name(width, depth, rule)] for depth in SIZES[width] for rule in RULES):

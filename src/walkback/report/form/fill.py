@@ -15,6 +15,7 @@ from walkback.report import measured
 from walkback.report.audit_tables import accuracy, controls_table, finding_row, footnote, quantities, trained_with
 from walkback.report.form.pitfalls import pitfalls
 from walkback.report.form.shapes import Case, Form, Row, Section
+from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table, Told
 from walkback.rules import RuleWords, rule_words
 
@@ -68,21 +69,21 @@ def _method(case: Case) -> Section:
 
 def _net(case: Case) -> Section:
     config = case.config
-    options = dict(config.net_options) if config else {}
-    depth = options.pop("depth", case.evidence.blocks)
-    skip = options.pop("skip", case.evidence.residual)
-    named = {"Width d": options.pop("width", None), "Blocks L": depth, "Skip connections": skip,
-             "Trained LayerNorm gains in the blocks": options.pop("gains", None),
-             "Terminal norm": options.pop("terminal_norm", None)}  # fmt: skip
-    rows = [Row("Net", _about(config.net, NETS) if config else None, case.silent)]
-    rows += [Row(label, _said(value), case.silent) for label, value in named.items()]
-    rows += [Row("Further options", _options(options))] if options else []
+    blocks = config.blocks if config else case.evidence.blocks
+    residual = config.residual if config else case.evidence.residual
+    rows = [
+        Row("Net", _about(config.net, NETS) if config else None, case.silent),
+        Row("Sizes", net_sizes(config) if config else None, case.silent),
+        Row("Blocks L", _said(blocks), case.silent),
+        Row("Skip connections", _said(residual), case.silent),
+        Row("Options of the net", _options(config.net_options) or "none" if config else None, case.silent),
+    ]
     if config is None:
         trained = None
-    elif config.train_last == depth:
-        trained = f"all {depth}"
+    elif config.train_last == blocks:
+        trained = f"all {blocks}"
     else:
-        trained = f"the last {config.train_last} of {depth}; the others stay at their random init"
+        trained = f"the last {config.train_last} of {blocks}; the others stay at their random init"
     return Section("Net", [*rows, Row("Blocks that train", trained, case.silent)])
 
 

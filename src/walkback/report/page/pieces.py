@@ -11,6 +11,7 @@ from walkback.report.page.markup import Child, Html, clip, num, plain, prose, ta
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import drawable, mark
 from walkback.report.page.words import VERDICTS
+from walkback.report.sizes import net_sizes
 from walkback.report.verdicts import GLYPHS
 
 LONG = 600  # characters of a stranger's sentence that are shown
@@ -87,9 +88,8 @@ def trained(subject: Subject) -> str | None:
     if not subject.runs:
         return None
     c = subject.runs[0].config
-    width, depth = (c.net_options.get(name) for name in ("width", "depth"))
     seeds = seeds_said([str(run.config.seed) for run in subject.runs])
-    return f"{clip(c.data)}, {clip(c.net)} with d = {width} and L = {depth}, {c.epochs} epochs, {seeds}."
+    return f"{clip(c.data)}, {clip(c.net)} with {net_sizes(c)}, {c.epochs} epochs, {seeds}."
 
 
 def told_in_part(says: str) -> bool:

@@ -4,12 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.nets import NETS, defaults
 from walkback.records import Run, RunConfig
 from walkback.report.page.material import Material
 
-SWITCHES = ("terminal_norm", "gains", "skip")
-SIZES = ("width", "depth")
 PROBED = 1024  # images that `walkback train` probes, and `walkback audit` but for mnist1d
 PROBED_MNIST1D = 512
 
@@ -58,15 +55,16 @@ def _words(configs: Sequence[RunConfig], rules: Sequence[str] | None = None) -> 
     words += ["--epochs", str(c.epochs), "--batch-size", str(c.batch_size), "--lr", repr(c.lr)]
     words += ["--weight-decay", repr(c.weight_decay)]
     words += ["--penalty", repr(c.penalty)] if c.penalty else []
-    for name in SIZES:
-        words += [f"--{name}", str(c.net_options[name])] if name in c.net_options else []
-    words += [_switch(name, c.net_options[name]) for name in SWITCHES if name in c.net_options]
+    words += ["--schedule", c.schedule] if c.schedule != "cosine" else []
+    words += ["--labels", c.labels] if c.labels != "given" else []
+    for name, value in c.net_options.items():
+        words += ["--net-option", f"{name}={json.dumps(value)}"]
     return [*words, _switch("augment", c.augment)]
 
 
 def _alone(c: RunConfig) -> list[str]:
     """What only `train` has."""
-    words = ["--train-last", str(c.train_last)] if c.train_last != c.net_options.get("depth") else []
+    words = ["--train-last", str(c.train_last)] if c.train_last != c.blocks else []
     words += ["--stop-when-fired"] if c.stop_when_fired else []
     return words + _rule_words(c.rule_options)
 
@@ -84,12 +82,7 @@ def _switch(name: str, on: bool) -> str:
 
 def _unsaid(configs: Sequence[RunConfig], probed: int) -> list[str]:
     """Options that no command line has and that are not what it would take: they are the library's."""
-    unsaid = {f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed}
-    for c in configs:
-        usual = defaults(NETS.get(c.net)) if c.net in NETS else {}
-        others = {name: value for name, value in c.net_options.items() if name not in (*SIZES, *SWITCHES)}
-        unsaid |= {f"{name}={value}" for name, value in others.items() if usual.get(name, _NONE) != value}
-    return sorted(unsaid)
+    return sorted({f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed})
 
 
 def settings(config: RunConfig) -> dict[str, str]:
