@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from walkback.cli import app
 from walkback.records import (
     CosineRecord,
     DeepProbes,
@@ -14,6 +15,7 @@ from walkback.records import (
     IdentityRecord,
     NullRecord,
     PrecisionRecord,
+    Reading,
     Result,
     Run,
     Sitting,
@@ -22,10 +24,13 @@ from walkback.records import (
 )
 from walkback.report import published as theirs
 from walkback.report.agreement import of_direction, of_range, of_size, of_spread
-from walkback.studies.reproduced.found import SCALED, Found
+from walkback.studies import Extent, studies
+from walkback.studies.reproduced.commands import to_continue
+from walkback.studies.reproduced.found import BY_RULE, FLOAT32, METHODS, SCALED, Found
 from walkback.studies.reproduced.layers import Small, noise_said
 from walkback.studies.reproduced.main_audit import depth_against
-from walkback.studies.reproduction import page
+from walkback.studies.reproduced.words import Ledger
+from walkback.studies.reproduction import SECTIONS, page
 from walkback.train import plan
 
 SEEDS = (42, 123, 456)
@@ -92,6 +97,16 @@ def section(runs: list[Run], title: str) -> str:
     return page(runs).partition(f"\n## {title}")[2].partition("\n## ")[0]
 
 
+def run_with(runs: list[Run]) -> str:
+    """The commands that trained what is there."""
+    return page(runs).partition("```console\n")[2].partition("```")[0]
+
+
+def continued(runs: list[Run]) -> str:
+    """The commands that train what is missing."""
+    return page(runs).partition("What trains the runs that are missing here:")[2].partition("```\n\n")[0]
+
+
 def row(text: str, name: str) -> list[str]:
     """The cells of the line that begins with that name."""
     lines = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
@@ -113,6 +128,8 @@ def test_without_runs_everything_is_missing_and_the_published_figures_stand():
     text = page([])
     assert "No run that this page asks for is there." in text
     assert row(section([], "Accuracy"), "BP") == ["BP", "0.615 ± 0.004", "0.613", "missing", "0", "missing"]
+    for name, claim in (("EP", "0.316 ± 0.037"), ("Credit Bridge", "0.289 ± 0.031"), ("State Bridge", "0.205 ± 0.039")):
+        assert row(section([], "Accuracy"), name) == [name, claim, "–", "missing", "0", "missing"]
     assert "Nothing can be said without the runs." in text
     assert "nan" not in text.lower()
     for kind in ("Agree", "Differ", "inside", "outside", "borne out"):
@@ -134,7 +151,7 @@ def test_three_seeds_agree_or_differ_by_their_intervals():
     short = section(MAIN, "In short")
     assert "- **Agree** (intervals overlap): BP accuracy; DFA accuracy; DFA k = 0 accuracy" in short
     assert "- **Differ** (intervals do not overlap): FA accuracy" in short
-    assert "BP 3, FA 3, DFA 3" in short
+    assert "BP 3, FA 3, EP 0, EP in float32 0, DFA 3, Credit Bridge 0, State Bridge 0." in short
 
 
 def test_an_agreement_by_width_alone_says_so():
@@ -242,7 +259,7 @@ def test_the_choice_of_the_frozen_net_decides_only_where_it_does():
 
 
 def test_depth_with_another_frozen_net_takes_the_common_seeds():
-    evidence = Found(MAIN).evidence("fa")
+    evidence = Found(MAIN).evidence(BY_RULE["fa"])
     assert evidence is not None
     ours, published = depth_against(evidence, {42: 0.4, 123: 0.41})
     assert ours.value == pytest.approx(0.0975)
@@ -285,12 +302,13 @@ def test_first_firings_and_what_stopping_there_costs():
         ]
 
     text = section(dfa(0.01, 4, 4, 3), "First firings")
-    assert "| DFA | D2 | 4 / 4 / 3 | 42: 4 · 123: 4 · 456: 3 | agree: 2.2 to 5.1, ours 2.2 to 5.1 |" in text
+    assert "| DFA | D2, N = 128 | 4 / 4 / 3 | 42: 4 · 123: 4 · 456: 3 | agree: 2.2 to 5.1, ours 2.2 to 5.1 |" in text
     assert "| agree: 4.7 to 13.3, ours 2.2 to 5.1; our mean lies outside the published interval |" in text  # D1
-    assert "DFA: 96 % saved, +0 points from the published 96 %. At no loss: shown: +1.0 points" in text
+    assert "DFA, N = 128: 96 % saved, +0 points from the published 96 %. At no loss: shown: +1.0 points" in text
     lower = section(dfa(-0.01, 40, 41, 42), "First firings")
-    assert "| DFA | D2 | 4 / 4 / 3 | 42: 40 · 123: 41 · 456: 42 | differ: 2.2 to 5.1, ours 38.5 to 43.5 |" in lower
-    assert "DFA: 59 % saved, -37 points" in lower
+    dates = "42: 40 · 123: 41 · 456: 42"
+    assert f"| DFA | D2, N = 128 | 4 / 4 / 3 | {dates} | differ: 2.2 to 5.1, ours 38.5 to 43.5 |" in lower
+    assert "DFA, N = 128: 59 % saved, -37 points" in lower
     assert "At no loss: the opposite is shown: -1.0 points" in lower
     assert "it never fires in seeds 42 and 123" in section(seeds("dfa", 0.3, 0.3), "First firings")
 
@@ -307,7 +325,8 @@ def test_without_the_terminal_norm_the_published_order_is_checked_by_seed():
         "| DFA, no terminal norm | D1 | fires, later | 42: 20 · 123: 30 | yes: it fires, later in 2 of 2 seeds |"
         in text
     )
-    assert "| DFA, no terminal norm | D2 | never | 42: never · 123: never | yes: never, 2 seeds |" in text
+    for n in (128, 1024):
+        assert f"| DFA, no terminal norm | D2, N = {n} | never | 42: never · 123: never | yes: never, 2 seeds |" in text
     sooner = [at(8, 42, 1e-9), at(4, 42, 1e-9, **bare)]
     text = section(sooner, "First firings")
     assert "no: it fires, later in 0 of 1 seeds" in text
@@ -347,8 +366,11 @@ def test_the_penalty_at_full_length_is_held_against_frozen_nets_as_long():
     assert "D3 still fires, 100 epochs (+1.4 points over the frozen net). Ours, published protocol: no: it pa" in text
     assert "By our protocol depth passes." in text
     assert "D3 still fires, 30 epochs. Ours: missing." in text
-    assert "--rules dfa --seeds 42,123,456 --penalty 0.01\n" in page([*MAIN, *long])
-    assert "--penalty" not in page(MAIN)
+    command = "walkback train --data cifar10 --rules dfa --seeds 42,123,456 --penalty 0.01\n"
+    assert command in run_with([*MAIN, *long])
+    assert command not in continued([*MAIN, *long])
+    assert command not in run_with(MAIN)
+    assert command in continued(MAIN)
 
 
 def test_the_ladders_statements_flip_with_the_numbers():
@@ -475,4 +497,244 @@ def test_the_command_for_trained_gains_is_there_with_its_seeds():
     gains = {"net_options": {"gains": True}}
     text = page([made("fa", 0.4, 42, **gains), made("fa", 0.4, 123, **gains)])
     assert "walkback train --data cifar10 --rules fa --seeds 42,123 --gains" in text
-    assert "--gains" not in page(MAIN)
+    assert "--gains" not in run_with(MAIN)
+
+
+# The paper's other methods
+
+
+def everyone() -> list[Run]:
+    """All methods as they are published, but for EP in float32, with the frozen net that the paper holds them to."""
+    return [
+        *MAIN, *seeds("ep", 0.31, 0.32, 0.33, net=(9.0, 4.5, 1.5e-4)), *seeds("cb", 0.28, 0.29, 0.30, net=BLOWN),
+        *seeds("sb", 0.20, 0.21, 0.22, net=BLOWN),
+    ]  # fmt: skip
+
+
+def test_every_published_method_has_its_cells():
+    runs = everyone()
+    accuracies = section(runs, "Accuracy")
+    for name in ("EP", "Credit Bridge", "State Bridge"):
+        assert row(accuracies, name)[5].startswith("agree")
+    assert row(section(runs, "Size of the stream"), "EP, ours (n = 3)")[6] == "within a factor 2"  # 9 · 4.5⁴ = 3690
+    assert row(section(runs, "Size of the true"), "EP, ours (n = 3)")[6] == "within a factor 2"
+    verdicts = section(runs, "Verdicts")
+    assert row(verdicts, "State Bridge")[5] == row(verdicts, "Credit Bridge")[5] == "yes: 3 of 3 fire, 3 seeds"
+    assert row(verdicts, "the full protocol")[1:] == ["3 of 5", "4 of 5", "EP, DFA, Credit Bridge and State Bridge"]
+    assert row(verdicts, "accuracy")[1:] == ["0 of 5", "0 of 5", "nobody"]
+
+
+def test_the_published_protocol_takes_one_frozen_net_for_every_rule():
+    """EP stands 5 points below the net whose rest DFA trained and 11 above its own: by the paper depth fires."""
+    runs = [*everyone(), *seeds("ep", 0.20, 0.21, 0.22, train_last=0)]
+    cells = row(section(runs, "Verdicts"), "EP")
+    assert cells[1:3] == ["holds", "walked back (D3 fires)"]
+    assert "depth" not in cells[3]
+    assert cells[5] == "no: 3 seeds"
+
+
+def test_ep_in_float32_is_a_method_of_its_own():
+    single = seeds("ep", 0.30, 0.31, 0.32, rule_options=dict(FLOAT32.options))
+    text = section(single, "Accuracy")
+    assert row(text, "EP")[3] == "missing"
+    assert row(text, "EP in float32")[3] == "0.310 ± 0.010"
+
+
+def zeros(runs: list[Run], shares: list[float]) -> list[Run]:
+    """The same runs whose last snapshots count so many credits that are exactly zero."""
+    counted = {"zero credits": [Reading(value=share, status="ok") for share in shares]}
+    for run in runs:
+        run.snapshots[-1] = run.snapshots[-1].model_copy(update={"measured": counted})
+    return runs
+
+
+def test_the_inference_on_eps_precision_follows_the_records():
+    title, single = "EP in float64", {"rule_options": {"precision": "float32"}}
+    large, small = (9.0, 5.0, 1e-4), (9.0, 1.5, 3e-4)  # ‖h_L‖ = 5625 and 46
+    double = seeds("ep", 0.47, 0.48, 0.46, net=small)
+    drowned = zeros(seeds("ep", 0.31, 0.32, 0.31, net=large, **single), [0.9, 0.5, 0.2, 0.1])
+    text = section([*double, *drowned], title)
+    assert "exactly zero in float32: most in block 0 (90 %), lower blocks first" in text
+    assert "float32 is lower in accuracy: shown: -15.7 points" in text
+    assert "its stream is larger: yes: 1.2e+02, 1.2e+02, 1.2e+02 times, 3 seeds" in text
+    assert "Nearer to the published EP: float32 in accuracy, ‖h_L‖, ‖g_L‖." in text
+    kept = zeros(seeds("ep", 0.48, 0.49, 0.47, net=small, **single), [0.0, 0.0, 0.1, 0.0])
+    other = section([*double, *kept], title)
+    assert "most in block 2 (10 %), not lower blocks first" in other
+    assert "float32 is lower in accuracy: the opposite is shown" in other
+    assert "its stream is larger: no: 1, 1, 1 times" in other
+    assert "float64 in accuracy; both alike in ‖h_L‖, ‖g_L‖." in other
+    assert "in no block" in section([*double, *zeros(kept, [0.0] * 4)], title)
+    assert section(double, title).count("No seed is there in both precisions") == 2
+
+
+def test_the_shorter_budget_stands_beside_and_is_not_held_against():
+    runs = seeds("sb", 0.5, 0.51, 0.52, epochs=30)
+    text = section(runs, "The same methods after 30 epochs")
+    assert row(text, "State Bridge")[1:3] == ["0.205 ± 0.039", "0.510 ± 0.010"]
+    assert row(text, "Credit Bridge")[2] == "missing"
+    assert row(section(runs, "Accuracy"), "State Bridge")[3] == "missing"
+    lines = [
+        line for line in section(runs, "In short").splitlines() if line.startswith("- ") and "State Bridge" in line
+    ]
+    assert len(lines) == 1
+    assert "**Missing**" in lines[0]
+
+
+# The N of the published logs
+
+
+def test_d2_is_dated_at_both_n():
+    """3e-7 at N = 128 is 3.75e-8 at N = 1024: below the floor of 1e-7 there alone."""
+    between = (9.0, 1.1, 3e-7)
+    runs = [
+        made("dfa", 0.3, seed, net=BLOWN, course={date: (0.3, between), 20: (0.3, BLOWN)})
+        for seed, date in zip(SEEDS, (4, 4, 3), strict=True)
+    ]
+    text = section(runs, "First firings")
+    assert "| DFA | D2, N = 128 | 4 / 4 / 3 | 42: 20 · 123: 20 · 456: 20 | differ" in text
+    assert "| DFA | D2, N = 1024 | 4 / 4 / 3 | 42: 4 · 123: 4 · 456: 3 | agree" in text
+    assert "DFA, N = 128: 80 % saved" in text
+    assert "DFA, N = 1024: 96 % saved" in text
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "says"),
+    [
+        (3.6e-4, 7.8e-3, "at N = 1024 and not at N = 128: D2 is to be compared at N = 1024."),
+        (4.0e-5, 1.1e-3, "at N = 128 and not at N = 1024: D2 is to be compared at N = 128."),
+        (4.0e-5, 7.8e-3, "Ours do not tell which N the logs are at."),
+    ],
+)
+def test_the_n_of_the_logs_is_told_by_sizes(end: float, start: float, says: str):
+    run = made("bp", 0.6, net=(9.0, 1.1, end))
+    run.snapshots[0] = run.snapshots[0].model_copy(update={"gradient_norms": [start] * 5})
+    assert says in section([run], "First firings")
+
+
+def test_without_bp_the_n_of_the_logs_is_not_told():
+    assert "Ours are missing, so nothing can be said of it here." in section([], "First firings")
+
+
+def test_fas_gradient_is_held_against_either_n():
+    """7.1e-6 at N = 128 is the published 8.9e-7 if that is at N = 1024."""
+    text = section([made("fa", 0.4, net=(9.0, 1.1, 7.12e-6))], "Size of the true")
+    assert "FA, ours to 7.1e-06: within a factor 2; to 8.9e-7: a factor 8.0 apart, ours larger." in text
+
+
+def test_the_transformers_date_is_told_at_both_n():
+    run = vit("dfa", 2.0)
+    run.snapshots[2:] = [s.model_copy(update={"gradient_norms": [3e-7] * 5}) for s in run.snapshots[2:]]
+    text = section([run], "ViT-Mini")
+    assert "within 3 epochs. Ours at N = 1024: yes: 42: 2; at N = 128: no: 42: never." in text
+    assert "Ours at N = 1024: missing" in section([], "ViT-Mini")
+
+
+# Schedule, embedding, controls
+
+
+def test_schedule_and_embedding_are_compared_on_the_seeds_that_all_have():
+    title, constant, block = "Schedule and embedding", {"schedule": "constant"}, {"rule_options": {"embed": "block"}}
+    usual = seeds("dfa", 0.30, 0.31, 0.32, net=(9.0, 40.0, 1e-8))
+    fits = made("dfa", 0.305, net=(9.0, 84.0, 4.2e-9), cosines=[0.4, 0.0, 0.0, 0.0], **constant)  # 9 · 84⁴ = 4.5e8
+    text = section([*usual, fits], title)
+    assert row(text, "constant rate")[9] == "nothing"
+    assert row(text, "cosine decay")[9] == "the stream and the gradient"
+    assert (
+        "Nearest to the published figure, seed 42: accuracy 0.306: constant rate; ‖h_L‖ 4–5e8: constant rate; ‖g_L‖ "
+        "4.2e-9: constant rate; cosines: constant rate." in text
+    )
+    assert "As published in accuracy, stream and gradient: constant rate." in text
+    short = section([*usual, fits], "In short")
+    assert "DFA, constant rate: accuracy" in short
+    assert "DFA: no seed is there with two settings" in section(usual, title)
+    assert "Missing: constant rate." in section(usual, title)
+    worse = made("dfa", 0.2, net=(9.0, 2.0, 1e-3), **constant)
+    assert "As published in accuracy, stream and gradient: no setting." in section([*usual, worse], title)
+    fa = [made("fa", 0.45), made("fa", 0.43, net=(9.0, 10.0, 8e-6), **block, **constant)]  # 9 · 10⁴ = 9e4
+    told = section(fa, title)
+    assert row(told, "constant rate, embedding from a_0")[9] == "the gradient"
+    assert "With the published ‖g_L‖ at N = 1024, within a factor 2 of it: constant rate, embedding from a_0." in told
+    assert "Missing: constant rate, embedding from its own matrix; cosine decay, embedding from a_0." in told
+    assert "with another schedule or embedding (1 tried, above) the gradient in 1" in section(fa, "What differs")
+
+
+def test_controls_stand_beside_their_twins():
+    plain = {"skip": False, "down_std": 0.5}
+    runs = [
+        made("fa", 0.45, epochs=30), made("fa", 0.11, epochs=30, labels="random"),
+        made("fa", 0.40, epochs=30, net_options=plain), made("fa", 0.44, net_options={"terminal_norm": False}),
+    ]  # fmt: skip
+    text = section(runs, "Controls")
+    assert "| random labels | FA | 30 | 0.110 | -34.0 |" in text
+    assert "| no residual | FA | 30 | 0.400 | -5.0 |" in text
+    assert "| no terminal norm | FA | 100 | 0.440 | missing |" in text
+    assert "| no terminal norm | FA | 30 | missing |" in text
+    assert "No seed more than 2 points above it? Yes, FA." in text
+    learned = section([made("fa", 0.2, epochs=30, labels="random")], "Controls")
+    assert "No seed more than 2 points above it? **No**: FA (+10.0 points)." in learned
+
+
+def test_random_credit_must_be_walked_back():
+    frozen = seeds("random", 0.347, 0.349, 0.350, train_last=0)
+    back = section([*MAIN, *frozen, *seeds("random", 0.20, 0.21, 0.22)], "Controls")
+    assert "must be walked back. It is, by both protocols: published protocol walked back (D3 fires)" in back
+    held = section([*MAIN, *frozen, *seeds("random", 0.50, 0.51, 0.52)], "Controls")
+    assert "must be walked back. **One lets it hold**" in held
+    assert "must be walked back. Ours: missing." in section(MAIN, "Controls")
+
+
+def test_the_penalty_of_the_bridges_has_its_place():
+    runs = [made("cb", 0.2, epochs=30), made("cb", 0.26, epochs=30, penalty=1e-2)]
+    text = section(runs, "Penalty")
+    assert row(text, "Credit Bridge accuracy, λ = 0.01, 30 epochs")[1:] == ["–", "0.260", "1", "–"]
+    assert "Credit Bridge, of which nothing is published. Ours, λ = 0.01 over λ = 0, points: +6.0." in text
+    assert row(text, "State Bridge accuracy, λ = 0, 30 epochs")[2] == "missing"
+
+
+def test_other_nets_are_named_and_not_compared():
+    run = made("bp", 0.7, net_options={"depth": 4}, epochs=4)
+    config = plan(data="mnist", net="small-cnn", rules=["bp"], seeds=[42], epochs=4)[0]
+    cnn = Run(run.path, config, run.environment, run.snapshots, run.result, run.probes, [], None)
+    said = "- `small-cnn`: bp on mnist, 4 epochs, 1 seed: 0.700.\n- `small-resnet`: no run."
+    assert said in section([cnn], "Other nets")
+    assert "walkback train --data mnist --rules bp --seed 42 --net small-cnn --epochs 4\n" in run_with([cnn])
+    assert "small-cnn" not in section([cnn], "In short")
+    assert "- `student`: no run.\n- `small-cnn`: no run." in section([], "Other nets")
+
+
+# What trains the missing runs
+
+
+def test_second_implementation_the_commands_train_exactly_what_is_missing():
+    """Each command is read by the command line's own parser, and plans the runs that the page asks for."""
+    found = Found([])
+    page([])
+    for title, write in SECTIONS:
+        assert write(found, Ledger()), title
+    declared = {config.folder() for study in studies() for config in study.configs(Extent())}
+    named: set[str] = set()
+    for command in to_continue(found):
+        words = command.split()[1:]
+        if words[:2] == ["study", "run"]:
+            named |= {c.folder() for name in words[2:] for c in studies(name)[0].configs(Extent())}
+            continue
+        _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        asked = bound.arguments["recipe"]
+        last = bound.arguments.get("train_last")
+        configs = plan(rules=asked.rules.split(","), train_last=last, **asked.settings())
+        assert not {config.folder() for config in configs} & declared, command
+        named |= {config.folder() for config in configs}
+    for group in found.wanted():
+        folders = {group.config.model_copy(update={"seed": seed}).folder() for seed in SEEDS}
+        assert folders & declared <= named
+        assert folders & declared or folders <= named, group.config.label()
+    assert len(found.wanted()) > 2 * len(METHODS)
+
+
+def test_what_is_there_is_not_asked_for_again():
+    constant = [run for rule in ("fa", "dfa") for run in seeds(rule, 0.3, 0.3, 0.3, schedule="constant")]
+    line = "walkback train --data cifar10 --rules dfa,fa --seeds 42,123,456 --schedule constant\n"
+    assert line in continued(MAIN)
+    assert line not in continued([*MAIN, *constant])
+    assert line in run_with([*MAIN, *constant])

@@ -77,7 +77,7 @@ VERDICTS = {
     "sb": "D1, D2, D3 fire",
 }
 UTILITY = {"accuracy": 0, "accuracy, Γ": 0, "the full protocol": 3}
-"""Decision utility: how many of five methods are walked back on such evidence."""
+"""Decision utility: how many of the five methods beside BP are walked back on such evidence."""
 
 # The same audit by layer (l = 0 … L) and by block (l = 0 … L−1), one seed.
 HIDDEN = {"bp": (255.0, 226.0, 211.0, 205.0, 203.0)}
@@ -97,13 +97,23 @@ HEALTHY_GROWTH, FAILED_GROWTH = 11.0, 694.0
 """The largest growth over one block: of healthy nets late in training at most, of failed ones at least."""
 HEALTHY_GROWTH_VIT = 25.0
 """The same early in a ViT, whose cls token starts small."""
+HEALTHY_GRADIENT, FAILED_GRADIENT = 1.0e-4, 4.2e-9
+"""‖g_L‖ at N = 128: of healthy nets at least, of failed ones at most."""
 
 # Temporal replay: the first epoch at which each seed's growth exceeded 50 (D1) and its ‖g_L‖ fell below 1e-7 (D2).
 FIRST_GROWTH: dict[str, tuple[int, ...]] = {"dfa": (8, 11, 8), "bp": ()}
 FIRST_FLOOR: dict[str, tuple[int, ...]] = {"dfa": (4, 4, 3), "bp": ()}
 """Empty: never. Without the terminal norm DFA's D1 fires later, and D2 never."""
+VIT_FIRST_FLOOR = 3
+"""The epoch by which D2 has fired of DFA in a ViT."""
 SAVED = 0.96
 """The share of the epochs saved by stopping DFA at the first firing, at no loss of accuracy."""
+
+# The logs that the replay was made from do not say their N. Their sizes do: those of the audit, at N = 128, are eight
+# times larger. So the dates above are crossings at N = 1024, and so, most likely, is FA's ‖g_L‖.
+LOG_BATCH = 1024
+LOG_GRADIENT = {"bp": Between(3e-5, 5e-5, "3–5e-5")}
+LOG_INIT_GRADIENT = Between(1e-3, 1e-3, "1e-3")
 
 # The penalty λ = 1e-2, 30 epochs: accuracy without and with it; DFA's norms and deep cosine with it.
 PENALTY = 1e-2
@@ -126,6 +136,10 @@ IDENTITY_MOVED = Between(0.197, 0.197, ".197")
 IDENTITY_COSINE = Between(0.981, 0.981, ".981")
 INIT_HIDDEN = Between(8.7, 8.7, "8.7")
 INIT_GRADIENT = Between(8e-3, 8e-3, "8e-3")
+
+# Controls: a net at random init does no better than chance, and neither D1 nor D2 fires. Of random labels, of a net
+# without residual connection (its W2 drawn with the std below) and of random credit no figure is published.
+PLAIN_DOWN_STD = 0.5
 
 # Not published: quick trainings of seed 42, made before this tool, whose records are not kept.
 EARLIER_ACCURACY = {"bp": 0.613, "fa": 0.416, "dfa": 0.297, "dfa k=0": 0.348, "bp k=0": 0.384}

@@ -4,7 +4,7 @@ Runs are found by their config. Every sentence that rests on a comparison is cho
 records give another page and never a false one. What is not there is named as missing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from walkback.checks import DEFAULT
 from walkback.checks.student import two_sided
@@ -13,27 +13,36 @@ from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
 from walkback.studies.base import net_words
-from walkback.studies.reproduced.depth import LONG, init, ladder, penalised, penalty, vit
+from walkback.studies.reproduced.commands import beside_studies, to_continue
+from walkback.studies.reproduced.controls import controls, other_nets
+from walkback.studies.reproduced.depth import init, ladder, penalty, vit
 from walkback.studies.reproduced.differences import differences
 from walkback.studies.reproduced.firings import firings
-from walkback.studies.reproduced.found import DATA, NAMES, RULES, SCALED, Found, Group
+from walkback.studies.reproduced.found import DATA, METHODS, Found
 from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
 from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, verdicts
+from walkback.studies.reproduced.methods import precisions, short
+from walkback.studies.reproduced.schedule import schedules
 from walkback.studies.reproduced.words import Ledger, percent
 
 SECTIONS: Sequence[tuple[str, Callable[[Found, Ledger], list[str]]]] = (
     ("Accuracy", accuracies),
     ("Which frozen net decides FA's verdict", frozen_nets),
     ("Verdicts and decision utility", verdicts),
+    ("The same methods after 30 epochs", short),
+    ("EP in float64 and float32", precisions),
     ("Size of the stream, ‖h_l‖", stream),
     ("Size of the true gradient, ‖g_l‖ at N = 128", gradient),
     ("Cosine of credit and gradient, by block", cosines),
     ("Small, or noise?", noise),
     ("First firings", firings),
+    ("Schedule and embedding", schedules),
     ("Penalty", penalty),
     ("Ladder", ladder),
     ("A net at init", init),
+    ("Controls", controls),
     ("ViT-Mini", vit),
+    ("Other nets", other_nets),
     ("What differs, what was tried, what we think", differences),
 )
 
@@ -42,7 +51,7 @@ def page(runs: Sequence[Run]) -> str:
     """The whole page. Runs that are not there are named as missing; none is guessed."""
     found, ledger = Found(runs), Ledger()
     sections = [[f"## {title}", *write(found, ledger)] for title, write in SECTIONS]
-    counts = ", ".join(f"{NAMES[rule]} {found.group(rule).n}" for rule in RULES)
+    counts = ", ".join(f"{method.name} {found.of(method).n}" for method in METHODS)
     return "\n\n".join([
         "# Reproduction",
         f"Published figures: {theirs.CITATION}. They are the authors' word, typed in from the paper and its drafts. "
@@ -54,6 +63,7 @@ def page(runs: Sequence[Run]) -> str:
         _recipe(found), _times(found), _rule(),
         "*Earlier re-run*: quick trainings of seed 42, made before this tool; neither published nor among these "
         "records. A cell without a finished run says *missing*.",
+        *_continued(found),
         "## In short",
         f"Finished seeds of the main audit: {counts}.",
         ledger.says(),
@@ -65,25 +75,16 @@ def _commands(found: Found) -> str:
     return "\n".join([
         f"walkback data fetch {DATA}",
         "walkback study run all",
-        *_beside({rule: found.gains(rule) for rule in ("fa", "dfa")}, "--gains"),
-        *(line for group in found.scaled() for line in _beside({SCALED: group}, _sizes(group))),
-        *_beside({"dfa": penalised(found, "dfa", theirs.PENALTY, LONG)}, f"--penalty {theirs.PENALTY:g}"),
+        *beside_studies(found),
         "walkback export runs --to results",
         "walkback reproduction results",
     ])  # fmt: skip
 
 
-def _sizes(group: Group) -> str:
-    options = group.config.rule_options
-    return " ".join(f"--rule-option {name}={options[name]!r}" for name in ("gain", "top") if options[name] != 1)
-
-
-def _beside(groups: Mapping[str, Group], option: str) -> list[str]:
-    """The command that trains what is there and belongs to no study."""
-    there = {rule: group for rule, group in groups.items() if group.n}
-    seeds = list(dict.fromkeys(str(seed) for group in there.values() for seed in group.seeds))
-    which = f"--seed {seeds[0]}" if len(seeds) == 1 else f"--seeds {','.join(seeds)}"
-    return [f"walkback train --data {DATA} --rules {','.join(there)} {which} {option}"] if there else []
+def _continued(found: Found) -> list[str]:
+    """What would train the runs that are missing."""
+    commands = "\n".join(to_continue(found))
+    return [f"What trains the runs that are missing here:\n\n```console\n{commands}\n```"] if commands else []
 
 
 def _recipe(found: Found) -> str:

@@ -1,7 +1,7 @@
 """What the blocks bring: the penalty, the ladder, the net at init; and the transformer."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from walkback.checks import DEFAULT, reference, scale
 from walkback.checks.finding import listed
@@ -22,7 +22,7 @@ from walkback.report.agreement import (
 )
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Form, text
-from walkback.studies.reproduced.firings import by_seed, first
+from walkback.studies.reproduced.firings import D1, D2, D2_LOG, LOG, by_seed, first
 from walkback.studies.reproduced.found import (
     NAMES,
     RULES,
@@ -52,6 +52,7 @@ from walkback.studies.reproduced.words import (
 
 LADDERS = ((256, 4, 100), (512, 2, 30))  # width, blocks, epochs
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+UNPUBLISHED = ("cb", "sb")  # tried with the same penalty, of which nothing is published
 LAMBDA, SHORT, LONG = theirs.PENALTY, theirs.PENALTY_EPOCHS, 100
 
 
@@ -82,6 +83,11 @@ def penalty(found: Found, ledger: Ledger) -> list[str]:
     long = penalised(found, "dfa", LAMBDA, LONG).last(accuracy)
     told = of_spread(theirs.PENALTY_LONG, long)
     row(f"DFA accuracy, λ = {LAMBDA:g}, {LONG} epochs", claimed(theirs.PENALTY_LONG), long, "share", told)
+    for rule in UNPUBLISHED:
+        for strength in (0.0, LAMBDA):
+            ours = penalised(found, rule, strength).last(accuracy)
+            name = f"{NAMES[rule]} accuracy, λ = {strength:g}, {SHORT} epochs"
+            rows.append([name, DASH, stat(ours), str(len(ours)), DASH])
     raw = theirs.PENALTY_GRADIENT
     return [
         f"λ‖f_l‖² on every block. ‖g_L‖ is published as {raw.norm:.0e} at N = {raw.batch}. ‖g‖ goes with 1/N, so at N "
@@ -100,6 +106,10 @@ def _helps(found: Found, ledger: Ledger) -> list[str]:
         gains = paired(penalised(found, rule, LAMBDA), penalised(found, rule, 0.0))
         words = ledger.add(label, of_direction([*gains.values()], sign))
         said.append(f"Published: {label}. Ours, λ = {LAMBDA:g} over λ = 0: {words}.")
+    for rule in UNPUBLISHED:
+        gains = paired(penalised(found, rule, LAMBDA), penalised(found, rule, 0.0))
+        over = text(margin([*gains.values()]))
+        said.append(f"{NAMES[rule]}, of which nothing is published. Ours, λ = {LAMBDA:g} over λ = 0, points: {over}.")
     return said
 
 
@@ -256,30 +266,47 @@ def init(found: Found, ledger: Ledger) -> list[str]:
 
 
 def vit(found: Found, ledger: Ledger) -> list[str]:
-    """The transformer, of which one figure is published."""
+    """The transformer, of which two figures are published."""
     rows: list[list[Cell]] = []
-    most = theirs.HEALTHY_GROWTH_VIT
-    label = f"growth of BP in a ViT is at most {most:g}"
+    most, by = theirs.HEALTHY_GROWTH_VIT, theirs.VIT_FIRST_FLOOR
     grown: list[float] = []
+    dfa: dict[str, dict[int, int | None]] = {D2: {}, D2_LOG: {}}
     for epochs in found.epochs_of("vit-mini"):
         for rule in RULES:
-            group = found.group(rule, net="vit-mini", epochs=epochs)
+            group = found.group(rule, net="vit-mini", epochs=epochs, wanted=False)
             if not group.n:
                 continue
             largest = [max(largest_growth(s) for s in run.snapshots) for run in group.runs]
             grown += largest if rule == "bp" else []
             dates = first(group)
+            if rule == "dfa":
+                for code, of_code in dfa.items():
+                    of_code.update(dates[code])
             rows.append([
                 NAMES[rule], str(epochs), stat(group.last(accuracy)), stat(group.last(last_hidden), "size"),
-                stat(group.last(last_gradient), "size"), stat(largest, "size"), by_seed(dates["D1"]),
-                by_seed(dates["D2"]), str(group.n),
+                stat(group.last(last_gradient), "size"), stat(largest, "size"),
+                *(by_seed(dates[code]) for code in (D1, D2, D2_LOG)), str(group.n),
             ])  # fmt: skip
+    label = f"growth of BP in a ViT is at most {most:g}"
     told = of_fact(max(grown) <= most, f"{size(max(grown))} at most, at any epoch") if grown else MISSING
     words = ledger.add(label, told, len(grown))
-    headings = ["", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "largest growth at any epoch", "first D1", "first D2", "n"]
+    fires = {code: _fired_by(dates, by) for code, dates in dfa.items()}
+    date = f"D2 fires of DFA in a ViT within {by} epochs"
+    dated = ledger.add(f"{date}, at N = {LOG}", fires[D2_LOG], len(dfa[D2_LOG]))
+    headings = ["", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "largest growth at any epoch", "first D1"]
     return [
-        "4 blocks, d = 128, norms at the cls token. Of the figures typed in here one is of it: over one block the "
-        f"stream of a healthy ViT grows by at most {most:g}, early in training.",
-        *([table(headings, rows)] if rows else []),
-        f"Published: {label}. Ours: {words}.",
-    ]
+        "4 blocks, d = 128, norms at the cls token. Of the figures typed in here two are of it: over one block the "
+        f"stream of a healthy ViT grows by at most {most:g}, early in training; D2 fires of DFA within the first {by} "
+        "epochs, in a log like those of *First firings*.",
+        *([table([*headings, f"first {D2}", f"first {D2_LOG}", "n"], rows)] if rows else []),
+        bullets([
+            f"Published: {label}. Ours: {words}.",
+            f"Published: {date}. Ours at N = {LOG}: {dated}; at N = {DEFAULT['reference.batch']:g}: {fires[D2].words}.",
+        ]),
+    ]  # fmt: skip
+
+
+def _fired_by(dates: Mapping[int, int | None], epoch: int) -> Told:
+    if not dates:
+        return MISSING
+    return of_fact(all(date is not None and date <= epoch for date in dates.values()), by_seed(dates))

@@ -10,8 +10,9 @@ from walkback.checks.finding import listed, seeds_said
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, of_size, of_spread
 from walkback.report.tables import Cell, Stat, text
-from walkback.studies.reproduced.firings import CLAIMS, first
+from walkback.studies.reproduced.firings import CLAIMS, D1, D2_LOG, first
 from walkback.studies.reproduced.found import (
+    BY_RULE,
     NAMES,
     SCALED,
     Found,
@@ -24,6 +25,7 @@ from walkback.studies.reproduced.found import (
 )
 from walkback.studies.reproduced.layers import NOISE
 from walkback.studies.reproduced.main_audit import bases, decides, depth_against
+from walkback.studies.reproduced.schedule import off, tried_settings
 from walkback.studies.reproduced.words import DASH, Ledger, bullets, seeds_counted, size, stat, table
 
 
@@ -87,9 +89,9 @@ def trials(found: Found, rule: str) -> tuple[list[str], list[Trial]]:
         trial("‖g_L‖", theirs.LAST_GRADIENT[rule], last_gradient, True),
         trial("Γ", alone(theirs.GAMMA[rule]), lambda s: s.gamma, False),
     ]
-    for code, claims in CLAIMS.items():
-        if claims.get(rule):
-            dates = claims[rule]
+    for code in (D1, D2_LOG):  # the published dates of D2 are at the N of the logs
+        if CLAIMS[code].get(rule):
+            dates = CLAIMS[code][rule]
             claim = theirs.Between(min(dates), max(dates), " / ".join(map(str, dates)))
             without, trained = (
                 statistics.fmean(math.inf if d is None else d for d in first(group)[code].values()) for group in pair
@@ -157,16 +159,6 @@ def _scaled(found: Found) -> list[str]:
     ]
 
 
-def _off(group: Group, rule: str) -> list[str]:
-    """Which of a rule's three figures are not as published."""
-    told = {
-        "the accuracy": of_spread(theirs.ACCURACY[rule], group.last(accuracy)),
-        "the stream": of_size(theirs.LAST_HIDDEN[rule], group.last(last_hidden)),
-        "the gradient": of_size(theirs.LAST_GRADIENT[rule], group.last(last_gradient)),
-    }
-    return [name for name, t in told.items() if t.kind in ("differ", "outside", "apart")]
-
-
 def _figures(group: Group, rule: str) -> str:
     quantities: Sequence[tuple[str, tuple[float, ...], str]] = (
         ("accuracy", group.last(accuracy), of_spread(theirs.ACCURACY[rule], group.last(accuracy)).words),
@@ -184,11 +176,12 @@ def _fa(found: Found) -> list[str]:
     plain, gains = found.group("fa"), found.gains("fa")
     if not plain.n:
         return []
-    off = _off(plain, "fa")
+    differing = off(plain, "fa")
     said = [f"**FA**, {seeds_counted(plain.n)}: {_figures(plain, 'fa')}."]
-    if not off:
+    if not differing:
         said.append("Nothing of it is left to explain.")
         return [" ".join(said)]
+    others = tried_settings(found, "fa")
     scaled = {sizes(group.config.rule_options): group for group in found.scaled() if group.n}
     said.append(
         f"The earlier re-run reached {theirs.EARLIER_ACCURACY['fa']:.3f}; with its credit normalised by sample it was "
@@ -198,11 +191,14 @@ def _fa(found: Found) -> list[str]:
     )
     told = [f"with trained gains ({seeds_counted(gains.n)}) {_not_as_published(gains)}"] if gains.n else []
     told += [f"with other sizes ({len(scaled)} tried, above) {_how_many([*scaled.values()])}"] if scaled else []
+    if others:
+        told.append(f"with another schedule or embedding ({len(others)} tried, above) {_how_many([*others.values()])}")
     missing = "" if gains.n else " Trained gains are missing here."
-    said.append(f"Not as published: {'; '.join([listed(off), *told])}.{missing}")
-    tried = {**({"trained gains": gains} if gains.n else {}), **scaled}
-    fits = [name for name, group in tried.items() if not _off(group, "fa")]
-    kinds = [name for name, there in (("trained gains", gains.n), ("other sizes", scaled)) if there]
+    said.append(f"Not as published: {'; '.join([listed(differing), *told])}.{missing}")
+    tried = {**({"trained gains": gains} if gains.n else {}), **scaled, **others}
+    fits = [name for name, group in tried.items() if not off(group, "fa")]
+    kinds_tried = (("trained gains", gains.n), ("other sizes", scaled), ("schedule and embedding", others))
+    kinds = [name for name, there in kinds_tried if there]
     if fits:
         said.append(f"*Opinion:* {listed(fits)} may be the difference.")
     elif kinds:
@@ -212,13 +208,13 @@ def _fa(found: Found) -> list[str]:
 
 def _how_many(groups: Sequence[Group]) -> str:
     """Which figures of FA are not as published, in how many of the groups."""
-    off = [name for group in groups for name in _off(group, "fa")]
-    return listed([f"{name} in {off.count(name)}" for name in dict.fromkeys(off)]) if off else "nothing"
+    names = [name for group in groups for name in off(group, "fa")]
+    return listed([f"{name} in {names.count(name)}" for name in dict.fromkeys(names)]) if names else "nothing"
 
 
 def _not_as_published(group: Group) -> str:
-    off = _off(group, "fa")
-    return listed(off) if off else "nothing"
+    names = off(group, "fa")
+    return listed(names) if names else "nothing"
 
 
 def _dfa(found: Found) -> list[str]:
@@ -245,11 +241,25 @@ def _dfa(found: Found) -> list[str]:
     else:
         think = f"neither setting is within a factor {NEAR:g} of the published stream and gradient; we do not know why"
     where = "; ".join(f"{lies}: {listed(names)}" for lies, names in by.items())
-    return [f"**DFA**, {seeds_said(seeds)}. Where the published figures lie: {where}. *Opinion:* {think}."]
+    return [
+        f"**DFA**, {seeds_said(seeds)}. Where the published figures lie: {where}. *Opinion:* {think}."
+        f"{_other_rates(found)}"
+    ]
+
+
+def _other_rates(found: Found) -> str:
+    """Whether another schedule gives DFA as it was published."""
+    others = tried_settings(found, "dfa")
+    if not others:
+        return ""
+    told = [f"{name} ({seeds_counted(g.n)}): {listed(off(g, 'dfa') or ['nothing'])}" for name, g in others.items()]
+    fits = [name for name, group in others.items() if not off(group, "dfa")]
+    think = f" *Opinion:* {listed(fits)} may be the published recipe." if fits else ""
+    return f" Not as published with another schedule: {'; '.join(told)}.{think}"
 
 
 def _frozen(found: Found) -> list[str]:
-    fa, evidence = found.group("fa"), found.evidence("fa")
+    fa, evidence = found.group("fa"), found.evidence(BY_RULE["fa"])
     there = {name: group for name, group in bases(found).items() if paired(fa, group)}
     if evidence is None or len(there) < 2:
         return []

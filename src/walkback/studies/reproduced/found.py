@@ -3,22 +3,54 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from walkback.audits import evidence_by_subject
 from walkback.checks.scale import growth
-from walkback.records import Evidence, Run, RunConfig, Snapshot, moment_of_snapshot
+from walkback.records import (
+    BaselineName,
+    Evidence,
+    Run,
+    RunConfig,
+    Snapshot,
+    evidence_of_runs,
+    moment_of_snapshot,
+)
 from walkback.studies.base import net_words
 from walkback.train.plan import SEEDS, plan
 
 DATA = "cifar10"
-NAMES = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "cb": "Credit Bridge", "sb": "State Bridge"}
-RULES = ("bp", "fa", "dfa")  # of the published methods those that are here
+NAMES = {"bp": "BP", "fa": "FA", "ep": "EP", "dfa": "DFA", "cb": "Credit Bridge", "sb": "State Bridge"}
+RULES = ("bp", "fa", "dfa")  # the rules of the ladder, of the nets without terminal norm and of the transformer
 SCALED = "docs/tried/fa_scaled.py:ScaledFA"  # FA with other sizes, trained beside to see whether they explain anything
 SIZES = {"gain", "top"}  # its options
 Pick = Callable[[Snapshot], float]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the main audit: its name here, the rule that the figures are published under, its options."""
+
+    name: str
+    rule: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    net_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether rule and net are as they are by default."""
+        return not self.options and not self.net_options
+
+
+FLOAT32 = Method("EP in float32", "ep", {"precision": "float32"})
+METHODS = tuple(  # all that are published; EP in both precisions, because which one was used is not
+    method
+    for rule, name in NAMES.items()
+    for method in ((Method(name, rule), FLOAT32) if rule == FLOAT32.rule else (Method(name, rule),))
+)
+GAINS = tuple(Method(f"{NAMES[rule]} with trained gains", rule, net_options={"gains": True}) for rule in ("fa", "dfa"))
+BY_RULE = {method.rule: method for method in METHODS if method.plain}
 
 
 @dataclass(frozen=True)
@@ -59,18 +91,29 @@ class Found:
         for run in runs:
             self._by_config.setdefault(_subject(run.config), []).append(run)
         self._groups: dict[str, Group] = {}
+        self._wanted: set[str] = set()
         self._given = len(runs)
         self.left_out: list[str] = []
         self.doubtful: list[str] = []
 
     def group(
         self, rule: str, *, k: int | None = None, net: str = "resmlp", net_options: Mapping[str, Any] | None = None,
-        **settings: Any,
+        wanted: bool = True, **settings: Any,
     ) -> Group:  # fmt: skip
-        """The finished runs of this rule, net and recipe (as for `plan`); `k` blocks trained, None: all."""
+        """The finished runs of this rule, net and recipe (as for `plan`); `k` blocks trained, None: all.
+
+        Of a group that is `wanted` the page names what would train the seeds that are missing.
+        """
         options = dict(net_options or {})
         config = plan(data=DATA, net=net, rules=[rule], seeds=[0], train_last=k, net_options=options, **settings)[0]
+        if wanted:
+            self._wanted.add(_subject(config))
         return self._kept(config)
+
+    def of(self, method: Method, **settings: Any) -> Group:
+        """The finished runs of a method; `settings` as above."""
+        options = dict(method.options)
+        return self.group(method.rule, rule_options=options, net_options=method.net_options, **settings)
 
     def gains(self, rule: str) -> Group:
         """The main net with trained gains in its blocks."""
@@ -89,22 +132,39 @@ class Found:
         sized = [c for c in configs if Path(c.rule).name == Path(SCALED).name and c.rule_options.keys() >= SIZES]
         return [self._kept(c) for c in sorted(sized, key=lambda c: str(c.rule_options)) if like_fa(c)]
 
-    def shallow(self) -> Group:
+    def shallow(self, **settings: Any) -> Group:
         """Embedding and readout alone, trained by bp."""
-        return self.group("bp", k=0, net_options={"depth": 0})
+        return self.group("bp", k=0, net_options={"depth": 0}, **settings)
 
-    def variants(self) -> list[tuple[str, str, Group]]:
-        """The full nets of the main audit: name, rule and runs; without and with trained gains."""
-        plain = [(NAMES[rule], rule, self.group(rule)) for rule in RULES]
-        return plain + [(f"{NAMES[rule]} with trained gains", rule, self.gains(rule)) for rule in ("fa", "dfa")]
+    def variants(self) -> list[tuple[Method, Group]]:
+        """The full nets of the main audit: every method, and FA and DFA with trained gains."""
+        return [(method, self.of(method)) for method in (*METHODS, *GAINS)]
 
-    def evidence(self, rule: str) -> Evidence | None:
-        """All that is known of a rule in the main audit, with its baselines; None if it was not trained."""
-        if rule not in RULES or not self.group(rule).n:
+    def evidence(self, method: Method, **settings: Any) -> Evidence | None:
+        """All that is known of a method, with its baselines; None if it was not trained. `settings`: the budget."""
+        own, half = self.of(method, **settings), -(-self.group("bp").config.blocks // 2)
+        if not own.n:
             return None
-        groups = [self.group(other, k=k) for other in RULES for k in (None, 0)] + [self.shallow()]
-        every = evidence_by_subject([run for group in groups for run in group.runs])
-        return next(evidence for evidence in every if evidence.rule == rule)
+        groups = [self.group("bp", **settings), self.of(method, k=0, **settings), self.group("bp", k=0, **settings)]
+        groups += [self.of(m, k=half, wanted=False, **settings) for m in (method, METHODS[0])]
+        shallow = self.shallow(wanted=False, **settings)
+        baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow.runs} if shallow.n else {}
+        others = {id(run): run for group in groups for run in group.runs if group is not own}
+        return evidence_of_runs(method.name, own.runs, [*others.values()], baselines=baselines)
+
+    def groups(self) -> list[Group]:
+        """Every group that was asked for."""
+        return [*self._groups.values()]
+
+    def wanted(self) -> list[Group]:
+        """Those whose missing runs the page is to name."""
+        return [group for key, group in self._groups.items() if key in self._wanted]
+
+    def of_net(self, net: str) -> list[Group]:
+        """Everything that this net was trained with by rules and on data of ours."""
+        configs = [runs[0].config for runs in self._by_config.values() if runs[0].config.net == net]
+        ours = [config for config in configs if config.rule_source is None and config.data_source is None]
+        return [self._kept(config) for config in sorted(ours, key=lambda c: (c.data, c.label(), c.hash()))]
 
     def epochs_of(self, net: str) -> list[int]:
         """The budgets that this net was trained with."""

@@ -13,9 +13,12 @@ from walkback.report import published as theirs
 from walkback.report.agreement import MISSING, Told, of_fact, of_number, of_size, ratio_to
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Stat
-from walkback.studies.reproduced.found import NAMES, Found, Group, alive, largest_growth
-from walkback.studies.reproduced.words import DASH, NO_RULE, Ledger, bullets, seeds_counted, size, spanned, stat, table
+from walkback.studies.reproduced.found import NAMES, Found, Group, Pick, alive, largest_growth, last_gradient
+from walkback.studies.reproduced.words import DASH, Ledger, bullets, seeds_counted, size, spanned, stat, table
 
+SIDES = (
+    "Published as healthy or failed: the methods whose published verdict is that they hold, or that all checks fire."
+)
 NOISE = "DFA's gradient at h_L is numerical noise"
 
 
@@ -26,55 +29,61 @@ def _layers(
     """A published row and ours for every net, with the factor between them at h_L and over all layers."""
     rows: list[list[Cell]] = []
     count = found.group("bp").config.blocks + 1
-    for name, rule, group in found.variants():
-        if name in NAMES.values():
-            claim = [size(v) for v in lists[rule]] if rule in lists else [DASH] * (count - 1) + [tops[rule].words]
+    for method, group in found.variants():
+        name, rule = method.name, method.rule
+        if method.plain:
+            top = tops[rule].words if rule in tops else DASH
+            claim = [size(v) for v in lists[rule]] if rule in lists else [DASH] * (count - 1) + [top]
             rows.append([f"{name}, published", *claim, ""])
             if symbol == "h" and rule in theirs.EARLIER_HIDDEN:
                 rows.append([f"{name}, earlier re-run", *map(size, theirs.EARLIER_HIDDEN[rule]), ""])
         every = [pick(run.snapshots[-1]) for run in group.runs]
         layers = [tuple(values[layer] for values in every) for layer in range(count)]
-        told = of_size(tops[rule], layers[-1])
-        words = ledger.add(f"{name} ‖{symbol}_L‖", told)
+        words = ledger.add(f"{name} ‖{symbol}_L‖", of_size(tops[rule], layers[-1])) if rule in tops else DASH
         if group.n and rule in lists:
             ratios = [ratio_to(float(claim), ours) for claim, ours in zip(lists[rule], layers, strict=True)]
             words = f"at L {words}; ratios over all layers {number(min(ratios), 2)} to {number(max(ratios), 2)}"
         rows.append([f"{name}, ours (n = {group.n})", *(stat(values, "size") for values in layers), words])
-    for rule, top in tops.items():
-        if rule not in ("bp", "fa", "dfa"):
-            rows.append([f"{NAMES[rule]}, published", *[DASH] * (count - 1), top.words, f"missing: {NO_RULE}"])
     return table(["", *(f"l = {layer}" for layer in range(count)), "ours to published"], rows)
 
 
 def stream(found: Found, ledger: Ledger) -> list[str]:
     """‖h_l‖ by layer, DFA's through time, and the largest growth over one block."""
     layers = _layers(found, ledger, "h", lambda s: s.hidden_norms, theirs.HIDDEN, theirs.LAST_HIDDEN)
-    rows: list[list[Cell]] = []
-    grown: list[list[Cell]] = []
-    for name, rule, group in found.variants():
-        ours = group.last(largest_growth)
-        if rule == "dfa":
-            rows += _through_time(name, group, ledger)
-            most = theirs.FAILED_GROWTH
-            label, claim = f"growth of {name} is at least {most:g}", f"failed nets: ≥ {most:g}"
-            holds = all(v >= most for v in ours)
-        elif rule == "bp":
-            most = theirs.HEALTHY_GROWTH
-            label, claim = f"growth of {name} is at most {most:g}", f"healthy nets: ≤ {most:g}"
-            holds = all(v <= most for v in ours)
-        else:
-            grown.append([name, DASH, stat(ours, "size"), str(len(ours)), DASH])
-            continue
-        told = of_fact(holds, f"{spanned(ours)}, {seeds_counted(len(ours))}") if ours else MISSING
-        grown.append([name, claim, stat(ours, "size"), str(len(ours)), ledger.add(label, told, len(ours))])
+    rows = [
+        row
+        for method, group in found.variants()
+        if method.rule == "dfa"
+        for row in _through_time(method.name, group, ledger)
+    ]
+    grown = _calibrated(found, ledger, "growth", largest_growth, theirs.HEALTHY_GROWTH, theirs.FAILED_GROWTH)
     return [
         layers,
         "DFA's stream in time, ‖h_L‖ after so many epochs:",
         table(["", "epochs", "published", "ours", "n", "ours to published"], rows),
         "The largest growth over one block at the end, max ‖h_{l+1}‖ / ‖h_l‖ (D1 fires above "
-        f"{DEFAULT['scale.growth']:g}):",
-        table(["", "published", "ours", "n", "as published?"], grown),
+        f"{DEFAULT['scale.growth']:g}). {SIDES}",
+        grown,
     ]
+
+
+def _calibrated(found: Found, ledger: Ledger, what: str, pick: Pick, healthy: float, failed: float) -> str:
+    """What the published thresholds were calibrated on, of the methods that are published as healthy or as failed."""
+    rows: list[list[Cell]] = []
+    for method, group in found.variants():
+        ours, verdict = group.last(pick), theirs.VERDICTS[method.rule]
+        shown = [stat(ours, "size"), str(len(ours))]
+        if verdict not in ("holds", "D1, D2, D3 fire"):
+            rows.append([method.name, DASH, *shown, DASH])
+            continue
+        kind, bound = ("healthy", healthy) if verdict == "holds" else ("failed", failed)
+        above = bound == max(healthy, failed)
+        sign, words = ("≥", "at least") if above else ("≤", "at most")
+        fact = all(v >= bound if above else v <= bound for v in ours)
+        told = of_fact(fact, f"{spanned(ours)}, {seeds_counted(len(ours))}") if ours else MISSING
+        told_words = ledger.add(f"{what} of {method.name} is {words} {bound:g}", told, len(ours))
+        rows.append([method.name, f"{kind} nets: {sign} {bound:g}", *shown, told_words])
+    return table(["", "published", "ours", "n", "as published?"], rows)
 
 
 def _through_time(name: str, group: Group, ledger: Ledger) -> list[list[Cell]]:
@@ -89,19 +98,47 @@ def _through_time(name: str, group: Group, ledger: Ledger) -> list[list[Cell]]:
 
 
 def gradient(found: Found, ledger: Ledger) -> list[str]:
-    """‖g_l‖ by layer."""
-    return [_layers(found, ledger, "g", lambda s: s.gradient_norms, theirs.GRADIENTS, theirs.LAST_GRADIENT)]
+    """‖g_l‖ by layer, what the floor was calibrated on, and FA's if it is of another N."""
+    layers = _layers(found, ledger, "g", lambda s: s.gradient_norms, theirs.GRADIENTS, theirs.LAST_GRADIENT)
+    ends = _calibrated(found, ledger, "‖g_L‖", last_gradient, theirs.HEALTHY_GRADIENT, theirs.FAILED_GRADIENT)
+    return [
+        layers,
+        f"‖g_L‖ at the end (D2 fires below {DEFAULT[FLOOR]:g}). {SIDES}",
+        ends,
+        *_of_another_batch(found, ledger),
+    ]
+
+
+def _of_another_batch(found: Found, ledger: Ledger) -> list[str]:
+    """FA's published gradient if it was taken from a log."""
+    claim, batch = theirs.LAST_GRADIENT["fa"], DEFAULT["reference.batch"]
+    converted = theirs.AtBatch(claim.low, theirs.LOG_BATCH).at(batch)
+    said = []
+    for method, group in found.variants():
+        if method.rule == "fa":
+            ours = group.last(last_gradient)
+            as_log = ledger.add(f"{method.name} ‖g_L‖ if published at N = {theirs.LOG_BATCH}", of_size(converted, ours))
+            said.append(
+                f"{method.name}, ours to {converted:.1e}: {as_log}; to {claim.words}: {of_size(claim, ours).words}"
+            )
+    return [
+        f"FA's published {claim.words} stands in a table at N = {batch:g}, but may come from a log, and the sizes in "
+        f"the logs fit N = {theirs.LOG_BATCH} (see *First firings*). Then it would be {converted:.1e} at N = "
+        f"{batch:g}. An inference, not a proof. {'. '.join(said)}."
+    ]
 
 
 def cosines(found: Found, ledger: Ledger) -> list[str]:
     """Cosines by block at both placings, Γ, and in which blocks the credit clears its null."""
     rows: list[list[Cell]] = []
     blocks = found.group("bp").config.blocks
-    for name, rule, group in found.variants():
-        plain, n = name in NAMES.values(), f"(n = {group.n})"
+    for method, group in found.variants():
+        name, rule, n = method.name, method.rule, f"(n = {group.n})"
+        plain = method.plain and rule in theirs.COSINES
         gammas = alive([run.snapshots[-1].gamma for run in group.runs])
-        gamma = of_number(theirs.GAMMA[rule], gammas, "cosine")
-        ledger.add(f"{name} Γ", gamma)
+        gamma = of_number(theirs.GAMMA[rule], gammas, "cosine") if rule in theirs.GAMMA else None
+        if gamma is not None:
+            ledger.add(f"{name} Γ", gamma)
         if plain:
             note = " (d = 512)" if rule == "dfa" else ""
             claim = [f"{v:+.3f}" for v in theirs.COSINES[rule]]
@@ -109,9 +146,9 @@ def cosines(found: Found, ledger: Ledger) -> list[str]:
         if not group.n:
             rows.append([f"{name}, ours", *["missing"] * (blocks + 1)])
             continue
-        inputs = _by_block(group, "cosine")
+        inputs = by_block(group, "cosine")
         rows.append([f"{name}, ours, cos(a_l, g_l) {n}", *_cells(group, "cosine"), stat(gammas, "cosine")])
-        if plain:
+        if plain and gamma is not None:
             off = [of_number(c, v, "cosine") for c, v in zip(theirs.COSINES[rule], inputs, strict=True)]
             rows.append([f"{name}, ours − published", *(told.words for told in off), gamma.words])
         rows.append([f"{name}, ours, cos(a_l, g_{{l+1}}) {n}", *_cells(group, "cosine_out"), DASH])
@@ -129,7 +166,7 @@ def cosines(found: Found, ledger: Ledger) -> list[str]:
     ]
 
 
-def _by_block(group: Group, name: str) -> list[tuple[float, ...]]:
+def by_block(group: Group, name: str) -> list[tuple[float, ...]]:
     """The cosines by block, over the seeds in which they have a value."""
     lists = [getattr(run.snapshots[-1], name) for run in group.runs]
     return [tuple(c.value for c in block if c.status == "ok") for block in zip(*lists, strict=True)]
@@ -139,7 +176,7 @@ def _cells(group: Group, name: str) -> list[Cell]:
     """The same for a table; where there is none, why."""
     lists = [getattr(run.snapshots[-1], name) for run in group.runs]
     why = [", ".join(sorted({c.status for c in block})) for block in zip(*lists, strict=True)]
-    return [Stat(v, "cosine") if v else words for v, words in zip(_by_block(group, name), why, strict=True)]
+    return [Stat(v, "cosine") if v else words for v, words in zip(by_block(group, name), why, strict=True)]
 
 
 def _clear(group: Group, cosine: str, null: str) -> list[tuple[int, int]]:
@@ -180,9 +217,7 @@ def _placing(found: Found) -> list[str]:
     group = found.group("fa")
     if not group.n:
         return []
-    inner, outer = (
-        [statistics.fmean(v) for v in _by_block(group, name)[:-1] if v] for name in ("cosine", "cosine_out")
-    )
+    inner, outer = ([statistics.fmean(v) for v in by_block(group, name)[:-1] if v] for name in ("cosine", "cosine_out"))
     if not inner or not outer:
         return []
     at, out = statistics.fmean(inner), statistics.fmean(outer)
@@ -208,7 +243,8 @@ def noise(found: Found, ledger: Ledger) -> list[str]:
     limit, floor = DEFAULT[CHORD], DEFAULT[FLOOR]
     below: list[Small] = []
     above = 0
-    for name, rule, group in found.variants():
+    for method, group in found.variants():
+        name = method.name
         if not group.n:
             rows.append([name, DASH, *["missing"] * 4, DASH])
             continue
@@ -220,7 +256,7 @@ def noise(found: Found, ledger: Ledger) -> list[str]:
             why = "missing" if top is None else top.status
             shown = [why if v is None else f"{v:.1e}" for v in (chord, clamped)]
             rows.append([name, str(run.config.seed), f"{norm:.1e}", "yes" if norm < floor else "no", *shown, outcome])
-            if rule == "dfa":
+            if method.rule == "dfa":
                 below += [Small(f"{name} seed {run.config.seed}", chord, clamped)] if norm < floor else []
                 above += norm >= floor
     told_, words = noise_said(below, above, limit, floor)

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from walkback.checks import DEFAULT, Finding, Judgement, Outcome, depth, judge
 from walkback.checks.finding import listed
@@ -10,10 +11,9 @@ from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, MISSING, Told, of_direction, of_fact, of_spread
 from walkback.report.tables import Cell
 from walkback.studies.base import CHANCE
-from walkback.studies.reproduced.found import NAMES, RULES, Found, Group, accuracy, alive, paired
+from walkback.studies.reproduced.found import BY_RULE, FLOAT32, METHODS, Found, Group, Method, accuracy, alive, paired
 from walkback.studies.reproduced.words import (
     DASH,
-    NO_RULE,
     Ledger,
     bullets,
     claimed,
@@ -25,6 +25,8 @@ from walkback.studies.reproduced.words import (
     table,
 )
 
+CODES = {"scale": "D1", "reference": "D2", "depth": "D3"}
+FIVE = len(theirs.VERDICTS) - 1  # the published methods beside BP
 OWN = "its own, FA-trained frozen net"
 
 
@@ -39,15 +41,12 @@ def accuracies(found: Found, ledger: Ledger) -> list[str]:
         published, once = DASH if claim is None else claimed(claim), DASH if before is None else f"{before:.3f}"
         rows.append([name, published, once, stat(ours), str(group.n), words])
 
-    for name, rule, group in found.variants():
-        row(name, rule, group, earlier=name in NAMES.values())
-    for rule in RULES:
-        row(f"{NAMES[rule]} k = 0", f"{rule} k=0", found.group(rule, k=0))
+    for method, group in found.variants():
+        row(method.name, method.rule, group, earlier=method.plain)
+    for method in METHODS:
+        key = f"{method.rule} k=0" if method.plain else ""
+        row(f"{method.name} k = 0", key, found.of(method, k=0))
     row("BP, shallow (no blocks)", "", found.shallow())
-    for rule, claim in theirs.ACCURACY.items():
-        if rule in theirs.VERDICTS and rule not in RULES:
-            ledger.add(f"all of {NAMES[rule]}", MISSING)
-            rows.append([NAMES[rule], claimed(claim), DASH, "missing", "0", NO_RULE])
     interval = f"{percent(CONFIDENCE)} intervals"
     return [table(["", f"published (n = {theirs.SEEDS})", "earlier re-run", "ours", "n", interval], rows)]
 
@@ -89,7 +88,7 @@ def _typed_in(mine: float, frozen: float) -> Outcome:
 
 def frozen_nets(found: Found, ledger: Ledger) -> list[str]:
     """FA's margin over every net without trained blocks, and what the check says with each."""
-    fa, evidence, mine = found.group("fa"), found.evidence("fa"), theirs.ACCURACY["fa"].mean
+    fa, evidence, mine = found.group("fa"), found.evidence(BY_RULE["fa"]), theirs.ACCURACY["fa"].mean
     rows: list[list[Cell]] = []
     of_paper: dict[str, Outcome] = {}
     for name, base in (
@@ -148,51 +147,72 @@ def decides(who: str, outcomes: Mapping[str, Outcome]) -> str:
     return f"{who}: {outcome} against each of the {len(outcomes)} that are there. {end}"
 
 
+def as_they_judge(found: Found, evidence: Evidence, **settings: Any) -> Judgement:
+    """The published protocol, which takes one frozen net for every rule: the one whose rest DFA trained, if there."""
+    frozen = found.group("dfa", k=0, **settings).accuracy()
+    if frozen:
+        baselines = {**evidence.baselines, "frozen": Baseline.by_seed(frozen)}
+        evidence = evidence.model_copy(update={"baselines": baselines})
+    return judge(evidence, protocol="published")
+
+
 def verdicts(found: Found, ledger: Ledger) -> list[str]:
     """Our runs judged by both protocols, and how many are walked back on how much evidence."""
     rows: list[list[Cell]] = []
-    walked: dict[str, list[str]] = {name: [] for name in theirs.UTILITY}
-    here = []
-    for rule, claim in theirs.VERDICTS.items():
-        evidence, name, label = found.evidence(rule), NAMES[rule], f"verdict on {NAMES[rule]}"
+    back: dict[Method, tuple[bool, bool, bool]] = {}
+    for method in METHODS:
+        evidence, claim, label = found.evidence(method), theirs.VERDICTS[method.rule], f"verdict on {method.name}"
         if evidence is None:
-            if rule in RULES:
-                ledger.add(label, MISSING)
-            rows.append([name, claim, "missing", "missing", "0", "missing" if rule in RULES else NO_RULE])
+            rows.append([method.name, claim, "missing", "missing", "0", ledger.add(label, MISSING)])
             continue
         n = len(evidence.seeds)
-        by_paper, by_us = judge(evidence, protocol="published"), judge(evidence)
-        words = ledger.add(label, _as_published(rule, by_paper), n)
-        codes = {"scale": "D1", "reference": "D2", "depth": "D3"}
-        rows.append([name, claim, _said(by_paper, codes), _said(by_us, {}), str(n), words])
-        if rule != "bp":  # the published count is of the methods beside it
-            here.append(name)
-            group = found.group(rule)
-            low, gamma = statistics.fmean(group.last(accuracy)) <= CHANCE, alive(group.last(lambda s: s.gamma))
-            flat = bool(gamma) and statistics.fmean(gamma) <= 0
-            back = (low, low or flat, by_paper.verdict == "walked back")
-            for known, is_back in zip(walked, back, strict=True):
-                walked[known] += [name] if is_back else []
-    methods = len(theirs.VERDICTS) - 1
-    utility: list[list[Cell]] = [
-        [known, f"{count} of {methods}", f"{len(walked[known])} of {len(here)}" if here else "missing",
-         listed(walked[known]) if walked[known] else "nobody" if here else DASH]
-        for known, count in theirs.UTILITY.items()
-    ]  # fmt: skip
-    those = f"the {len(here)} of them that are here ({listed(here)})" if here else "those of them that are here"
+        by_paper, by_us = as_they_judge(found, evidence), judge(evidence)
+        words = ledger.add(label, _as_published(claim, by_paper), n)
+        rows.append([method.name, claim, judged(by_paper, CODES), judged(by_us), str(n), words])
+        if method.rule != "bp":  # the published count is of the methods beside it
+            back[method] = _walked_back(found.of(method), by_paper)
+    here = [method for method in back if method.plain]
+    utility: list[list[Cell]] = []
+    for place, (known, count) in enumerate(theirs.UTILITY.items()):
+        names = [method.name for method in here if back[method][place]]
+        ours = f"{len(names)} of {len(here)}" if here else "missing"
+        who = listed(names) if names else "nobody" if here else DASH
+        utility.append([known, f"{count} of {FIVE}", ours, who])
+    those = (
+        f"the {len(here)} of them that are here ({listed([m.name for m in here])})" if here else "those that are here"
+    )
     return [
-        "Our runs, judged by the published protocol and by ours. *Open*: inconclusive.",
+        "Our runs, judged by the published protocol (against one frozen net, the one whose rest DFA trained) and by "
+        "ours (against the rule's own). *Open*: inconclusive.",
         table(["", "published", "ours, published protocol", "ours, our protocol", "n", "as published?"], rows),
-        f"Decision utility: how many of the {methods} methods beside BP, and of {those}, are walked back by one who "
+        f"Decision utility: how many of the {FIVE} methods beside BP, and of {those}, are walked back by one who "
         f"knows so much. Our reading: accuracy walks back who is not above chance ({percent(CHANCE)}) in the mean; Γ "
-        "besides whose mean Γ is not above 0; the full protocol on whom a published check fires.",
+        "besides whose mean Γ is not above 0; the full protocol on whom a published check fires. EP counts once, in "
+        f"float64.{_either_precision(back)}",
         table(["known", "published", "ours", "walked back"], utility),
     ]
 
 
-def _said(judgement: Judgement, codes: Mapping[str, str]) -> str:
+def _walked_back(group: Group, by_paper: Judgement) -> tuple[bool, bool, bool]:
+    """Whether a method is walked back by its accuracy, by accuracy and Γ, by the full protocol."""
+    low, gamma = statistics.fmean(group.last(accuracy)) <= CHANCE, alive(group.last(lambda s: s.gamma))
+    flat = bool(gamma) and statistics.fmean(gamma) <= 0
+    return low, low or flat, by_paper.verdict == "walked back"
+
+
+def _either_precision(back: Mapping[Method, tuple[bool, bool, bool]]) -> str:
+    """Whether EP's precision changes the count."""
+    if FLOAT32 not in back or BY_RULE["ep"] not in back:
+        return ""
+    same = back[FLOAT32] == back[BY_RULE["ep"]]
+    return " In float32 the counts are the same." if same else " **In float32 the counts would be others.**"
+
+
+def judged(judgement: Judgement, codes: Mapping[str, str] | None = None) -> str:
+    """A verdict with the checks that fire and those left open, by their published codes if these are given."""
+
     def those(outcome: Outcome) -> Sequence[str]:
-        return [codes.get(f.check, f.check) for f in judgement.findings if f.outcome == outcome]
+        return [(codes or {}).get(f.check, f.check) for f in judgement.findings if f.outcome == outcome]
 
     fires, opens = those("fires"), those("inconclusive")
     told = [f"{listed(fires)} {'fires' if len(fires) == 1 else 'fire'}"] if fires else []
@@ -200,12 +220,12 @@ def _said(judgement: Judgement, codes: Mapping[str, str]) -> str:
     return judgement.verdict + (f" ({'; '.join(told)})" if told else "")
 
 
-def _as_published(rule: str, judged: Judgement) -> Told:
-    """The published verdict of a rule, against that of the published protocol on our runs."""
+def _as_published(claim: str, judged: Judgement) -> Told:
+    """A published verdict, against that of the published protocol on our runs."""
     n, outcomes = seeds_counted(judged.accuracy.n), {f.check: f.outcome for f in judged.findings}
-    if rule == "bp":
+    if claim == "holds":
         return of_fact(None if judged.verdict == "inconclusive" else judged.verdict == "holds", n)
-    if rule == "fa":
+    if claim == "D2 does not fire":
         outcome = outcomes["reference"]
         return of_fact(None if outcome == "inconclusive" else outcome != "fires", f"D2 {is_(outcome)}, {n}")
     fires = [outcome for outcome in outcomes.values() if outcome == "fires"]

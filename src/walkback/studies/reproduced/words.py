@@ -1,14 +1,14 @@
 """How the page says things: tables, lists, cells, and the ledger of every comparison that it made."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from walkback.report.agreement import CONFIDENCE, NEAR, Kind, Told
-from walkback.report.published import Spread
+from walkback.report.agreement import CONFIDENCE, NEAR, Kind, Told, ratio_to
+from walkback.report.published import Between, Spread
 from walkback.report.tables import Cell, Form, Stat, gain, text
 
 DASH = "–"
-NO_RULE = "no such rule here"
 
 HEADS: Mapping[Kind, str] = {
     "agree": "**Agree** (intervals overlap)",
@@ -92,6 +92,16 @@ def claimed(spread: Spread) -> str:
     ('0.615 ± 0.004', '0.585')
     """
     return f"{spread.mean:.3f}" + ("" if spread.std is None else f" ± {spread.std:.3f}")
+
+
+def distance(claim: Between | float, ours: Sequence[float]) -> float:
+    """How far our sizes are from a published one: the logarithm of the factor; infinite if there is none.
+
+    >>> distance(1.0, [2.0]) == distance(1.0, [0.5]), distance(1.0, [0.0]), distance(Between(1, 3, ""), [2.0])
+    (True, inf, 0.0)
+    """
+    ratio = ratio_to(claim, ours)
+    return abs(math.log(ratio)) if math.isfinite(ratio) and ratio > 0 else math.inf
 
 
 def seeds_counted(n: int) -> str:
