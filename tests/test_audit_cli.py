@@ -97,7 +97,7 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     for words in (
         "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
         "control random: should be walked back", "control a net at init", "control fresh-feedback null",
-        "thresholds: walkback-1", "Written to runs/audit.json", "21 of 21 runs done",
+        "thresholds: walkback-2", "Written to runs/audit.json", "21 of 21 runs done",
     ):  # fmt: skip
         assert words in done.words
     assert "\x1b" not in done.said
@@ -181,7 +181,7 @@ def test_error_audit_refuses_what_cannot_be_meant(tmp_path):
     (tmp_path / "bad.toml").write_text('version = "x"\nscale.groth = 60\n')
     (tmp_path / "impossible.toml").write_text('version = "x"\ndepth.margin = -1\n')
     (tmp_path / "torn.json").write_text('{"version": "x", ')
-    (tmp_path / "same.toml").write_text('version = "walkback-1"\n')
+    (tmp_path / "same.toml").write_text('version = "walkback-2"\n')
     tiny = ["audit", "--epochs", "1", "--width", "8"]
     cases = [
         ([*tiny, "--rules", ","], "no rule is named"),

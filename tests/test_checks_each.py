@@ -1,17 +1,19 @@
 """Each check at its boundaries, and every sentence that it can say."""
 
+import json
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy import stats
 
-from test_checks_planted import BASELINES, EASY, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
-from walkback.checks import DEFAULT, coverage, depth, fires_at, first_fired, judge, reference, scale
+from test_checks_planted import BASELINES, EASY, FLAT, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
+from walkback.checks import DEFAULT, LIMITS, coverage, depth, fires_at, first_fired, judge, reach, reference, scale
 from walkback.checks.coverage import clears, covered
-from walkback.checks.depth import margin
 from walkback.checks.finding import Finding, agreed, stable_range
+from walkback.checks.margin import margin
 from walkback.checks.reference import cause, chord, norm
 from walkback.checks.scale import growth
 from walkback.checks.student import central, mean_interval, two_sided
@@ -445,6 +447,154 @@ def test_who_did_not_finish_is_not_accused_and_may_pass() -> None:
     assert depth(subject(accuracy=LOW, ended=None)).outcome == "fires"
 
 
+# --- reach ----------------------------------------------------------------------------------------------------------
+
+
+def rung(gain: float, spread: float = 0.0) -> dict[str, Baseline]:
+    """The subject's upper half alone, below it by `gain` on the average of its seeds."""
+    return {"half": by_seed(0.600 - gain - spread, 0.604 - gain, 0.598 - gain + spread)}
+
+
+@pytest.mark.parametrize(
+    ("gain", "outcome"),
+    [(0.005, "inconclusive"), (0.0050001, "passes"), (0.0049999, "fires"), (-0.1, "fires"), (0.2, "passes")],
+)
+def test_reach_wants_the_whole_interval_on_one_side(gain: float, outcome: str) -> None:
+    found = reach(subject(baselines=rung(gain)))
+    assert (found.check, found.outcome, found.basis, found.threshold) == ("reach", outcome, "exact", 0.005)
+    assert found.value == pytest.approx(gain, abs=1e-9)
+
+
+def test_reach_is_students_and_paired() -> None:
+    found = reach(subject(baselines=rung(0.03, 0.01)))
+    theirs = stats.t.interval(0.95, 2, loc=0.03, scale=stats.sem([0.04, 0.03, 0.02]))
+    assert (found.low, found.high) == pytest.approx(theirs, abs=1e-9)
+    assert found.ranges == {"reach.margin": found.stable_range}
+    assert found.stable_range == (None, found.low) if found.outcome == "passes" else True
+
+
+def test_reach_uses_the_confidence_of_depth() -> None:
+    evidence = subject(baselines=rung(0.03, 0.012))
+    assert reach(evidence).outcome == "inconclusive"
+    assert reach(evidence, DEFAULT.but("depth.confidence", 0.5)).outcome == "passes"
+
+
+NOTHING = rung(0.001)
+
+
+def test_the_recorded_ladders_of_bp_are_what_the_margin_rests_on() -> None:
+    """Second implementation: the figures of the provenance, from the run folders themselves."""
+    full, upper = recorded("bp", 256, 4, 4), recorded("bp", 256, 4, 2)
+    gains = [full[seed] - upper[seed] for seed in sorted(full)]
+    low, high = stats.t.interval(0.95, 2, loc=sum(gains) / 3, scale=stats.sem(gains))
+    limit = LIMITS["reach.margin"]
+    assert f"+{100 * sum(gains) / 3:.1f} points (+{100 * low:.1f} to +{100 * high:.1f}; d = 256" in limit.calibrated
+    (wide,) = recorded("bp", 512, 2, 2).values()
+    (narrow,) = recorded("bp", 512, 2, 1).values()
+    assert f"+{100 * (wide - narrow):.1f} (d = 512, L = 2, one seed)" in limit.calibrated
+    assert limit.same_answer == (0, pytest.approx(low, abs=5e-5))
+    assert math.sqrt(0.6 * 0.4 / 10_000) == pytest.approx(limit.value, rel=0.03)
+
+
+def recorded(rule: str, width: int, depth: int, last: int) -> dict[int, float]:
+    """Final accuracies by seed of the ladder on CIFAR-10."""
+    found = {}
+    for file in (Path(__file__).parents[1] / "results").glob("*/config.json"):
+        config = json.loads(file.read_text())
+        options = config["net_options"]
+        same = (config["rule"], options["width"], options["depth"], config["train_last"]) == (rule, width, depth, last)
+        epochs = {256: 100, 512: 30}[width]
+        if same and options["terminal_norm"] and not config["penalty"] and config["epochs"] == epochs:
+            found[config["seed"]] = json.loads((file.parent / "result.json").read_text())["accuracy"]
+    return found
+
+
+def test_what_reach_says() -> None:
+    def says(**baselines: Any) -> tuple[str, str]:
+        return told(reach(subject(baselines=baselines)))
+
+    changes = "Training the lower half of the blocks as well changes the accuracy by "
+    assert says() == ("passes", f"{changes}+3 (+2.75 to +3.25) points; +0.5 points are required.")
+    assert says(**NOTHING) == (
+        "fires", f"{changes}+0.1 points, less than the +0.5 that are required and that bp's lower half exceeds."
+    )  # fmt: skip
+    assert says(**rung(0.006, 0.01)) == (
+        "inconclusive",
+        f"{changes}+0.6 (-1.88 to +3.08) points, an interval that does not lie on one side of the +0.5 that are "
+        "required.",
+    )
+    assert says(**NOTHING, half_bp=None) == (
+        "inconclusive",
+        f"{changes}+0.1 points, less than the +0.5 required, but what bp's own lower half brings is not known: train "
+        "bp in full and with --train-last 2.",
+    )
+    assert says(**NOTHING, half_bp=by_seed(0.59, None, 0.59))[1].endswith(
+        "brings is not known: train bp of seed 123 in full and with --train-last 2."
+    )
+    assert says(**NOTHING, **FLAT) == (
+        "not applicable",
+        "bp's own lower half is not shown to bring more than the +0.5 points that are required: training it as well "
+        "changes bp by +0.03 (-0.35 to +0.41).",
+    )
+    assert says(half=None) == (
+        "inconclusive",
+        "No net of which only the upper half of the blocks trains is known, or no training of the subject: train it "
+        "with --train-last 2.",
+    )
+    assert says(half=by_seed(0.57, 0.57)) == (
+        "inconclusive",
+        "The accuracy of seed 456, or of the same with only the upper half of the blocks trained, is not known: train "
+        "what is missing with --train-last 2.",
+    )
+    assert told(reach(subject(ended="stopped"))) == (
+        "inconclusive", f"{changes}+3 (+2.75 to +3.25) points, but seeds 42, 123 and 456 did not finish."
+    )  # fmt: skip
+    assert told(reach(subject(blocks=1))) == ("not applicable", "The net has one block, and so no lower half.")
+    some = subject(trained=3, baselines={"half": None, "half_bp": None})
+    assert told(reach(some)) == (
+        "not applicable", "Only 3 of 4 blocks train: no half of them can be asked about."
+    )  # fmt: skip
+    assert told(reach(subject(accuracy=(0.6,)))) == (
+        "inconclusive", "Too few seeds: 1 gives no interval; at least 2 are needed."
+    )  # fmt: skip
+
+
+def test_one_seed_of_bp_neither_accuses_nor_excuses() -> None:
+    """Too few seeds is missing evidence; an interval that does not clear the margin is a task without the question."""
+    one = {"bp": Baseline.by_seed({42: 0.615}), "half_bp": Baseline.by_seed({42: 0.56})}
+    found = reach(subject(baselines=NOTHING | one))
+    assert told(found) == (
+        "inconclusive",
+        "Training the lower half of the blocks as well changes the accuracy by +0.1 points, less than the +0.5 "
+        "required, but what bp's own lower half brings, +5.5 points, is of too few seeds to show more.",
+    )
+    assert found.warnings == ["every seed has the same margin; are they different trainings?"]
+    assert reach(subject(baselines=one)).outcome == "passes"
+
+
+def test_reach_of_bp_itself_passes_or_is_no_question() -> None:
+    for upper in ((0.595, 0.592, 0.597), (0.613, 0.612, 0.618), (0.63, 0.63, 0.63)):
+        same = {"half": by_seed(*upper), "half_bp": by_seed(*upper)}
+        found = reach(subject(accuracy=(0.615, 0.611, 0.618), baselines=same))
+        assert found.outcome == ("passes" if upper[0] < 0.6 else "not applicable")
+        assert found.basis == "exact"
+
+
+def test_reach_may_be_typed_in() -> None:
+    typed = {"half": Baseline.number(0.62), "bp": Baseline.number(0.615), "half_bp": Baseline.number(0.595)}
+    found = reach(subject(baselines=typed))
+    assert found.outcome == "fires"
+    assert found.says.endswith("; typed in and not measured here, hence without a spread: bp, half and half_bp.")
+    assert "half" not in depth(subject(baselines={"half": Baseline.number(0.6)})).says
+
+
+def test_a_lower_half_must_be_there_to_be_given() -> None:
+    with pytest.raises(ValueError, match="half is given, and a net of one block has no lower half"):
+        Evidence(name="x", depth=1, baselines={"half": Baseline.number(0.5)})
+    with pytest.raises(ValueError, match="half_bp is for a subject all of whose blocks train"):
+        Evidence(name="x", depth=4, trained=3, baselines={"half_bp": Baseline.number(0.5)})
+
+
 # --- coverage -------------------------------------------------------------------------------------------------------
 
 
@@ -617,7 +767,7 @@ def test_first_fired_says_what_it_does_not_know() -> None:
     found = first_fired(Evidence(name="x", residual=True, seeds=[never]))
     assert found["scale"].says == "told at 1 of 2 moments; it never fired"
     assert found["coverage"].says == "no moment tells it"
-    assert list(found) == ["scale", "reference", "reference floor", "coverage", "depth"]
+    assert list(found) == ["scale", "reference", "reference floor", "coverage", "depth", "reach"]
 
 
 def test_the_judgement_carries_everything() -> None:
@@ -628,8 +778,8 @@ def test_the_judgement_carries_everything() -> None:
     assert found.described.drift == {"42": 0.1, "123": 0.1, "456": 0.1}
     assert found.described.rho["42"] == [0.99] * 4
     assert found.described.nudging["456"] == [-0.1] * 4
-    assert (found.thresholds_version, found.protocol, found.notes) == ("walkback-1", "ours", ["a note"])
-    assert found.says == "Holds: scale, reference, depth and coverage pass."
+    assert (found.thresholds_version, found.protocol, found.notes) == ("walkback-2", "ours", ["a note"])
+    assert found.says == "Holds: scale, reference, depth, reach and coverage pass."
     assert "scale" in found.first_fired
     text = found.model_dump_json()
     assert type(found).model_validate_json(text) == found
@@ -640,7 +790,7 @@ def test_the_judgement_carries_everything() -> None:
     assert judge(subject(accuracy=(0.5, NAN, 0.7))).accuracy.n == 2
     other = judge(subject(), DEFAULT.but("scale.growth", 1.0))
     assert other.verdict == "walked back"
-    assert other.thresholds_version == "walkback-1, scale.growth=1"
+    assert other.thresholds_version == "walkback-2, scale.growth=1"
     assert other.first_fired["scale"].epochs["42"] == 100
 
 
@@ -648,14 +798,16 @@ def test_why_it_does_not_hold() -> None:
     def says(evidence: Evidence) -> str:
         return judge(evidence).says
 
-    assert says(subject(accuracy=(0.98,), baselines=EASY)) == (
+    easy = EASY | {"half_bp": by_seed(0.984, 0.985, 0.985)}
+    assert says(subject(accuracy=(0.98,), baselines=easy)) == (
         "Inconclusive: one seed cannot show that it holds; the task is too easy to judge depth, and it is "
         "not shown that "
         "the trained blocks do no harm."
     )
     assert says(subject(ended="diverged")) == "Inconclusive: seeds 42, 123 and 456 diverged."
-    assert says(subject(ended="stopped")) == "Inconclusive: seeds 42, 123 and 456 did not finish."
-    lost = subject({"accuracy": None}, {}, {}, accuracy=(0.98, 0.981, 0.979), baselines=EASY)
+    assert says(subject(ended="stopped")) == "Inconclusive: reach could not be settled."
+    assert says(subject(ended="stopped", baselines=FLAT)) == "Inconclusive: seeds 42, 123 and 456 did not finish."
+    lost = subject({"accuracy": None}, {}, {}, accuracy=(0.98, 0.981, 0.979), baselines=easy)
     assert says(lost) == (
         "Inconclusive: the accuracy of seed 42 is not known; the task is too easy to judge depth, and it is "
         "not shown that "
@@ -673,10 +825,10 @@ def test_why_it_does_not_hold() -> None:
         "Inconclusive: not finite: loss of seed 42, loss of seed 123 and loss"
     )
     assert says(subject(accuracy=(0.98, 0.981, 0.979), baselines=EASY)) == (
-        "Holds: scale, reference and coverage pass (depth not applicable)."
+        "Holds: scale, reference, reach and coverage pass (depth not applicable)."
     )
     assert says(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})) == (
-        "Holds: scale, reference and depth pass (coverage not applicable)."
+        "Holds: scale, reference, depth and reach pass (coverage not applicable)."
     )
 
 
@@ -712,10 +864,12 @@ def test_nothing_known_is_said_by_every_check() -> None:
         "The norms of the hidden states are not known.",
         "How precise the deepest gradient is was not measured; its norm is not known.",
         "No frozen net to compare with, or no training of the subject, is known.",
+        "No net of which only the upper half of the blocks trains is known, or no training of the subject: train it "
+        "with --train-last ⌈L/2⌉.",
         "The cosines of the blocks are not known.",
     ]
-    assert [f.basis for f in found.findings] == ["missing"] * 4
-    assert found.decided_by == ["scale", "reference", "depth", "coverage"]
+    assert [f.basis for f in found.findings] == ["missing"] * 5
+    assert found.decided_by == ["scale", "reference", "depth", "reach", "coverage"]
 
 
 def test_who_decided_where_no_check_did() -> None:

@@ -20,6 +20,7 @@ from walkback.checks.finding import Finding
 from walkback.records import Baseline, Evidence, NullRecord, SeedEvidence
 
 NASTY = [math.nan, math.inf, 0.0]
+HALF_BP = [0.5, 0.5, 0.93, 0.955, 0.957]  # against bp's 0.96
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 FACTS = ("rule", "depth", "residual", "classes")
 MEASURED = (
@@ -95,6 +96,8 @@ def drawn_evidence(dice: random.Random) -> Evidence:
         baselines={
             "frozen": baseline(0.34), "frozen_bp": baseline(frozen_bp), "bp": baseline(0.96),
             "shallow": baseline(dice.choice([0.3, 0.49])),
+            **({"half": baseline(dice.choice([own - 0.03, own, own + 0.05])), "half_bp": baseline(dice.choice(HALF_BP))}
+               if blocks > 1 else {}),
         },
     )  # fmt: skip
 
@@ -162,7 +165,7 @@ def test_the_drawn_evidence_reaches_every_outcome_of_every_check_in_whole_and_in
         check_law(full, part)
         seen.update((f.check, f.outcome) for f in judge(full).findings)
         in_part.update((f.check, f.outcome) for f in judge(part).findings if f.basis == "bound")
-    wanted = {(c, o) for c in ("scale", "depth", "coverage") for o in MAY_BECOME}
+    wanted = {(c, o) for c in ("scale", "depth", "reach", "coverage") for o in MAY_BECOME}
     wanted |= {("reference", o) for o in ("fires", "passes", "inconclusive")}
     assert wanted <= set(seen)
     assert {("scale", "fires"), ("coverage", "fires"), ("coverage", "passes")} <= set(in_part)

@@ -53,6 +53,8 @@ BASELINES: dict[str, Baseline] = {
     "frozen_bp": by_seed(0.384, 0.386, 0.382),
     "bp": by_seed(0.615, 0.611, 0.618),
     "shallow": by_seed(0.340, 0.342, 0.338),
+    "half": by_seed(0.570, 0.573, 0.569),
+    "half_bp": by_seed(0.595, 0.592, 0.597),
 }
 
 
@@ -68,6 +70,7 @@ def subject(
     ]
     known: dict[str, Any] = {"name": "planted", "rule": "fa", "depth": blocks, "residual": True, "classes": 10}
     kept = {name: b for name, b in (BASELINES | (baselines or {})).items() if b is not None}
+    kept = {name: b for name, b in kept.items() if blocks > 1 or not name.startswith("half")}
     return Evidence(**known | {"seeds": seeds, "baselines": kept} | fields)
 
 
@@ -79,6 +82,9 @@ FIRES, PASSES, OPEN, ASIDE = "fires", "passes", "inconclusive", "not applicable"
 EASY = {"frozen": by_seed(0.970, 0.971, 0.969), "frozen_bp": by_seed(0.970, 0.972, 0.971),
         "bp": by_seed(0.985, 0.986, 0.984), "shallow": None}  # fmt: skip
 LOW = (0.306, 0.300, 0.310)  # below the frozen net
+LOWER = {"half": by_seed(0.280, 0.274, 0.284)}  # what reaches LOW, with its lower half frozen
+FLAT = {"half_bp": by_seed(0.613, 0.612, 0.618)}  # a task on which bp's own lower half brings nothing
+ALL = ("scale", "reference", "depth", "reach", "coverage")
 
 # name: (evidence, its repair or None, what differs from "every check passes", verdict)
 CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
@@ -96,16 +102,20 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
     "gradient is exactly zero": (
         subject({"precision": precise(NAN, NAN, "zero gradient", 0), "gradient_norms": [0.0] * 5}),
         {"reference": OPEN}, "inconclusive"),
-    "trained blocks harm": (subject(accuracy=LOW), {"depth": FIRES}, "walked back"),
-    "margin straddles": (subject(accuracy=(0.35, 0.40, 0.38)), {"depth": OPEN}, "inconclusive"),
+    "trained blocks harm": (subject(accuracy=LOW, baselines=LOWER), {"depth": FIRES}, "walked back"),
+    "margin straddles": (
+        subject(accuracy=(0.35, 0.40, 0.38), baselines={"half": by_seed(0.32, 0.37, 0.35)}), {"depth": OPEN},
+        "inconclusive"),
     "harm, but bp unknown": (
-        subject(accuracy=LOW, baselines={"bp": None}), {"depth": OPEN}, "inconclusive"),
-    "harm, but not finished": (subject(accuracy=LOW, ended="stopped"), {"depth": OPEN}, "inconclusive"),
+        subject(accuracy=LOW, baselines=LOWER | {"bp": None}), {"depth": OPEN}, "inconclusive"),
+    "harm, but not finished": (
+        subject(accuracy=LOW, ended="stopped", baselines=LOWER), {"depth": OPEN, "reach": OPEN}, "inconclusive"),
     "easy task": (
         subject(accuracy=(0.98, 0.981, 0.979), baselines=EASY), {"depth": ASIDE}, "holds"),
     "easy task, harm": (subject(accuracy=(0.90, 0.91, 0.92), baselines=EASY), {"depth": ASIDE}, "inconclusive"),
     "net at init on an easy task": (
-        subject(accuracy=(0.1, 0.11, 0.09), baselines=EASY), {"depth": ASIDE}, "inconclusive"),
+        subject(accuracy=(0.1, 0.11, 0.09), baselines=EASY | {"half": by_seed(0.08, 0.09, 0.07)}), {"depth": ASIDE},
+        "inconclusive"),
     "credit at one end": (
         subject({"cosine": [ok(0.4), ok(0.001), ok(-0.0004), ok(-0.002)], "gamma": 0.1}),
         {"coverage": FIRES}, "walked back"),
@@ -114,7 +124,7 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
         {"coverage": FIRES}, "walked back"),
     "one dead layer of four": (subject({"cosine": [ok(0.9), dead("zero credit"), ok(0.9), ok(0.9)]}), {}, "holds"),
     "sign-flipped credit": (
-        subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=LOW),
+        subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=LOW, baselines=LOWER),
         {"coverage": ASIDE, "depth": FIRES}, "walked back"),
     "sign-flipped credit, easy task": (
         subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=(0.98, 0.981, 0.979), baselines=EASY),
@@ -125,22 +135,23 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
         subject({"cosine": [ok(0.9)] + [dead("not available")] * 3}), {"coverage": OPEN}, "inconclusive"),
     "blocks exactly zero": (  # the frozen net is the same net: no gain, and no credit where nothing answers
         subject({"hidden_norms": [9.0] * 5, "cosine": [dead("zero credit")] * 4, "gamma": NAN},
-                accuracy=(0.350, 0.352, 0.348)),
-        {"depth": FIRES, "coverage": OPEN}, "walked back"),
+                accuracy=(0.350, 0.352, 0.348), baselines={"half": by_seed(0.350, 0.352, 0.348)}),
+        {"depth": FIRES, "reach": FIRES, "coverage": OPEN}, "walked back"),
     "NaN in one layer": (
         subject({"hidden_norms": [9.0, 10.0, NAN, 12.0, 13.0]}), {"scale": OPEN}, "inconclusive"),
     "infinite deepest state": (
         subject({"hidden_norms": [9.0, 10.0, 11.0, 12.0, INF]}), {"scale": OPEN}, "inconclusive"),
     "zero state": (subject({"hidden_norms": [0.0, 10.0, 11.0, 12.0, 13.0]}), {"scale": OPEN}, "inconclusive"),
     "NaN gradient": (subject({"gradient_norms": [NAN] * 5}), {}, "inconclusive"),
-    "NaN accuracy": (subject(accuracy=(0.6, NAN, 0.6)), {"depth": OPEN}, "inconclusive"),
+    "NaN accuracy": (subject(accuracy=(0.6, NAN, 0.6)), {"depth": OPEN, "reach": OPEN}, "inconclusive"),
     "NaN in a frozen net": (
         subject(baselines={"frozen": by_seed(0.35, NAN, 0.35)}), {"depth": OPEN}, "inconclusive"),
-    "one seed": (subject(accuracy=(0.6,)), {"depth": OPEN}, "inconclusive"),
-    "one seed, easy task": (subject(accuracy=(0.98,), baselines=EASY), {"depth": ASIDE}, "inconclusive"),
+    "one seed": (subject(accuracy=(0.6,)), {"depth": OPEN, "reach": OPEN}, "inconclusive"),
+    "one seed, easy task": (
+        subject(accuracy=(0.98,), baselines=EASY), {"depth": ASIDE, "reach": OPEN}, "inconclusive"),
     "one class": (subject(accuracy=(1.0, 1.0, 1.0), classes=1, baselines={
-        name: by_seed(1.0, 1.0, 1.0) for name in BASELINES}), {"depth": ASIDE}, "not applicable"),
-    "one block": (subject(blocks=1), {"coverage": ASIDE}, "not applicable"),
+        name: by_seed(1.0, 1.0, 1.0) for name in BASELINES}), {"depth": ASIDE, "reach": ASIDE}, "not applicable"),
+    "one block": (subject(blocks=1), {"reach": ASIDE, "coverage": ASIDE}, "not applicable"),
     "no residual stream": (subject(residual=False), {"scale": ASIDE, "coverage": ASIDE}, "not applicable"),
     "no residual stream, explodes": (
         subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=False),
@@ -150,27 +161,42 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
         subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=None),
         {"scale": OPEN}, "inconclusive"),
     "diverged": (subject(ended="diverged"), {}, "inconclusive"),
-    "unfinished": (subject(ended="stopped"), {}, "inconclusive"),
-    "empty": (Evidence(name="empty"), dict.fromkeys(("scale", "reference", "depth", "coverage"), OPEN), "inconclusive"),
+    "unfinished": (subject(ended="stopped"), {"reach": OPEN}, "inconclusive"),
+    "lower half brings nothing": (
+        subject(baselines={"half": by_seed(0.601, 0.603, 0.599)}), {"reach": FIRES}, "walked back"),
+    "lower half harms": (subject(baselines={"half": by_seed(0.641, 0.643, 0.639)}), {"reach": FIRES}, "walked back"),
+    "lower half straddles": (
+        subject(baselines={"half": by_seed(0.590, 0.603, 0.595)}), {"reach": OPEN}, "inconclusive"),
+    "lower half brings nothing, nor does bp's": (
+        subject(baselines={"half": by_seed(0.601, 0.603, 0.599), "half_bp": by_seed(0.613, 0.612, 0.618)}),
+        {"reach": ASIDE}, "holds"),
+    "lower half brings nothing, bp's not known": (
+        subject(baselines={"half": by_seed(0.601, 0.603, 0.599), "half_bp": None}), {"reach": OPEN}, "inconclusive"),
+    "no rung": (subject(baselines={"half": None}), {"reach": OPEN}, "inconclusive"),
+    "a rung of two seeds": (subject(baselines={"half": by_seed(0.57, 0.573)}), {"reach": OPEN}, "inconclusive"),
+    "part of the blocks trained": (
+        subject(trained=3, baselines={"half": None, "half_bp": None}), {"reach": ASIDE}, "holds"),
+    "empty": (Evidence(name="empty"), dict.fromkeys(ALL, OPEN), "inconclusive"),
     "seeds without a moment": (
         Evidence(name="x", seeds=[SeedEvidence(seed=1), SeedEvidence(seed=2)]),
-        dict.fromkeys(("scale", "reference", "depth", "coverage"), OPEN), "inconclusive"),
+        dict.fromkeys(ALL, OPEN), "inconclusive"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_planted_case_is_judged_right(name: str) -> None:
     evidence, differs, verdict = CASES[name]
-    assert outcomes(evidence) == dict.fromkeys(("scale", "reference", "depth", "coverage"), PASSES) | differs
+    assert outcomes(evidence) == dict.fromkeys(ALL, PASSES) | differs
     assert judge(evidence).verdict == verdict
 
 
-@pytest.mark.parametrize("check", ["scale", "reference", "depth", "coverage"])
+@pytest.mark.parametrize("check", ALL)
 def test_each_check_fires_alone_and_passes_after_the_repair(check: str) -> None:
     sick = {
         "scale": subject({"hidden_norms": [9.0, 9.0, 500.0, 500.0, 500.0]}),
         "reference": subject({"precision": precise(0.5)}),
-        "depth": subject(accuracy=LOW),
+        "depth": subject(accuracy=LOW, baselines=LOWER),
+        "reach": subject(baselines={"half": by_seed(0.600, 0.604, 0.598)}),
         "coverage": subject({"cosine": [ok(0.9), ok(0.9), ok(0.0), ok(0.0)]}),
     }[check]
     found = judge(sick)

@@ -203,14 +203,14 @@ def test_baselines_are_found_among_the_other_runs() -> None:
         run(0.31, train_last=0, seed=2),
         run(0.35, train_last=0, **BP),
         run(0.70, **BP),
-        run(0.99, train_last=1, **BP),  # neither frozen nor full
+        run(0.60, train_last=1, **BP),  # its upper half
         run(0.99, train_last=0, epochs=9),  # another budget
         run(0.99, train_last=0, rule="fa"),  # another rule's
         run(0.99, penalty=0.1, **BP),
     ]
     found = evidence_of_runs("dfa", [run(), run(seed=2)], others)
     assert {name: b.accuracy for name, b in found.baselines.items()} == {
-        "frozen": {"1": 0.30, "2": 0.31}, "frozen_bp": {"1": 0.35}, "bp": {"1": 0.70},
+        "frozen": {"1": 0.30, "2": 0.31}, "frozen_bp": {"1": 0.35}, "bp": {"1": 0.70}, "half_bp": {"1": 0.60},
     }  # fmt: skip
     assert not any(b.typed for b in found.baselines.values())
 

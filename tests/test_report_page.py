@@ -210,7 +210,7 @@ def test_tables_and_figures_say_what_they_are(root):
     for svg in root.all("svg"):
         named = svg.attributes.get("role") == "img" and len(svg.attributes.get("aria-label", "")) > 20
         assert named or svg.attributes.get("aria-hidden") == "true"
-    assert len(root.all("figure")) == 3 * 8 + 4
+    assert len(root.all("figure")) == 3 * 10 + 4
 
 
 def test_the_same_records_give_the_same_bytes(runs, text):
@@ -247,7 +247,7 @@ def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
     for place, subject in enumerate(report_paths(runs).audit.subjects, 1):
         (part,) = [n for n in root.all("article") if n.attributes["aria-labelledby"] == f"subject-{place}"]
         checks = [n for n in part.all("div") if n.attributes.get("class") == "check"]
-        assert len(checks) == 4
+        assert len(checks) == 5
         for check, finding in zip(checks, subject.findings, strict=True):
             assert check.all("h4")[0].words.startswith(f"{finding.check}: ")
             assert check.all("h4")[0].words.endswith(finding.outcome)
@@ -273,7 +273,7 @@ def test_the_first_firing_is_marked_on_the_curve_and_told(runs, root):
 def test_versions_settings_and_thresholds_are_there(root):
     (versions,) = rows(root, "What they were trained with")
     assert versions == ["18 runs", "0.9.1 (abc123)", "3.11.7", "2.13.0", "Linux-x", "a processor", "1", "cpu"]
-    table = {row[0]: row[1:] for row in rows(root, "Thresholds, version walkback-1")}
+    table = {row[0]: row[1:] for row in rows(root, "Thresholds, version walkback-2")}
     assert table.keys() == DEFAULT.table.keys()
     assert table["reference.floor"][0] == "10⁻⁷"
     assert table["scale.growth"][1] == "Hao, Wan, Zhai, arXiv:2606.21126"
@@ -377,8 +377,8 @@ def test_an_invalid_audit_says_so_at_the_top(own_runs):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"protocol": "published"}, "it is by the protocol published with thresholds walkback-1"),
-        ({"thresholds": DEFAULT.but("scale.growth", 60)}, "with thresholds walkback-1, scale.growth=60"),
+        ({"protocol": "published"}, "it is by the protocol published with thresholds walkback-2"),
+        ({"thresholds": DEFAULT.but("scale.growth", 60)}, "with thresholds walkback-2, scale.growth=60"),
         ({"subjects": []}, "it does not judge dfa and fa"),
         ({"controls": []}, "it has no controls either"),
     ],
@@ -572,7 +572,7 @@ def test_twenty_subjects_of_a_hundred_epochs_are_a_small_page_soon_written(tmp_p
     assert time.process_time() - began < 3
     assert path.stat().st_size < 2_000_000
     root = tree(path.read_text())
-    assert len(root.all("figure")) == 20 * (7 + 4)  # without frozen nets there is no margin to draw
+    assert len(root.all("figure")) == 20 * (8 + 4)  # without frozen nets there is no margin to draw
 
 
 TOLD = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")

@@ -86,7 +86,7 @@ def test_the_tables_hold_what_the_audit_holds(demo):
         assert float(row["threshold"]) == factor * finding.threshold
     assert [row[0] for row in controls.rows] == [c.name for c in demo.controls]
     assert all(
-        "walkback-1" in table.notes[-1] and "ours" in table.notes[-1] for table in (verdicts, findings, controls)
+        "walkback-2" in table.notes[-1] and "ours" in table.notes[-1] for table in (verdicts, findings, controls)
     )
 
 

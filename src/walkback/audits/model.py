@@ -39,6 +39,7 @@ from walkback.records import (
 )
 
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
+HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
 Accuracies = float | Sequence[float] | Mapping[int, float]
 
 
@@ -55,6 +56,8 @@ def audit(
     bp: Accuracies | None = None,
     frozen_bp: Accuracies | None = None,
     shallow: Accuracies | None = None,
+    half: Accuracies | None = None,
+    half_bp: Accuracies | None = None,
     reduction: str = "auto",
     loss: PerSampleLoss | None = None,
     thresholds: Thresholds = DEFAULT,
@@ -70,6 +73,7 @@ def audit(
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
+    half, half_bp   … with only the upper half of the blocks trained (the last ⌈L/2⌉), by the same rule; by backprop
     """
     models = _by_seed(model)
     kept = _kept(batches)
@@ -87,8 +91,11 @@ def audit(
         seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update={"accuracy": value})]))
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
-        "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow,
+        "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
     }  # fmt: skip
+    for key in HALVES:
+        if 1 in depths.values() and lists[key] is not None:
+            raise BadValue(f"{key} is given, and a net of one block has no lower half", "leave it out")
     if len(set(depths.values())) > 1:
         counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
         raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")

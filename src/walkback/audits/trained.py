@@ -19,6 +19,7 @@ from walkback.records import (
     moment_of_snapshot,
     with_probes,
 )
+from walkback.records.evidence import depth_of, half, is_half_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 CONTROLS = ("bp", "random")
@@ -45,6 +46,8 @@ def audit_plan(
 ) -> list[RunConfig]:
     """Every run that an audit of `rules` needs: each rule and each control with its frozen net, and the shallow net.
 
+    Each rule and bp also with only the upper half of their blocks trained. The random control needs no such net: it
+    must be walked back by the other checks.
     `settings` as for `plan`. Runs are shared by their config: what is trained already is not trained again.
     """
     if not rules:
@@ -55,15 +58,23 @@ def audit_plan(
     configs: list[RunConfig] = []
     for rule in everyone:
         own: dict[str, Any] = mine if rule not in CONTROLS else {}
-        for last in (settings.get("train_last"), 0):
-            asked = {**settings, **own, "train_last": last}
-            configs += plan(rules=[rule], seeds=seeds, net_options=options, **asked)
+        full = plan(rules=[rule], seeds=seeds, net_options=options, **settings, **own)
+        rungs = [0] if rule not in (*rules, "bp") else [*_upper_half(full[0]), 0]
+        configs += full
+        for last in rungs:
+            configs += plan(rules=[rule], seeds=seeds, net_options=options, **{**settings, **own, "train_last": last})
     family = find_net(settings.get("net", "resmlp"))
     without = family.shallow({**defaults(family), **options})
     if without is not None:
         shallow = {**settings, "train_last": 0, "penalty": 0.0}
         configs += plan(rules=["bp"], seeds=seeds, net_options=without, **shallow)
     return list({config.hash(): config for config in configs}.values())
+
+
+def _upper_half(config: RunConfig) -> list[int]:
+    """How many blocks train if only the upper half does; nothing where the net has no lower half, or it is frozen."""
+    blocks = config.net_options.get("depth")
+    return [half(blocks)] if isinstance(blocks, int) and half(blocks) < blocks == config.train_last else []
 
 
 def audit_rules(
@@ -115,7 +126,8 @@ def audit_rules(
 def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
     """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
 
-    Frozen and shallow nets are baselines, not subjects, unless there is nothing else.
+    Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
+    upper half trains, where the same with all blocks trained is there.
     """
     return [evidence for evidence, _ in runs_by_subject(runs)]
 
@@ -126,6 +138,7 @@ def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
     for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
         groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
     full = [g for g in groups.values() if g[0].config.train_last > 0]
+    full = [g for g in full if not any(is_half_of(g[0].config, other[0].config, depth_of(other)) for other in full)]
     subjects = full or [g for g in groups.values() if g[0].config.blocks]
     titles = _titles([group[0].config for group in subjects])
     found = []

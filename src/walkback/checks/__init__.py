@@ -9,6 +9,7 @@ from walkback.checks.coverage import coverage
 from walkback.checks.depth import depth
 from walkback.checks.finding import Basis, Finding, Outcome, Protocol
 from walkback.checks.judge import Accuracy, Described, FirstFired, Judgement, fires_at, first_fired, judge
+from walkback.checks.reach import reach
 from walkback.checks.reference import reference
 from walkback.checks.scale import scale
 from walkback.checks.thresholds import LIMITS, Limit, Threshold, Thresholds
@@ -49,6 +50,7 @@ __all__ = [
     "in_order",
     "judge",
     "load_thresholds",
+    "reach",
     "reference",
     "scale",
     "verdict",

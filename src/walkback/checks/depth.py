@@ -2,65 +2,28 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, known, listed, points, seeds_said, stable_range
-from walkback.checks.student import mean_interval
+from walkback.checks.finding import Basis, Finding, Outcome, Protocol, known, points, seeds_said, stable_range
+from walkback.checks.margin import (
+    DIGITS,
+    Margin,
+    accuracies,
+    interval_said,
+    margin_of,
+    margin_over,
+    same_margins,
+    typed_said,
+)
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.evidence import BaselineName, Evidence
 
 NAME, CONFIDENCE = "depth.margin", "depth.confidence"
-DIGITS = 12  # accuracies are counts over counts; rounding there keeps .30 − .28 from being less than .02
+BASELINES: Sequence[BaselineName] = ("frozen", "frozen_bp", "bp", "shallow")
 BESIDE: Mapping[BaselineName, str] = {
     "frozen_bp": "the frozen net that bp trained",
     "shallow": "the shallow net",
 }
-
-
-class Margin(NamedTuple):
-    """The mean gain of one side over the other; without an interval nothing can be shown by it."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    pairs: int
-    lacking: list[str]  # whose accuracy is not known, by seed
-
-    def against(self, required: float) -> Outcome:
-        """Passes if the whole interval is above what is required, fires if it is below."""
-        if self.low is not None and self.low > required:
-            return "passes"
-        return "fires" if self.high is not None and self.high < required else "inconclusive"
-
-
-def margin(side: Mapping[str, float | None] | float, other: Baseline, confidence: float) -> Margin:
-    """The gain over a baseline, seed by seed. A number alone, on either side, stands for every seed of the other.
-
-    Every seed must have its partner: with some left out, the interval would be of other seeds than were trained.
-
-    >>> margin({"1": 0.5, "2": 0.6}, Baseline.by_seed({1: 0.4, 2: 0.3}), 0.95).mean
-    0.2
-    >>> margin({"1": 0.5, "2": 0.6}, Baseline.by_seed({1: 0.4}), 0.95).lacking
-    ['2']
-    """
-    number = next(iter(other.accuracy.values())) if other.alone else None
-    if isinstance(side, float):
-        sides: Mapping[str, float | None] = dict.fromkeys(other.accuracy, side)
-    else:
-        sides = side
-    pairs = {seed: (mine, number if other.alone else other.accuracy.get(seed)) for seed, mine in sides.items()}
-    gains = [round(a - b, DIGITS) for a, b in pairs.values() if known(a) and known(b)]
-    lacking = [seed for seed, (a, b) in pairs.items() if not (known(a) and known(b))]
-    if lacking or not gains:
-        return Margin(None, None, None, len(gains), lacking)
-    mean = round(statistics.fmean(gains), DIGITS)
-    exact = isinstance(side, float) and other.alone  # two numbers typed in: what they say, without a spread
-    interval = (mean, mean) if exact else mean_interval(gains, confidence)
-    if interval is None:
-        return Margin(mean, None, None, len(gains), [])
-    low, high = (round(end, DIGITS) for end in interval)
-    return Margin(mean, low, high, len(gains), [])
 
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
@@ -68,11 +31,9 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
     if protocol == "published":
         return _published(evidence, required)
-    accuracy = {
-        label: seed.final.accuracy for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
-    }  # fmt: skip
-    own = _margin(accuracy, evidence.baselines.get("frozen"), confidence)
-    task = _task(evidence, confidence)
+    accuracy = accuracies(evidence)
+    own = margin_over(accuracy, evidence.baselines.get("frozen"), confidence)
+    task = margin_of("bp", "frozen_bp", evidence, confidence)
     stopped = any(seed.ended == "stopped" for seed in evidence.seeds)
 
     def outcome_at(at: float) -> Outcome:
@@ -91,32 +52,17 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         check="depth", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
         value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
         threshold=required, stable_range=stable, ranges={NAME: stable},
-        says="; ".join([_says(own, task, stopped, outcome, required), *_typed(evidence), *beside]) + ".",
-        warnings=_same_margins(own),
+        says="; ".join([_says(own, task, stopped, outcome, required), *typed_said(evidence, BASELINES), *beside]) + ".",
+        warnings=same_margins(own),
     )  # fmt: skip
-
-
-def _margin(side: Mapping[str, float | None] | float, other: Baseline | None, confidence: float) -> Margin | None:
-    return margin(side, other, confidence) if other is not None and side != {} else None
-
-
-def _task(evidence: Evidence, confidence: float) -> Margin | None:
-    """How much bp itself gains over its frozen net: what the task has to give."""
-    bp, frozen = evidence.baselines.get("bp"), evidence.baselines.get("frozen_bp")
-    if bp is None or frozen is None:
-        return None
-    number = next(iter(bp.accuracy.values())) if bp.alone else None
-    if not bp.alone:
-        return margin(bp.accuracy, frozen, confidence)
-    return margin(number, frozen, confidence) if known(number) else None
 
 
 def _says(own: Margin | None, task: Margin | None, stopped: bool, outcome: Outcome, required: float) -> str:
     least = f"{points(required)} points are required"
     if outcome == "not applicable" and task is not None:
         return (
-            f"The task is too easy to judge depth: bp itself gains {_interval(task)} points over its own frozen net; "
-            f"{least}"
+            f"The task is too easy to judge depth: bp itself gains {interval_said(task)} points over its own frozen "
+            f"net; {least}"
         )
     if own is None:
         return "No frozen net to compare with, or no training of the subject, is known"
@@ -124,7 +70,7 @@ def _says(own: Margin | None, task: Margin | None, stopped: bool, outcome: Outco
         return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known"
     if own.mean is None or own.low is None:
         return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed"
-    gain = f"Training the blocks gains {_interval(own)} points over its own frozen net"
+    gain = f"Training the blocks gains {interval_said(own)} points over its own frozen net"
     if outcome == "passes":
         return f"{gain}; {least}"
     if outcome == "fires":
@@ -138,26 +84,8 @@ def _says(own: Margin | None, task: Margin | None, stopped: bool, outcome: Outco
     elif task.low is None:
         why = f"bp's own gain of {points(task.mean)} points over its frozen net is of too few seeds to show more"
     else:
-        why = f"bp's own gain over its frozen net, {_interval(task)} points, is not shown to exceed it either"
+        why = f"bp's own gain over its frozen net, {interval_said(task)} points, is not shown to exceed it either"
     return f"{gain}, less than the {points(required)} required, but {why}"
-
-
-def _interval(m: Margin) -> str:
-    """A mean with its ends, in points."""
-    if m.mean is None or m.low is None or m.high is None:
-        return "?"
-    return points(m.mean) if m.low == m.high else f"{points(m.mean)} ({points(m.low)} to {points(m.high)})"
-
-
-def _typed(evidence: Evidence) -> list[str]:
-    typed = sorted(name for name, baseline in evidence.baselines.items() if baseline.typed)
-    return [f"typed in and not measured here, hence without a spread: {listed(typed)}"] if typed else []
-
-
-def _same_margins(own: Margin | None) -> list[str]:
-    if own is not None and own.pairs > 1 and own.low is not None and own.low == own.high:
-        return ["every seed has the same margin; are they different trainings?"]
-    return []
 
 
 def _beside(
@@ -170,11 +98,11 @@ def _beside(
     """Where another baseline than the rule's own frozen net would give another answer."""
     said = []
     for name, words in BESIDE.items():
-        other = _margin(accuracy, evidence.baselines.get(name), confidence)
+        other = margin_over(accuracy, evidence.baselines.get(name), confidence)
         if own is None or other is None or other.low is None or other.against(required) == own.against(required):
             continue
         would = {"passes": "pass", "fires": "fall short"}.get(other.against(required), "not settle it")
-        said.append(f"against {words} its margin of {_interval(other)} points would {would}")
+        said.append(f"against {words} its margin of {interval_said(other)} points would {would}")
     return said
 
 
@@ -199,7 +127,8 @@ def _published(evidence: Evidence, required: float) -> Finding:
     stable = stable_range(outcome_at, [gain], required)
     return Finding(
         check="depth", outcome=outcome_at(required), basis="missing" if gain is None else "exact", value=gain,
-        threshold=required, stable_range=stable, ranges={NAME: stable}, says="; ".join([says, *_typed(evidence)]) + ".",
+        threshold=required, stable_range=stable, ranges={NAME: stable},
+        says="; ".join([says, *typed_said(evidence, BASELINES)]) + ".",
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from walkback.records.schema import (
     Valued,
 )
 
-BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow"]
+BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
 Ended = Literal["finished", "diverged", "stopped"]
 UNSEEDED = "?"
 
@@ -149,10 +149,12 @@ class Evidence(Record):
     name: str
     rule: str | None = None
     depth: Annotated[int, Field(ge=1)] | None = None  # the number of blocks, L
+    trained: Annotated[int, Field(ge=0)] | None = None  # how many of them train, from the top; None: all
     residual: bool | None = None  # False: the net has no residual stream
     classes: Annotated[int, Field(ge=1)] | None = None
     seeds: list[SeedEvidence] = Field(default_factory=list)
-    # frozen: the rule's own frozen net; frozen_bp: trained by bp; bp: its full net; shallow: embed and readout alone
+    # frozen: the rule's own frozen net; frozen_bp: trained by bp; bp: its full net; shallow: embed and readout alone;
+    # half: the rule's own net of which only the last ⌈L/2⌉ blocks train; half_bp: the same trained by bp
     baselines: dict[BaselineName, Baseline] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
 
@@ -168,6 +170,11 @@ class Evidence(Record):
                 counts |= {f"{name} of seed {label}, moment {number}": n for name, n in moment.block_counts().items()}
         if len(set(counts.values())) > 1:
             raise ValueError("it disagrees about the number of blocks: " + _listing(counts))
+        halves = [name for name in ("half", "half_bp") if name in self.baselines]
+        if halves and self.blocks == 1:
+            raise ValueError(f"{halves[0]} is given, and a net of one block has no lower half")
+        if halves and self.trained is not None and self.trained != self.blocks:
+            raise ValueError(f"{halves[0]} is for a subject all of whose blocks train")
         return self
 
     @property
@@ -181,6 +188,15 @@ class Evidence(Record):
     def labels(self) -> list[str]:
         """A name for each seed: its number, or "?1", "?2" where it is not known."""
         return [f"?{place}" if s.seed is None else str(s.seed) for place, s in enumerate(self.seeds, 1)]
+
+
+def half(blocks: int) -> int:
+    """How many blocks, from the top, are the upper half of a net: ⌈L/2⌉.
+
+    >>> [half(blocks) for blocks in (1, 2, 3, 4)]
+    [1, 1, 2, 2]
+    """
+    return -(-blocks // 2)
 
 
 def _listing(counts: Mapping[str, int]) -> str:
@@ -236,7 +252,8 @@ def evidence_of_runs(
     """What the folders of one subject's runs tell: one config, one run a seed.
 
     Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
-    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp); for the penalty see `_roles` and `_fittest`.
+    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
+    trained (half, half_bp); for the penalty see `_roles` and `_fittest`.
     `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
     baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
     """
@@ -252,19 +269,26 @@ def evidence_of_runs(
     seeds = [run.config.seed for run in runs]
     if len(set(seeds)) < len(seeds):
         raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
-    depth = _depth(runs)
+    depth = depth_of(runs)
     found: dict[BaselineName, list[Run]] = {}
     for run in [*others, *runs]:
         for key in _roles(run.config, config, depth):
             found.setdefault(key, []).append(run)
     chosen: dict[BaselineName, Sequence[Run] | Baseline] = {key: _fittest(there) for key, there in found.items()}
+    if "half_bp" in found:
+        # What bp's lower half brings is told by two nets of one λ.
+        full = {run.config.penalty for run in found.get("bp", []) if run in _runs(chosen.get("bp"))}
+        alike = [run for run in found["half_bp"] if run.config.penalty in full]
+        chosen.pop("half_bp")
+        chosen |= {"half_bp": _fittest(alike)} if alike else {}
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
     return Evidence(
-        name=name, rule=config.rule, depth=depth, residual=config.residual, classes=classes,
+        name=name, rule=config.rule, depth=depth, trained=None if config.train_last == depth else config.train_last,
+        residual=config.residual, classes=classes,
         seeds=[
             SeedEvidence(
                 seed=run.config.seed,
@@ -275,6 +299,10 @@ def evidence_of_runs(
         ],
         baselines=settled, notes=notes,
     )  # fmt: skip
+
+
+def _runs(given: Sequence[Run] | Baseline | None) -> Sequence[Run]:
+    return () if given is None or isinstance(given, Baseline) else given
 
 
 def _ended(run: Run) -> Ended:
@@ -307,7 +335,22 @@ def _roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[Base
             roles.append("frozen_bp")
         elif other.train_last == depth and other.penalty in (0.0, subject.penalty):
             roles.append("bp")
+        elif _is_rung(other, subject, depth) and other.penalty in (0.0, subject.penalty):
+            roles.append("half_bp")
+    if is_half_of(other, subject, depth):
+        roles.append("half")
     return roles
+
+
+def _is_rung(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
+    """Whether the upper half of the blocks trains in one and all of them in the other."""
+    return depth is not None and other.train_last == half(depth) < depth == subject.train_last
+
+
+def is_half_of(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
+    """Whether `other` is `subject` but for its seed, with only the upper half of its blocks trained."""
+    same: dict[str, Any] = {"seed": 0, "train_last": 0}
+    return _is_rung(other, subject, depth) and _but(other, **same) == _but(subject, **same)
 
 
 def _fittest(runs: Sequence[Run]) -> list[Run]:
@@ -329,7 +372,8 @@ def _fittest(runs: Sequence[Run]) -> list[Run]:
     return [*nets[min(nets, key=rank)].values()]
 
 
-def _depth(runs: Sequence[Run]) -> int | None:
+def depth_of(runs: Sequence[Run]) -> int | None:
+    """The number of blocks; None for a net without any."""
     return runs[0].config.blocks or None
 
 

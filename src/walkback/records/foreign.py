@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from walkback.errors import RecordError
-from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence
+from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
@@ -181,7 +181,7 @@ def _of_rungs(
     config: Mapping[str, Any],
     where: str,
 ) -> Evidence:
-    """The top rung is the subject, rung 0 its frozen net; the rungs of bp stand for the task."""
+    """The top rung is the subject, rung 0 its frozen net, the middle one its upper half; those of bp are the task's."""
     rungs = ladders[method]
     notes: list[str] = []
     top = max(rungs, default=0)
@@ -195,6 +195,12 @@ def _of_rungs(
         baselines["frozen_bp"] = Baseline.by_seed(bp[0])
     if top > 0 and bp.get(top):
         baselines["bp"] = Baseline.by_seed(bp[top])
+    rung = half(top)
+    if rung < top == (depth or top):
+        if rungs.get(rung):
+            baselines["half"] = Baseline.by_seed(rungs[rung])
+        if bp.get(rung) and "bp" in baselines:
+            baselines["half_bp"] = Baseline.by_seed(bp[rung])
     if top == 0:
         notes.append("the ladder has no rung with a trained block: there is no subject in it, only its frozen net")
     elif depth is None:
@@ -203,6 +209,7 @@ def _of_rungs(
         name=method if top in (0, depth) or depth is None else f"{method} k={top}",
         rule=method,
         depth=depth,
+        trained=None if top in (0, depth) or depth is None else top,
         residual=_stated(config, RESIDUAL, bool),
         classes=_whole(config, CLASSES, where),
         seeds=[
@@ -253,7 +260,8 @@ def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
         for place, other in enumerate(joined):
             seeds = [seed.seed for seed in (*other.seeds, *one.seeds)]
             same = all(
-                getattr(one, f) == getattr(other, f) for f in ("name", "rule", "residual", "classes", "baselines")
+                getattr(one, f) == getattr(other, f)
+                for f in ("name", "rule", "trained", "residual", "classes", "baselines")
             )
             if same and one.blocks == other.blocks and None not in seeds and len(set(seeds)) == len(seeds):
                 fields = dict(other) | {"depth": one.blocks, "seeds": [*other.seeds, *one.seeds]}

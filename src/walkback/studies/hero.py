@@ -30,8 +30,9 @@ FLOOR = DEFAULT["reference.floor"]
 
 
 def arms(extent: Extent) -> list[Arm]:
-    """The main audit: the rules, their frozen nets, and the shallow net."""
+    """The main audit: the rules, their frozen nets, those of which the upper half trains, and the shallow net."""
     found = [extent.arm(rule, rule) for rule in RULES]
+    found += [extent.arm(f"{rule} half", rule, train_last=2) for rule in RULES]
     found += [extent.arm(f"{rule} frozen", rule, train_last=0) for rule in RULES]
     return [*found, extent.arm("shallow", "bp", net_options={"depth": 0}, train_last=0)]
 

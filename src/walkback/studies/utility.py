@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from walkback.checks import DEFAULT, Judgement, Outcome, VerdictName, in_order, judge
-from walkback.checks.depth import DIGITS
 from walkback.checks.finding import known, listed
+from walkback.checks.margin import DIGITS
 from walkback.checks.thresholds import PAPER
 from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
 from walkback.report import published
@@ -52,7 +52,10 @@ class Subject:
 
 
 def _baselines(rule: str) -> dict[BaselineName, str]:
-    return {"frozen": f"{rule} frozen", "frozen_bp": "bp frozen", "bp": "bp", "shallow": "shallow"}
+    found: dict[BaselineName, str] = {
+        "frozen": f"{rule} frozen", "frozen_bp": "bp frozen", "bp": "bp", "shallow": "shallow", "half_bp": "bp half",
+    }  # fmt: skip
+    return found if rule == "random" else {**found, "half": f"{rule} half"}
 
 
 def _without_norm(rule: str) -> dict[BaselineName, str]:
@@ -76,10 +79,11 @@ CONTROLS = tuple(subject for subject in SUBJECTS if subject.must is not None)
 
 
 def arms(extent: Extent) -> list[Arm]:
-    """The subjects, their frozen nets, the shallow net; with a penalty; without terminal norm; the control last."""
+    """The subjects, their frozen nets and upper halves, the shallow net; with a penalty; without norm; the control."""
     return [
         *(extent.arm(rule, rule) for rule in ("bp", "fa", "dfa")),
         *(extent.arm(f"{rule} frozen", rule, train_last=0) for rule in ("bp", "fa", "dfa")),
+        *(extent.arm(f"{rule} half", rule, train_last=2) for rule in ("bp", "fa", "dfa")),
         extent.arm("shallow", "bp", net_options={"depth": 0}, train_last=0),
         extent.arm(PENALISED, "dfa", epochs=30, penalty=PENALTY),
         extent.arm("dfa frozen short", "dfa", epochs=30, train_last=0),

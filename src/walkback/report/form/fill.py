@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.checks import check_named
-from walkback.checks.depth import CONFIDENCE, margin
+from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
+from walkback.checks.margin import margin
 from walkback.checks.reference import BATCH
 from walkback.data import DATASETS
 from walkback.errors import WalkbackError
@@ -22,6 +23,7 @@ from walkback.rules import RuleWords, rule_words
 BLANK = "____"
 BASELINES: Mapping[BaselineName, str] = {
     "frozen": "own frozen net", "frozen_bp": "frozen net trained by bp", "bp": "bp", "shallow": "shallow net",
+    "half": "own net, lower half frozen", "half_bp": "bp, lower half frozen",
 }  # fmt: skip
 AGGREGATED = (
     "mean over the blocks of the mean over samples of cos(a_l, g_l), with the gradient at the block's input; dead "

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from walkback.checks import Check, Finding, Thresholds
 from walkback.checks.base import Gain
-from walkback.checks.depth import CONFIDENCE, Margin, margin
+from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
+from walkback.checks.margin import Margin, margin
 from walkback.records import Baseline, Evidence
 from walkback.report.page.drawing import ENDS, Figure, drawn, finals, gain, share_said, why
 from walkback.report.page.markup import clip, num, plain

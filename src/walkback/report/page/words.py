@@ -19,4 +19,6 @@ BASELINES: Mapping[BaselineName, str] = {
     "frozen_bp": "the frozen net that bp trained",
     "bp": "bp with every block trained",
     "shallow": "the shallow net",
+    "half": "its own net with the lower half frozen",
+    "half_bp": "bp with the lower half frozen",
 }

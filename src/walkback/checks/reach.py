@@ -1,0 +1,165 @@
+"""reach: does training the lower half of the blocks bring anything? All blocks against the upper half of them.
+
+A rule can gain all that it gains in the blocks next to the output, while those below might as well stay at random init.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from walkback.checks.base import Check, Gain, register
+from walkback.checks.depth import CONFIDENCE
+from walkback.checks.finding import Basis, Finding, Outcome, Protocol, points, seeds_said, stable_range
+from walkback.checks.margin import (
+    Margin,
+    accuracies,
+    interval_said,
+    margin_of,
+    margin_over,
+    same_margins,
+    typed_said,
+)
+from walkback.checks.thresholds import OURS, Limit, Thresholds
+from walkback.records.evidence import BaselineName, Evidence, half
+
+NAME = "reach.margin"
+BASELINES: Sequence[BaselineName] = ("half", "bp", "half_bp")
+
+
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
+    required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
+    own = margin_over(accuracies(evidence), evidence.baselines.get("half"), confidence)
+    task = margin_of("bp", "half_bp", evidence, confidence)
+    stopped = [label for label, s in zip(evidence.labels(), evidence.seeds, strict=True) if s.ended == "stopped"]
+    no_half = _no_half(evidence)
+
+    def outcome_at(at: float) -> Outcome:
+        if no_half or (_has_interval(task) and task.against(at) != "passes"):
+            return "not applicable"
+        found = own.against(at) if own is not None else "inconclusive"
+        if stopped or (found == "fires" and not _has_interval(task)):
+            return "inconclusive"
+        return found
+
+    cuts = [end for m in (own, task) if m is not None for end in (m.low, m.high)]
+    outcome, stable = outcome_at(required), stable_range(outcome_at, cuts, required)
+    basis: Basis = "missing" if own is None or own.mean is None else "exact"
+    says = no_half or _says(evidence, own, task, stopped, outcome, required)
+    return Finding(
+        check="reach", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
+        value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
+        threshold=required, stable_range=stable, ranges={NAME: stable},
+        says="; ".join([says, *typed_said(evidence, BASELINES)]) + ".", warnings=same_margins(own),
+    )  # fmt: skip
+
+
+def _no_half(evidence: Evidence) -> str:
+    """Why there is no lower half to ask about; nothing if there is one."""
+    if evidence.blocks == 1:
+        return "The net has one block, and so no lower half"
+    if evidence.trained is not None and evidence.trained != evidence.blocks:
+        return f"Only {evidence.trained} of {evidence.blocks or 'the'} blocks train: no half of them can be asked about"
+    return ""
+
+
+def _has_interval(m: Margin | None) -> TypeGuard[Margin]:
+    return m is not None and m.low is not None
+
+
+def _says(
+    evidence: Evidence,
+    own: Margin | None,
+    task: Margin | None,
+    stopped: Sequence[str],
+    outcome: Outcome,
+    required: float,
+) -> str:
+    least = f"{points(required)} points are required"
+    rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
+    if outcome == "not applicable" and task is not None:
+        return (
+            f"bp's own lower half is not shown to bring more than the {points(required)} points that are required: "
+            f"training it as well changes bp by {interval_said(task)}"
+        )
+    if own is None:
+        return (
+            "No net of which only the upper half of the blocks trains is known, or no training of the subject: train "
+            f"it with {rung}"
+        )
+    if own.lacking:
+        return (
+            f"The accuracy of {seeds_said(own.lacking)}, or of the same with only the upper half of the blocks "
+            f"trained, is not known: train what is missing with {rung}"
+        )
+    if own.mean is None or own.low is None:
+        return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed"
+    gain = f"Training the lower half of the blocks as well changes the accuracy by {interval_said(own)} points"
+    if stopped:
+        return f"{gain}, but {seeds_said(stopped)} did not finish"
+    if outcome == "passes":
+        return f"{gain}; {least}"
+    if outcome == "fires":
+        return f"{gain}, less than the {points(required)} that are required and that bp's lower half exceeds"
+    if own.against(required) == "inconclusive":
+        return f"{gain}, an interval that does not lie on one side of the {points(required)} that are required"
+    if task is None or task.mean is None:
+        lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
+        why = f"what bp's own lower half brings is not known: train bp{lacking} in full and with {rung}"
+    else:
+        why = f"what bp's own lower half brings, {points(task.mean)} points, is of too few seeds to show more"
+    return f"{gain}, less than the {points(required)} required, but {why}"
+
+
+class Reach(Check):
+    """The accuracy gained by training the lower half of the blocks as well."""
+
+    name = "reach"
+    place = 3.5
+    asks = "Does training the lower half of the blocks bring anything?"
+    raised = "it brings less than 0.5 points with 95 % confidence, and bp's lower half is shown to bring more"
+    heading = "points"
+    quantity: Mapping[Protocol, str] = {
+        "ours": "accuracy over the same with the lower half of the blocks frozen, in points"
+    }
+    not_asked = "The published protocol does not ask what the lower half of the blocks brings."
+    form = "points"
+    spread = "mean"
+    undated = "the nets it is held against are known at the end only"
+    limits: Mapping[str, Limit] = {
+        NAME: Limit(
+            0.005, OURS,
+            "bp's recorded ladders on CIFAR-10 alone: its lower half brings +2.0 points (+1.3 to +2.6; d = 256, L = 4, "
+            "three seeds) and +5.2 (d = 512, L = 2, one seed); 0.5 points is one standard error of an accuracy near .6 "
+            "on 10,000 test images, so that less cannot be told from the noise of the test split",
+            same_answer=(0, 0.0133), allowed=(0, 1), form="points",
+        ),
+    }  # fmt: skip
+    figure = Gain(
+        over="half", over_words="lower half trained over frozen", absent="no net with its lower half frozen is known",
+        task=("bp", "half_bp"), task_words="the same in bp", shown=("half", "bp", "half_bp"),
+    )  # fmt: skip
+    judged = (
+        "The accuracy gained over the same net with the lower half of its blocks left at random init, seed by seed; "
+        "the bar is the {confidence} interval of the mean. The first row judges."
+    )
+    layers = "The accuracies behind it: the mean, and one dot per seed."
+    means: Mapping[Outcome, str] = {
+        "fires": "What the rule gains, it gains in the upper blocks: those below might as well stay at random init.",
+        "passes": "The lower half of the blocks learns something that the upper half does not make up for.",
+        "inconclusive": "It is not settled whether training the lower half brings anything.",
+        "not applicable": "There is no lower half that could be asked about, or bp itself does not show that it brings "
+        "anything on this task.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Report the accuracy with only the upper half trained beside it, and claim no deep credit assignment.",
+        "inconclusive": "Train the net, and bp, with only the upper half of the blocks trained (`--train-last`); more "
+        "seeds, if the interval straddles the margin.",
+        "not applicable": "Choose a task on which depth pays, or a deeper net.",
+    }
+
+    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+        """Fires if the lower half is shown to bring too little and bp's to bring more; see docs/checks.md."""
+        del protocol
+        return _find(evidence, thresholds)
+
+
+reach = register(Reach())
