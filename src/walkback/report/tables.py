@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -192,6 +193,16 @@ class Table:
             writer.writerow(cells)
         return file.getvalue()
 
+    def fits(self, width: int) -> bool:
+        """Whether no cell is cut in a terminal of that width: words can be wrapped, numbers cannot."""
+        needed = 0
+        for index, heading in enumerate(self.headings):
+            cells = [_bare(row[index]) for row in self.rows]
+            words = all(isinstance(row[index], str) for row in self.rows)
+            parts = [part for line in (heading, *cells) for part in line.split(" ")]
+            needed += 2 + max(len(part) for part in (parts if words else [*heading.split(" "), *cells]))
+        return needed - 2 <= width
+
     def rich(self, width: int = 160) -> RichTable:
         """For a terminal of that width. Where all does not fit, sizes go without their spread, then the rest does."""
         for form in (text, _short, _bare):
@@ -266,7 +277,16 @@ def table_text(table: Table, form: str) -> str:
 def print_table(table: Table, console: Console) -> None:
     """A table and its notes in a terminal."""
     console.print()
-    console.print(table.rich(console.width))
+    if table.fits(console.width):
+        console.print(table.rich(console.width))
+    else:
+        console.print(Text(one_line(table.title), "bold"))
+        for row in table.rows:
+            first, *rest = map(text, row)
+            console.print(Text(first, "bold"))
+            pairs = zip(table.headings[1:], rest, strict=True)
+            console.print(Padding(Text("; ".join(f"{one_line(h)} {cell}" for h, cell in pairs if cell)), (0, 0, 0, 2)))
+        console.print(Text(f"(too wide for {console.width} columns: one row after the other)", "dim"))
     for note in table.notes:
         console.print(Text(one_line(note), "dim"))
 
