@@ -5,7 +5,7 @@ the chain (ours) or by block 0's credit, as DFA's is. 100 epochs.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
 
 CONSTANT = {"schedule": "constant"}
 BLOCK = {"rule_options": {"embed": "block"}}
-VARIANTS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {  # rule, settings, line
+VARIANTS: Mapping[str, tuple[str, Mapping[str, Any], Literal["-", "--", "-.", ":"]]] = {  # rule, settings, line
     "dfa": ("dfa", {}, "-"),
     "dfa, constant rate": ("dfa", CONSTANT, "--"),
     "fa": ("fa", {}, "-"),
