@@ -486,7 +486,7 @@ def _seconds(time: str | None) -> float | None:
     """A span of time: 90s, 150m, 2h; a number alone is minutes."""
     if time is None:
         return None
-    number, unit = (time[:-1], time[-1]) if time[-1:] in "smh" else (time, "m")
+    number, unit = (time[:-1], time[-1]) if time[-1:] in ("s", "m", "h") else (time, "m")
     try:
         seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
     except ValueError:

@@ -1,0 +1,209 @@
+"""What a rule and a net promise to the trainer: saved feedback, options that rename nothing, controls, devices."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import walkback as wb
+from conftest import small_plan
+from walkback.cli import _seconds
+from walkback.data import load
+from walkback.errors import BadValue
+from walkback.nets import make_net, recorded
+from walkback.records import RunConfig, read_run
+from walkback.rules import Batch, Credits, Rule, make_rule
+from walkback.studies import Extent, in_order, left, studies
+from walkback.train import Trainer, plan, train_all
+from walkback.train.streams import stream
+
+
+def net(**options):
+    return make_net("resmlp", (5,), 3, {"width": 6, "depth": 2} | options)
+
+
+# --- feedback is saved, or the rule is refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda rule: setattr(rule, "Bs", [torch.zeros(2)]),
+        lambda rule: setattr(rule, "_hidden", {"a": (torch.zeros(2),)}),
+        lambda rule: setattr(rule, "heads", [nn.Linear(2, 2)]),
+    ],
+    ids=["list", "nested", "modules"],
+)
+def test_planted_feedback_in_a_plain_attribute_is_refused_with_the_remedy(keep):
+    class Forgetful(Rule):
+        def __init__(self, net, generator):
+            super().__init__(net, generator)
+            keep(self)
+
+    wb.register_rule(f"forgetful-{id(keep)}", Forgetful)
+    with pytest.raises(BadValue, match="would not be saved") as caught:
+        make_rule(f"forgetful-{id(keep)}", net(), torch.Generator(), {})
+    assert "self.feedback" in str(caught.value)
+
+
+def test_planted_a_rule_that_keeps_the_net_is_refused():
+    class Clingy(Rule):
+        def __init__(self, net, generator):
+            super().__init__(net, generator)
+            self.net = net
+
+    wb.register_rule("clingy", Clingy)
+    with pytest.raises(BadValue, match="keeps the net"):
+        make_rule("clingy", net(), torch.Generator(), {})
+
+
+def test_property_feedbacks_of_several_sizes_are_in_the_checkpoint():
+    plain = make_net("mlp", (5,), 3, {"widths": [7, 4]})
+    rule = make_rule("dfa", plain, stream(1, "feedback"), {})
+    assert {k: tuple(v.shape) for k, v in rule.state_dict().items()} == {"B.0": (7, 3), "B.1": (4, 3)}
+    assert [tuple(b.shape) for b in (rule.B[0], rule.B[-1])] == [(7, 3), (4, 3)]
+
+
+# --- options and hashes ---------------------------------------------------------------------------------------------
+
+
+def test_property_an_option_that_came_later_renames_no_run():
+    (plain,) = small_plan(rules=["fa"])
+    (said,) = small_plan(rules=["fa"], rule_options={"embed": "chain"}, net_options={"down_std": 0.01})
+    (other,) = small_plan(rules=["fa"], rule_options={"embed": "block"})
+    (wide,) = small_plan(rules=["fa"], net_options={"down_std": 0.5})
+    assert plain == said
+    assert "embed" not in plain.rule_options
+    assert "down_std" not in plain.net_options
+    assert len({plain.hash(), other.hash(), wide.hash()}) == 3
+    assert other.rule_options["embed"] == "block"
+    assert recorded({"a": 1, "b": 2}, {"b": 3}) == {"a": 1, "b": 2}
+
+
+def test_property_what_a_config_says_of_its_net_cannot_be_edited_unseen():
+    (config,) = small_plan(rules=["bp"], net="mlp")
+    raw = json.loads(config.text())
+    for change in ({"residual": True}, {"blocks": 2}):
+        assert RunConfig.model_validate(raw | change).hash() != config.hash()
+    (first,) = small_plan(rules=["bp"])
+    edited = RunConfig.model_validate(json.loads(first.text()) | {"residual": False, "blocks": 1})
+    assert edited == first  # of the first two nets, the options tell
+
+
+# --- schedule, labels, device, budget -------------------------------------------------------------------------------
+
+
+def test_closed_form_schedules():
+    data = load("mnist1d")
+    (cosine,) = small_plan(epochs=4)
+    (constant,) = small_plan(epochs=4, schedule="constant")
+    decayed, flat = Trainer(cosine, data), Trainer(constant, data)
+    assert [flat.lr(e) for e in range(4)] == [1e-3] * 4
+    assert [decayed.lr(e) for e in range(4)] == [1e-3 * (1 + math.cos(math.pi * e / 4)) / 2 for e in range(4)]
+    assert constant.label() == "dfa constant rate"
+    with pytest.raises(BadValue, match="--schedule"):
+        small_plan(schedule="linear")
+
+
+def test_property_random_labels_are_fresh_per_minibatch_and_teach_nothing():
+    data = load("mnist1d")
+    seen = []
+
+    class Watcher(Rule):
+        def backward(self, net, batch):
+            seen.append(batch.labels.clone())
+            loss = F.cross_entropy(net(batch.inputs), batch.labels)
+            loss.backward()
+            return loss.detach()
+
+    wb.register_rule("watcher", Watcher)
+    (config,) = small_plan(rules=["watcher"], labels="random", epochs=1)
+    trainer = Trainer(config, data)
+    trainer.one_epoch(lambda: None)
+    counts = torch.cat(seen).bincount(minlength=10) / len(data.train.labels)
+    assert counts.min() > 0.08  # uniform, whatever the classes are
+    true = torch.cat([data.train.labels[i] for i in torch.randperm(
+        4000, generator=stream(config.seed, "order", 0)).split(config.batch_size)])  # fmt: skip
+    assert (torch.cat(seen) == true).float().mean() < 0.14
+    first = list(seen)
+    seen.clear()
+    Trainer(config, data).one_epoch(lambda: None)
+    assert all(torch.equal(a, b) for a, b in zip(first, seen, strict=True))  # a function of seed and step
+
+
+def test_error_a_device_that_is_not_here(out):
+    with pytest.raises(BadValue, match="no device") as caught:
+        train_all(small_plan(), out, device="cuda:77")
+    assert "--device" in str(caught.value)
+    assert not out.exists()
+
+
+def test_property_a_budget_stops_cleanly_and_the_same_call_resumes(out):
+    configs = small_plan(rules=["dfa", "bp"], epochs=400)
+    assert train_all(configs, out, jobs=1, budget=1.5) == [None, None]
+    before = read_run(out / configs[0].folder())
+    assert before.result is None
+    assert (before.path / "checkpoint.safetensors").exists()
+    says = left(configs, out)
+    assert says.startswith("2 of 2 runs are left")
+    (short,) = small_plan(epochs=1)
+    train_all([short], out, jobs=1, budget=600)
+    assert left([short], out) == "All 1 runs are there."
+    assert "about" in left([short, *small_plan(epochs=3)], out)
+
+
+@pytest.mark.parametrize(("words", "seconds"), [("150m", 9000), ("2h", 7200), ("90s", 90), ("3", 180), (None, None)])
+def test_closed_form_budgets(words, seconds):
+    assert _seconds(words) == seconds
+
+
+@pytest.mark.parametrize("words", ["", "soon", "-3m", "nan", "infh", "m"])
+def test_error_no_span_of_time(words):
+    with pytest.raises(BadValue, match="span of time"):
+        _seconds(words)
+
+
+def test_property_runs_come_by_rank_and_each_once():
+    extent = Extent()
+    configs = in_order(studies(), extent)
+    assert len({c.hash() for c in configs}) == len(configs)
+    ranks = {}
+    for study in studies():
+        for arm in study.arms(extent):
+            for c in arm.configs:
+                ranks[c.hash()] = min(arm.rank, ranks.get(c.hash(), 99))
+    order = [ranks[c.hash()] for c in configs]
+    assert order == sorted(order)
+    first = [c for c in configs if ranks[c.hash()] == 1]
+    assert {c.rule for c in first} == {"random"}
+
+
+# --- BatchNorm ------------------------------------------------------------------------------------------------------
+
+
+def test_planted_a_rule_that_runs_the_net_three_times_moves_the_statistics_once():
+    class Thrice(Rule):
+        def credits(self, signal):
+            for _ in range(3):
+                signal.net(signal.inputs)
+            return Credits([torch.ones_like(h) for h in signal.hidden[1:]], embed=torch.ones_like(signal.hidden[0]))
+
+    wb.register_rule("thrice", Thrice)
+    data = load("digits")
+    found = []
+    for rule in ("thrice", "random"):
+        (config,) = plan(rules=[rule], net="small-resnet", data="digits", epochs=1, probe_images=32)
+        trainer = Trainer(config, data)
+        before = [b.clone() for n, b in trainer.net.named_buffers() if "num_batches" in n]
+        trainer.statistics.begin()
+        inputs, labels = trainer.batches.batch(torch.arange(32), torch.Generator())
+        trainer.rule.backward(trainer.net, Batch(inputs, labels, torch.Generator()))
+        trainer.snapshot()
+        after = [b for n, b in trainer.net.named_buffers() if "num_batches" in n]
+        assert before
+        assert all(int(b - a) == 1 for a, b in zip(before, after, strict=True))
+        found.append({n: b.clone() for n, b in trainer.net.named_buffers()})
+    assert all(torch.equal(found[0][n], found[1][n]) for n in found[0])
