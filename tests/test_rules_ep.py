@@ -13,7 +13,7 @@ from walkback.errors import BadValue
 from walkback.nets import Net, make_net
 from walkback.probes import observe
 from walkback.rules import make_rule
-from walkback.rules.ep import pull, relax
+from walkback.rules.ep import fixed, pull, relax
 from walkback.train import Trainer
 
 FULL = {"beta": 1e-6, "eta": 0.3, "steps": 900}  # as good as at rest, and as good as no nudge
@@ -154,3 +154,13 @@ def test_planted_large_stream_float32_loses_the_credit_and_the_probe_counts_it(p
 def test_error_options_that_cannot_be_meant(options, word):
     with pytest.raises(BadValue, match=word):
         make_rule("ep", chain()[0], torch.Generator(), options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_planted_batch_norm_keeps_its_statistics_while_states_relax(dtype):
+    norm = nn.BatchNorm1d(3)
+    before = {k: v.clone() for k, v in norm.state_dict().items()}
+    out = fixed(norm, dtype)(torch.randn(8, 3, dtype=dtype) + 5)
+    assert out.dtype == dtype
+    assert not out.requires_grad
+    assert all(torch.equal(v, before[k]) for k, v in norm.state_dict().items())

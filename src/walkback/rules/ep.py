@@ -87,8 +87,9 @@ class EP(Rule):
 
 def fixed(module: nn.Module, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     """The module as a function of its input alone: parameters and buffers held fixed, in `dtype`."""
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    cast = {name: t.detach().to(dtype) if t.is_floating_point() else t for name, t in tensors.items()}
+    cast = {name: p.detach().to(dtype) for name, p in module.named_parameters()}
+    for name, buffer in module.named_buffers():  # copied: a module may write into its own
+        cast[name] = buffer.detach().to(dtype if buffer.is_floating_point() else buffer.dtype, copy=True)
 
     def call(x: Tensor) -> Tensor:
         out: Tensor = functional_call(module, cast, (x,))
