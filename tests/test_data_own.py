@@ -447,3 +447,18 @@ def test_other_data_of_the_same_code_are_refused_at_resume_and_not_taken_for_the
     seed = 2
     with pytest.raises(RecordError, match="than shifting returns now"):
         train(config, tmp_path)
+
+
+def test_property_stopped_after_every_epoch_of_one_step_the_bits_are_the_same(tmp_path: Path) -> None:
+    """A set smaller than a batch has one step per epoch, so every stop falls where a snapshot is due."""
+    from walkback.train import Stopped, train
+
+    wb.register_data("mine", vectors)
+    (config,) = small(data="mine", epochs=4)
+    whole = train(config, tmp_path / "whole")
+    for _ in range(3):
+        with pytest.raises(Stopped):
+            train(config, tmp_path / "parts", should_stop=lambda: True)
+    parts = train(config, tmp_path / "parts")
+    for name in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
+        assert (parts.path / name).read_bytes() == (whole.path / name).read_bytes(), name

@@ -75,7 +75,7 @@ def test_commands_in_the_documents_are_known(page):
 def shrunk(words: list[str]) -> list[str]:
     """The same command in a budget that a test has: embedded data, one epoch, the seed that is trained already."""
     words = ["mnist1d" if word == "cifar10" else word for word in words if word != "--quick"]
-    for option in ("--seeds", "--seed"):
+    for option in ("--seeds", "--seed", "--epochs", "--width"):
         if option in words:
             del words[words.index(option) : words.index(option) + 2]
     if words[0] == "study":
@@ -94,6 +94,7 @@ def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))
     log = {"config": {"L": 4}, "log": [{"epoch": 1, "h_L_norm": 4e4, "g_2_norm": 9e-7, "acc_eval": 0.36}]}
     (tmp_path / "their_log.json").write_text(json.dumps(log))
+    shutil.copytree(ROOT / "docs/tried", tmp_path / "docs/tried")
     write_files(page, tmp_path)
     told = [(line, shrunk(line.split("#")[0].split()[1:])) for line in lines]
     done = subprocess.run(
