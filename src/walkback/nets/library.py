@@ -1,13 +1,15 @@
 """The nets by name, and the way in for a net that lives in somebody's own file."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets.base import NETS, Net, check_options, defaults, looking
-from walkback.own import from_file, in_file, source_hash
+from walkback.own import from_file, in_file, is_ours, source_hash
 
 
 def register_net(name: str, net: type[Net]) -> type[Net]:
@@ -39,31 +41,34 @@ def make_net(name: str, shape: tuple[int, ...], classes: int, options: Mapping[s
     """Build a net for inputs of `shape`; its weights come from torch's global random state."""
     family = find_net(name)
     check_options(f"net {name}", family, options)
-    family.check({**defaults(family), **options})
-    net = family(shape, classes, **options)
-    if family.__module__.partition(".")[0] != "walkback":
-        check_promises(name, net)
+    resolved = {**defaults(family), **options}
+    family.check(resolved)
+    if is_ours(family):
+        return family(shape, classes, **options)
+    try:
+        net = family(shape, classes, **options)
+    except BadValue:
+        raise
+    except Exception as error:
+        raise BadValue(
+            f"net {name} could not be built for inputs of shape {tuple(shape)}: {type(error).__name__}: {error}",
+            "mend it, or choose data of another shape",
+        ) from error
+    check_promises(name, net, resolved)
     return net
 
 
-def check_promises(name: str, net: Net) -> None:
-    """What a net of somebody's own must keep, looked at once: parts, shapes, and a home for every parameter."""
+def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
+    """What a net of somebody's own must keep, looked at once: its parts, its parameters, what it says, how it runs."""
     for part, kind in (("embed", nn.Module), ("blocks", nn.ModuleList), ("readout", nn.Module)):
         if not isinstance(getattr(net, part, None), kind):
             raise BadValue(
                 f"net {name} has no {part} that is an nn.{kind.__name__}", "docs/bring-your-net.md shows one"
             )
-    homeless = [n for n, _ in net.named_parameters() if n.partition(".")[0] not in ("embed", "blocks", "readout")]
-    if homeless:
-        raise BadValue(
-            f"net {name} has parameters outside embed, blocks and readout, which no rule would train: "
-            f"{', '.join(homeless[:3])}",
-            "move them into a block: a learned shortcut belongs to the branch, not to the join",
-        )
-    if any(not any(True for _ in block.parameters()) for block in net.blocks):
-        raise BadValue(f"net {name} has a block without parameters", "let every block be something that can learn")
+    _check_parameters(name, net)
+    _check_words(name, net, options)
     try:
-        logits = _logits(net)
+        logits = _run_once(name, net)
     except BadValue:
         raise
     except Exception as error:
@@ -78,9 +83,72 @@ def check_promises(name: str, net: Net) -> None:
         )
 
 
-def _logits(net: Net) -> Tensor:
-    """The logits of two black images; the widths are looked at on the way."""
+def _check_parameters(name: str, net: Net) -> None:
+    """Each has a home that some credit reaches."""
+    homeless = [n for n, _ in net.named_parameters() if n.partition(".")[0] not in ("embed", "blocks", "readout")]
+    if homeless:
+        raise BadValue(
+            f"net {name} has parameters outside embed, blocks and readout, which no rule would train: "
+            f"{', '.join(homeless[:3])}",
+            "move them into a block: a learned shortcut belongs to the branch, not to the join",
+        )
+    if any(not any(True for _ in block.parameters()) for block in net.blocks):
+        raise BadValue(f"net {name} has a block without parameters", "let every block be something that can learn")
+    if not any(True for _ in net.readout.parameters()):
+        raise BadValue(f"net {name} has a readout without parameters", "let it end with a layer that learns")
+
+
+def _check_words(name: str, net: Net, options: Mapping[str, Any]) -> None:
+    """What the class says of its options is what was built: runs are named, and baselines planned, by the former."""
+    said, built = type(net).blocks_in(options), net.depth
+    if said != built:
+        raise BadValue(
+            f"net {name} says that it has {said} blocks with these options, and has {built}", "mend blocks_in"
+        )
+    if type(net).residual_in(options) != net.residual:
+        raise BadValue(
+            f"net {name} says residual={type(net).residual_in(options)} with these options, and was built with "
+            f"residual={net.residual}",
+            "mend residual_in, or set `residual` on the class",
+        )
+
+
+def _run_once(name: str, net: Net) -> Tensor:
+    """The logits of two random images, state by state: nothing may be changed on the way, nor drawn in training."""
     assert net.widths
     with looking(net) as black:
-        logits: Tensor = net(black)
+        images = torch.randn_like(black)
+        h = net.embed(images)
+        adds = []
+        for layer, block in enumerate(net.blocks):
+            before = h.clone()
+            f = block(h)
+            branch = f.clone()
+            after = net.join(layer, h, f)
+            if not torch.equal(h, before) or not torch.equal(f, branch):
+                raise BadValue(
+                    f"block {layer} of net {name}, or its join, changes its input in place, and so the hidden state",
+                    "use nn.ReLU() without inplace=True, and h + f, not h += f",
+                )
+            adds.append(after.shape != f.shape or not torch.equal(after, f))
+            h = after
+        # A residual net may have a block that only reshapes; a plain one has no stream at all.
+        if adds and any(adds) != net.residual:
+            raise BadValue(
+                f"net {name} says residual={net.residual}, and its join returns "
+                f"{'f alone in every block' if net.residual else f'more than f in block {adds.index(True)}'}",
+                f"say residual = {not net.residual}, or mend join",
+            )
+        before = h.clone()
+        logits: Tensor = net.readout(h)
+        if not torch.equal(h, before):
+            raise BadValue(f"the readout of net {name} changes h_L in place", "use nn.ReLU() without inplace=True")
+        drawn = torch.get_rng_state()
+        copy.deepcopy(net).train()(images)  # a copy: BatchNorm's statistics would move
+        if not torch.equal(drawn, torch.get_rng_state()):
+            raise BadValue(
+                f"net {name} draws random numbers when it trains: a rule that runs it twice would see two nets, and a "
+                "resumed run would not be the same",
+                "leave dropout out (p = 0)",
+            )
     return logits

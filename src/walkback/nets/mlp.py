@@ -73,11 +73,17 @@ class MLP(Net):
         return {**options, **({"depth": 0} if options["widths"] is None else {"widths": []})}
 
     @classmethod
-    def words(cls, options: Mapping[str, Any]) -> str:
+    def sizes(cls, options: Mapping[str, Any]) -> str:
         """One width and a depth, or every width."""
         if options["widths"] is None:
-            return super().words(options)
-        return f"widths {'–'.join(map(str, options['widths'])) or 'none'}, L = {len(options['widths'])}"
+            return super().sizes(options)
+        return f"d = {', '.join(map(str, options['widths'])) or 'none'}; L = {len(options['widths'])}"
+
+    @classmethod
+    def quick(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Half of every width."""
+        widths = options["widths"]
+        return {**super().quick(options), "widths": widths if widths is None else [max(1, w // 2) for w in widths]}
 
 
 NETS.add("mlp", MLP)

@@ -33,6 +33,7 @@ class SmallCNN(Net):
 
     residual = False
     reduction = "flatten"
+    images = True
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, *, channels: int = 32, hidden: int = 256, depth: int = UNITS
@@ -75,11 +76,16 @@ class SmallCNN(Net):
             raise BadValue(f"small-cnn has {UNITS} units, not {options['depth']}", f"give --depth {UNITS} or less")
 
     @classmethod
-    def words(cls, options: Mapping[str, Any]) -> str:
+    def sizes(cls, options: Mapping[str, Any]) -> str:
         """The sizes of the units that there are."""
         c, depth = options["channels"], options["depth"]
         sizes = [f"{c}", f"{2 * c}", f"{4 * c} channels", f"FC {options['hidden']}"][:depth]
         return ", ".join([*sizes, f"L = {depth}"])
+
+    @classmethod
+    def quick(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A quarter of the channels and of the hidden units."""
+        return {**options, **{name: max(1, options[name] // 4) for name in ("channels", "hidden")}}
 
 
 def _conv(inside: int, outside: int) -> nn.Conv2d:

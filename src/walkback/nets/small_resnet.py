@@ -55,6 +55,7 @@ class SmallResNet(Net):
     """
 
     reduction = "mean"
+    images = True
 
     def __init__(self, shape: tuple[int, ...], classes: int, *, channels: int = 16, depth: int = 4):
         if len(shape) != 3 or min(shape[1:]) < SMALLEST:
@@ -87,12 +88,22 @@ class SmallResNet(Net):
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         """Whole numbers."""
-        super().check({**options, "width": options["channels"]})
+        super().check(options)
+        if type(options["channels"]) is not int or options["channels"] < 1:
+            raise BadValue(
+                f"channels must be a whole number of at least 1, not {options['channels']!r}",
+                "write --net-option channels=16",
+            )
 
     @classmethod
-    def words(cls, options: Mapping[str, Any]) -> str:
+    def sizes(cls, options: Mapping[str, Any]) -> str:
         """The channels and the blocks."""
         return f"{options['channels']} channels, L = {options['depth']}"
+
+    @classmethod
+    def quick(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Half the channels."""
+        return {**options, "channels": max(1, options["channels"] // 2)}
 
 
 NETS.add("small-resnet", SmallResNet)

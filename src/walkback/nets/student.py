@@ -68,9 +68,9 @@ class Student(Net):
             )
 
     @classmethod
-    def words(cls, options: Mapping[str, Any]) -> str:
+    def sizes(cls, options: Mapping[str, Any]) -> str:
         """The sizes and α."""
-        return f"{super().words(options)}, α = {options['alpha']:g}"
+        return f"{super().sizes(options)}, α = {options['alpha']:g}"
 
 
 NETS.add("student", Student)

@@ -44,37 +44,54 @@ def observe(
     with undisturbed(net, rule), torch.enable_grad():
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
             batch = Batch(some, answers, generator, clock)
-            passes.append(one_pass(net, some, answers))
-            credits.append(credits_of(rule, net, batch, passes[-1]))
+            seen = one_pass(net, some, answers)
+            credits.append(credits_of(rule, net, batch, seen))
+            passes.append(seen._replace(states=[]))  # whole feature maps, of which the rows may be a small part
     widths = net.widths
     embeds = [c.for_embedding(widths[0]) for c in credits]
+    join = Joiner()
     return Observation(
-        hidden=_join([p.hidden for p in passes]),
-        branches=_join([p.branches for p in passes]),
-        gradients=_join([p.gradients for p in passes]),
+        hidden=join.layers([p.hidden for p in passes]),
+        branches=join.layers([p.branches for p in passes]),
+        gradients=join.layers([p.gradients for p in passes]),
         credits=Credits(
-            blocks=_join_some([c.blocks for c in credits]),
-            at_input=None if credits[0].at_input is None else _join([c.at_input for c in credits if c.at_input]),
+            blocks=join.some_layers([c.blocks for c in credits]),
+            at_input=None if credits[0].at_input is None else join.layers([c.at_input for c in credits if c.at_input]),
             kind=credits[0].kind,
         ),
-        embed_credit=_whole(embeds) if any(True for _ in net.embed.parameters()) else None,
+        embed_credit=join.whole(embeds) if any(True for _ in net.embed.parameters()) else None,
         at_output=not net.credited_at_input,
     )
 
 
-def _join(parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
-    """[chunk][layer] → [layer], the rows of all chunks."""
-    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
+class Joiner:
+    """Puts the chunks of each layer together. The same chunks give the same tensor, not a second one: in a plain net a
+    branch is the next state, and bp's credits are the gradients; of feature maps a copy is a quarter of a gigabyte."""
 
+    def __init__(self) -> None:
+        # By what the chunks are in memory, and with them: while they are kept, no other tensor has their addresses.
+        self.joined: dict[tuple[tuple[int, torch.Size], ...], tuple[Sequence[Tensor], Tensor]] = {}
 
-def _join_some(parts: Sequence[Sequence[Tensor | None] | Tensor]) -> list[Tensor | None]:
-    """The same where a layer may have none."""
-    return [_whole(layer) for layer in zip(*parts, strict=True)]
+    def layers(self, parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
+        """[chunk][layer] → [layer], the rows of all chunks."""
+        return [self._cat(layer) for layer in zip(*parts, strict=True)]
 
+    def some_layers(self, parts: Sequence[Sequence[Tensor | None] | Tensor]) -> list[Tensor | None]:
+        """The same where a layer may have none."""
+        return [self.whole(layer) for layer in zip(*parts, strict=True)]
 
-def _whole(parts: Sequence[Tensor | None]) -> Tensor | None:
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if len(there) == len(parts) else None
+    def whole(self, parts: Sequence[Tensor | None]) -> Tensor | None:
+        """The rows of all chunks, if every chunk has some."""
+        present = [part for part in parts if part is not None]
+        return self._cat(present) if len(present) == len(parts) else None
+
+    def _cat(self, parts: Sequence[Tensor]) -> Tensor:
+        if not all(part.is_contiguous() for part in parts):
+            return torch.cat(list(parts))
+        key = tuple((part.data_ptr(), part.shape) for part in parts)
+        if key not in self.joined:
+            self.joined[key] = parts, torch.cat(list(parts))
+        return self.joined[key][1]
 
 
 class Pass(NamedTuple):

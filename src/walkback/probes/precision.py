@@ -43,42 +43,60 @@ def precision(single: Tensor, double: Tensor) -> Precision:
     >>> found.chord, round(found.clamped, 5), found.status
     (0.0, 0.99999, 'ok')
     """
-    total = len(double)
-    if not double.isfinite().all(1).any():
-        return Precision(math.nan, math.nan, 0, total, "not finite")
+    return _over_samples([_each_sample(single, double)])
+
+
+class _Samples(NamedTuple):
+    """What is known of each sample at one layer, (N,) each; chord and clamped count where `living`."""
+
+    finite: Tensor  # the float64 gradient
+    finite_single: Tensor
+    living: Tensor
+    chord: Tensor
+    clamped: Tensor
+
+
+def _each_sample(single: Tensor, double: Tensor) -> _Samples:
     size = torch.linalg.vector_norm(double.double(), dim=1)
-    living = size.isfinite() & (size > 0)
-    alive = int(living.sum())
-    if not alive:
-        return Precision(math.nan, math.nan, 0, total, "zero gradient")
-    g, truth = single[living], double[living].double() / size[living, None]
-    mine = g.double()
+    mine = single.double()
     norm = torch.linalg.vector_norm(mine, dim=1, keepdim=True)
     lost = ~(norm.isfinite() & (norm > 0)).squeeze(1)
-    if not g.isfinite().all(1).any():
-        return Precision(math.nan, math.nan, 0, total, "not finite")
-    chord = torch.linalg.vector_norm(mine / norm - truth, dim=1)
+    chord = torch.linalg.vector_norm(mine / norm - double.double() / size[:, None], dim=1)
     chord[lost] = 1.0
-    at_batch = (g / REFERENCE_BATCH).float()
+    at_batch = (single / REFERENCE_BATCH).float()
     clamped = (F.cosine_similarity(at_batch, at_batch, dim=1).double() - 1).abs()
     clamped[~clamped.isfinite()] = 1.0
-    return Precision(float(chord.quantile(0.5)), float(clamped.quantile(0.5)), alive, total, "ok")
+    finite, finite_single = double.isfinite().all(1), single.isfinite().all(1)
+    return _Samples(finite, finite_single, size.isfinite() & (size > 0), chord, clamped)
+
+
+def _over_samples(parts: Sequence[_Samples]) -> Precision:
+    """The medians over the living samples of all parts."""
+    finite, finite_single, living, chord, clamped = (torch.cat(each) for each in zip(*parts, strict=True))
+    alive, total = int(living.sum()), len(living)
+    if not finite.any():
+        return Precision(math.nan, math.nan, 0, total, "not finite")
+    if not alive:
+        return Precision(math.nan, math.nan, 0, total, "zero gradient")
+    if not finite_single[living].any():
+        return Precision(math.nan, math.nan, 0, total, "not finite")
+    return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, total, "ok")
 
 
 def net_precision(net: Net, inputs: Tensor, labels: Tensor) -> list[Precision]:
-    """`precision` at h_0 … h_L of one of our nets."""
+    """`precision` at h_0 … h_L of one of our nets; chunk by chunk, since feature maps in float64 are large."""
     twin = copy.deepcopy(net).double()
-    pairs = zip(_gradients(net, inputs, labels), _gradients(twin, inputs.double(), labels), strict=True)
-    return [precision(single, double) for single, double in pairs]
+    chunks = []
+    for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
+        pairs = zip(_gradients(net, some, answers), _gradients(twin, some.double(), answers), strict=True)
+        chunks.append([_each_sample(single, double) for single, double in pairs])
+    return [_over_samples(layer) for layer in zip(*chunks, strict=True)]
 
 
 def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
     """g_0 … g_L of each sample's own loss, at the site."""
-    parts = []
     with undisturbed(net), torch.enable_grad():
-        for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
-            parts.append(one_pass(net, some, answers).gradients)
-    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
+        return one_pass(net, inputs, labels).gradients
 
 
 def module_precision(

@@ -99,10 +99,11 @@ def update_null(view: View, updates: Sequence[Tensor | None], gradients: Sequenc
     draws: list[list[float]] = [[] for _ in updates]
     coins = view.draws("update signs")
     for draw in range(DRAWS):
-        fresh = rule_updates(view.net, view.fresh(draw), view.batch(SAMPLES, "update"))
+        fresh = signed = updates
+        if draw == 0 or FRESH in kinds:
+            fresh = rule_updates(view.net, view.fresh(draw), view.batch(SAMPLES, "update"))
         if draw == 0:
             kinds = [SIGNS if _same(a, b) else FRESH for a, b in zip(fresh, updates, strict=True)]
-        signed = fresh
         if SIGNS in kinds:
             batch = view.batch(SAMPLES, "update")
             signs = torch.randint(0, 2, (len(batch.labels),), generator=coins).to(batch.inputs) * 2 - 1

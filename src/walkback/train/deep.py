@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from walkback.train.loop import Trainer
 
 FUNCTIONAL_IMAGES = 128
+FUNCTIONAL_IMAGES_WIDE = 32  # where rows are whole feature maps: each image is moved 32 times per block, in float64
+WIDE = 4096
 IDENTITY_IMAGES = 256
 
 
@@ -37,7 +39,8 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     null = feedback_null(net, rule, fresh, inputs, labels, draws("null draws"), clock=trainer.clock)
     seen = trainer.observe()
     turned = drift(seen.gradients[net.depth // 2])
-    few = slice(FUNCTIONAL_IMAGES)
+    moved_images = FUNCTIONAL_IMAGES if max(net.widths) <= WIDE else FUNCTIONAL_IMAGES_WIDE
+    few = slice(moved_images)
     credits = [None if a is None else a[few] for a in (seen.credits.blocks if seen.at_output else seen.at_input)]
     if trainer.config.train_last:
         replay = replay_net(net, inputs[few], labels[few])
@@ -58,7 +61,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         drift_batches=turned.batches,
         rho=rho,
         nudging=moved,
-        functional_images=min(FUNCTIONAL_IMAGES, len(labels)) if credits else 0,
+        functional_images=min(moved_images, len(labels)) if credits else 0,
         measured=trainer.readings(seen, final=True),
     )
 
