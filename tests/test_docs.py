@@ -31,7 +31,7 @@ def write_files(page: Path, folder: Path) -> list[str]:
 
 def test_the_rule_of_write_a_rule_trains(tmp_path):
     """The page's first block is a file of under 40 lines; its second block uses it."""
-    rule, script = blocks(ROOT / "docs/write-a-rule.md", "python")
+    rule, script, _ = blocks(ROOT / "docs/write-a-rule.md", "python")
     assert len(rule.splitlines()) < 40
     (tmp_path / "sign_symmetry.py").write_text(rule)
     (tmp_path / "script.py").write_text(script)
@@ -43,7 +43,7 @@ def test_the_rule_of_write_a_rule_trains(tmp_path):
 
 
 def test_the_command_of_write_a_rule_works(tmp_path):
-    rule, _ = blocks(ROOT / "docs/write-a-rule.md", "python")
+    rule, *_ = blocks(ROOT / "docs/write-a-rule.md", "python")
     (tmp_path / "sign_symmetry.py").write_text(rule)
     words = ["train", "--rules", "sign_symmetry.py:SignSymmetry", "--rule-option", "gain=0.1", "--epochs", "1"]
     command = [sys.executable, "-c", "from walkback.cli import main; main()", *words]

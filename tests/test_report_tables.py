@@ -78,7 +78,7 @@ def test_the_tables_hold_what_the_audit_holds(demo):
     told = [(s.name, f) for s in demo.subjects for f in s.findings]
     assert len(found) == len(told) == 12
     for row, (name, finding) in zip(found, told, strict=True):
-        factor = 100 if finding.check == "depth" else 1
+        factor = 100 if finding.check in ("depth", "reach") else 1
         assert (row["subject"], row["check"], row["outcome"]) == (name, finding.check, finding.outcome)
         assert [float(row[k]) for k in ("value", "low", "high")] == [
             factor * v for v in (finding.value, finding.low, finding.high)

@@ -14,8 +14,10 @@ class DFA(Rule):
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit
-    embedding   a_0, the same credit as block 0 (where their widths differ, a matrix of its own)
+    embedding   a_0, the same credit as block 0
     readout     (head and terminal norm) the gradient of the loss
+
+    Where h_0 is of another width than block 0's output, the embedding has a matrix of its own.
     """
 
     default_normalize = "sample"
