@@ -67,6 +67,25 @@ def test_property_feedbacks_of_several_sizes_are_in_the_checkpoint():
     assert [tuple(b.shape) for b in (rule.B[0], rule.B[-1])] == [(7, 3), (4, 3)]
 
 
+@pytest.mark.parametrize(
+    ("blocks", "word"),
+    [
+        (lambda s: [s.hidden[1]], "1 credits for 2 blocks"),
+        (lambda s: [torch.zeros(len(s.labels), 3), s.hidden[2]], "block 0 a credit of shape"),
+    ],
+    ids=["count", "width"],
+)
+def test_error_credits_that_fit_no_block_say_so(blocks, word):
+    class Misfit(Rule):
+        def credits(self, signal):
+            return Credits(blocks(signal), embed=signal.hidden[0])
+
+    made = net()
+    batch = Batch(torch.randn(8, 5), torch.randint(3, (8,)), torch.Generator())
+    with pytest.raises(BadValue, match=word):
+        Misfit(made, torch.Generator()).backward(made, batch)
+
+
 # --- options and hashes ---------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,11 @@ class Rule(nn.Module):
     def forward(self, signal: Signal) -> Credits:
         """The credits as they train the net."""
         raw = self.credits(signal)
+        if len(raw.blocks) != signal.net.depth:
+            raise BadValue(
+                f"rule {type(self).__name__} gives {len(raw.blocks)} credits for {signal.net.depth} blocks",
+                "give one credit per block, or None for a block that hears nothing",
+            )
         if self.normalize == "none":
             return raw
         embed = None if raw.embed is None else normalize_credit(raw.embed, self.normalize)
@@ -172,9 +177,15 @@ class Rule(nn.Module):
         if top.grad is None:
             roots.append(loss)
             gradients.append(None)
-        for branch, credit in zip(branches, stacked, strict=True):
+        for layer, (branch, credit) in enumerate(zip(branches, stacked, strict=True)):
             if branch.requires_grad and credit is not None:  # a frozen block has nothing to learn
                 at = net.rows(branch)
+                if credit.shape != at.shape:
+                    raise BadValue(
+                        f"rule {type(self).__name__} gives block {layer} a credit of shape {tuple(credit.shape)}, and "
+                        f"its output has rows of shape {tuple(at.shape)}",
+                        "give a_l as wide as the block's output: net.widths[l + 1]",
+                    )
                 roots.append(at)
                 gradients.append(credit + at.detach() * (2 * batch.penalty * share) if batch.penalty else credit)
         if credits.loss is not None:
