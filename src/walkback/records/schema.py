@@ -93,6 +93,31 @@ class CosineRecord(Record):
         return cls(**cosine._asdict())
 
 
+class NullRecord(Record):
+    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+
+    mean: float
+    std: Size
+    n: Annotated[int, Field(ge=0)]
+    kind: str
+
+    @classmethod
+    def of(cls, null: "Null") -> "NullRecord":
+        """A probe's answer."""
+        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
+
+
+class Reading(Record):
+    """A number of one block, layer or net, by a probe of one file. It counts only with status "ok"."""
+
+    value: float
+    status: str
+    null: NullRecord | None = None  # what chance would give, where the probe tells
+
+
+Readings = dict[str, list[Reading]]
+
+
 class Snapshot(Record):
     """What the probes measured at one moment. Lists run over h_0 … h_L or over the blocks 0 … L−1."""
 
@@ -127,20 +152,6 @@ class PrecisionRecord(Record):
     def of(cls, found: "Precision") -> "PrecisionRecord":
         """A probe's answer."""
         return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=found.status)
-
-
-class NullRecord(Record):
-    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
-
-    mean: float
-    std: Size
-    n: Annotated[int, Field(ge=0)]
-    kind: str
-
-    @classmethod
-    def of(cls, null: "Null") -> "NullRecord":
-        """A probe's answer."""
-        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
 
 
 class Valued(Record):
