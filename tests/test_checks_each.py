@@ -9,16 +9,33 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from test_checks_planted import BASELINES, EASY, FLAT, INF, LOW, NAN, by_seed, dead, moment, null, ok, precise, subject
+from test_checks_planted import (
+    BASELINES,
+    EASY,
+    FLAT,
+    INF,
+    LOW,
+    NAN,
+    by_seed,
+    dead,
+    moment,
+    null,
+    ok,
+    plain,
+    precise,
+    subject,
+    updates,
+)  # fmt: skip
 from walkback.checks import DEFAULT, LIMITS, coverage, depth, fires_at, first_fired, judge, reach, reference, scale
-from walkback.checks.coverage import clears, covered
+from walkback.checks.coverage import clears, compared, covered
 from walkback.checks.finding import Finding, agreed, stable_range
 from walkback.checks.margin import margin
 from walkback.checks.reference import cause, chord, norm
-from walkback.checks.scale import growth
+from walkback.checks.scale import growth, growth_over_init
 from walkback.checks.student import central, mean_interval, two_sided
 from walkback.checks.verdict import not_finite
 from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
+from walkback.records.schema import Reading
 
 UP, DOWN = math.inf, -math.inf
 
@@ -108,8 +125,11 @@ def test_the_limit_itself_is_within_it_in_words_too() -> None:
         "456: 1.11 to "
         "60 times where it is known."
     )
-    plain = scale(subject(residual=False))
-    assert told(plain) == ("not applicable", "The net has no residual stream, so there is no growth of one to judge.")
+    by_paper = scale(subject(residual=False), protocol="published")
+    assert told(by_paper) == (
+        "not applicable",
+        "The net has no residual stream, so there is no growth of one to judge.",
+    )
 
 
 def test_growth_is_per_block_and_not_to_the_first_state() -> None:
@@ -157,8 +177,8 @@ def test_what_scale_says() -> None:
     found = scale(one)
     assert told(found) == (
         "inconclusive",
-        "The largest growth over one block is above the limit of 50 in seed 456, within it in seed 123, "
-        "not settled in seed 42, where not every norm is known: at least 1.11 to 60 times where it is known.",
+        "The largest growth over one block is above the limit of 50 in seed 456, within it in seed "
+        "123, not settled in seed 42, where not every norm is known: at least 1.11 to 60 times where it is known.",
     )
     assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
 
@@ -169,6 +189,96 @@ def test_a_norm_that_is_not_a_number_is_named() -> None:
         "seed 42: the norm of h_1 is 0, which counts as not known",
         "seed 42: the norm of h_3 is nan, which counts as not known",
     ]
+
+
+# --- scale of a plain net -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("top", "outcome"), [(50.0, "passes"), (50.0001, "fires"), (1.0, "passes"), (0.001, "passes")])
+def test_a_plain_net_fires_strictly_above_fifty_times_its_growth_at_init(top: float, outcome: str) -> None:
+    """Whatever the widths make of the norms at init."""
+    norms = [3.0, 700.0, 0.02, 0.02, 5.0]
+    now = [norms[0], norms[1], *(top * norm for norm in norms[2:])]
+    found = scale(plain({"hidden_norms": now, "start": {"hidden_norms": norms}}))
+    assert (found.outcome, found.basis, found.threshold) == (outcome, "exact", 50)
+    assert found.value == pytest.approx(max(top, 1.0), rel=1e-9)
+    assert list(found.ranges) == ["scale.growth_over_init"]
+
+
+def test_growth_over_init_agrees_with_the_formula() -> None:
+    """Second implementation: r_l(now) / r_l(init), block by block."""
+    dice = random.Random(3)
+    for _ in range(50):
+        now, start = ([dice.uniform(0.01, 100) for _ in range(6)] for _ in range(2))
+        ratios = [(now[i + 1] / now[i]) / (start[i + 1] / start[i]) for i in range(5)]
+        found = growth_over_init(Moment(hidden_norms=now), Moment(hidden_norms=start))
+        assert found.low == found.high == pytest.approx(max(ratios), rel=1e-9)
+
+
+def test_bounds_of_growth_over_init() -> None:
+    def of(now: list[float | None], start: list[float | None] | None) -> tuple[float | None, float | None]:
+        return growth_over_init(Moment(hidden_norms=now), None if start is None else Moment(hidden_norms=start))
+
+    assert of([1.0, 2.0], None) == (None, None)
+    assert of([1.0, 2.0], [1.0, None]) == (None, None)
+    assert of([1.0, 8.0, 8.0], [1.0, 2.0, None]) == (4.0, None)
+    low, high = of([1.0, None, 900.0], [1.0, 1.0, 1.0])
+    assert low == pytest.approx(30, rel=1e-8)
+    assert low is not None
+    assert low < 30
+    assert high is None
+    assert of([1.0, 1.0, 900.0], [1.0, NAN, 1.0])[0] == low
+    assert of([1.0, 0.0, 900.0], [1.0, 1.0, 1.0])[0] == low
+    assert of([5e-324, 1.7e308], [1.7e308, 5e-324]) == (None, None)  # q is no number there
+
+
+def test_what_scale_says_of_a_plain_net() -> None:
+    loud = {"hidden_norms": [9.0, 10.0, 11e3, 12e3, 13e3]}
+    assert told(scale(plain(loud))) == (
+        "fires", "One block grows 1e+03 times as much as at init, on every seed; the limit is 50."
+    )  # fmt: skip
+    assert told(scale(plain())) == (
+        "passes", "No block grows more than 1 times as much as at init; the limit is 50."
+    )  # fmt: skip
+    assert told(scale(subject(residual=False))) == (
+        "inconclusive", "The norms of the hidden states at init are not known."
+    )  # fmt: skip
+    assert told(scale(subject({"hidden_norms": None}, residual=False))) == (
+        "inconclusive", "The norms of the hidden states are not known."
+    )  # fmt: skip
+    apart = plain(loud, {}, {"hidden_norms": [9.0, None, 11.0, 12.0, 13.0]})
+    assert scale(apart).says == (
+        "The largest growth over one block, over that at init, is above the limit of 50 in seed 42, within it in seed "
+        "123, not settled in seed 456, where not every norm is known: at least 1 to 1e+03 times where it is known."
+    )
+    part = plain({"hidden_norms": [9.0, None, 11e9, 12e9, 13e9]})
+    assert told(scale(part)) == (
+        "fires", "One block grows at least 3.16e+04 times as much as at init, on every seed; the limit is 50."
+    )  # fmt: skip
+    assert scale(part).basis == "bound"
+
+
+def test_where_it_is_not_known_whether_there_is_a_stream_both_ways_must_agree() -> None:
+    loud = {"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}
+    assert told(scale(subject(loud, residual=None))) == (
+        "inconclusive",
+        "One block makes the stream 100 times larger, above the limit of 50, which fires for a residual stream; "
+        "whether the net has one is not known.",
+    )
+    assert scale(plain(loud, residual=None)).outcome == "fires"
+    assert list(scale(plain(residual=None)).ranges) == ["scale.growth", "scale.growth_over_init"]
+    assert told(scale(subject(residual=None))) == (
+        "inconclusive",
+        "No block makes its input more than 1.11 times larger, which passes for a residual stream; whether the net has "
+        "one is not known, and over init it is not known by how much a block grows.",
+    )
+    shrinks = plain(
+        {"hidden_norms": [9.0] * 5, "start": {"hidden_norms": [9.0, 0.09, 0.09, 0.09, 0.09]}}, residual=None
+    )
+    assert scale(shrinks).says.endswith("and over init one block grows too much.")
+    assert scale(shrinks).outcome == "inconclusive"
+    missing = subject({"hidden_norms": [9.0, None, 9.0, 9.0, 9.0]}, residual=None)
+    assert scale(missing).says.startswith("The largest growth over one block is not settled in seeds 42, 123 and 456")
 
 
 # --- reference ------------------------------------------------------------------------------------------------------
@@ -655,15 +765,28 @@ def test_coverage_by_its_table(values: tuple[Any, ...], gamma: float | None, out
 def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> None:
     collapse = cosines(0.9, 0.0, 0.0, 0.0)
     assert coverage(subject(collapse)).outcome == "fires"
-    plain = coverage(subject(collapse, residual=False))
-    assert (plain.outcome, plain.basis) == ("not applicable", "exact")
-    assert plain.says.startswith("The net has no residual stream")
+    collapse |= {"cosine_out": [ok(0.9)] * 4}
+    at_output = coverage(subject(collapse, residual=False))
+    assert told(at_output) == (
+        "passes",
+        "Credit, at the blocks' output, clears its null in more than 50% of the blocks: 4 of 4 covered (blocks 0, 1, 2 "
+        "and 3).",
+    )
     unsaid = coverage(subject(collapse, residual=None))
-    assert unsaid.outcome == "inconclusive"
-    assert "whether the net has one is not said" in unsaid.says
-    assert coverage(subject(cosines(0.9, 0.9, 0.9, 0.0), residual=None)).outcome == "passes"
+    assert told(unsaid) == (
+        "inconclusive",
+        "Γ is positive and credit reaches at most 50% of the blocks, which fires for a residual stream; whether the "
+        "net has one is not said, and at the blocks' output it is not settled likewise: 1 of 4 covered (block 0).",
+    )
+    quiet = coverage(subject({"cosine_out": collapse["cosine"]}, residual=None))
+    assert quiet.outcome == "inconclusive"
+    assert quiet.says.startswith("Credit clears its null in more than 50% of the blocks, which passes for a residual")
+    assert coverage(subject(collapse | {"cosine_out": collapse["cosine"]}, residual=None)).outcome == "fires"
+    most = cosines(0.9, 0.9, 0.9, 0.0)
+    assert coverage(subject(most | {"cosine_out": most["cosine"]}, residual=None)).outcome == "passes"
+    assert coverage(subject(most | {"cosine_out": None}, residual=None)).outcome == "inconclusive"
     moment = subject(collapse).seeds[0].final
-    assert [fires_at(moment, residual=r)["coverage"] for r in (True, False, None)] == [True, None, None]
+    assert [fires_at(moment, residual=r)["coverage"] for r in (True, False, None)] == [True, False, None]
 
 
 def test_what_coverage_says() -> None:
@@ -699,6 +822,85 @@ def test_what_coverage_says() -> None:
     assert (none.outcome, none.basis, none.value, none.low, none.high) == ("inconclusive", "missing", None, None, None)
     half = coverage(subject(cosines(0.9, 0.9, 0.9, 0.9), {"cosine": None}, {}))
     assert (half.value, half.low, half.high) == (None, None, None)
+
+
+def test_updates_stand_for_credits_that_are_not_there() -> None:
+    aside = "The rule has no credits, so its updates are compared with the gradient. "
+    assert told(coverage(subject(updates(0.9, 0.9, 0.9, 0.0)))) == (
+        "passes",
+        f"{aside}They clear their null in more than 50% of the blocks: 3 of 4 covered (blocks 0, 1 and 2).",
+    )
+    fired = coverage(subject(updates(0.9, 0.0, 0.0, 0.03)))
+    assert told(fired) == (
+        "fires",
+        f"{aside}On average they clear their null, which hides that they do so in at most 50% of the blocks: 1 of 4 "
+        "covered (block 0).",
+    )
+    assert (fired.basis, fired.value) == ("exact", 0.25)
+    flipped = coverage(subject(updates(-0.9, -0.9, -0.9, -0.9)))
+    assert told(flipped) == (
+        "not applicable",
+        f"{aside}On average they do not clear their null, which hides nothing: 0 of 4 covered.",
+    )
+    assert flipped.warnings == []
+    assert told(coverage(subject(updates() | {"measured": {}}))) == (
+        "inconclusive", "The rule has no credits, and the updates of the blocks are not known."
+    )  # fmt: skip
+    bare = [Reading(value=0.9, status="ok")] * 4
+    assert told(coverage(subject(updates() | {"measured": {"update": bare}}))) == (
+        "inconclusive", "The updates of the blocks are known, the null to hold them against is not."
+    )  # fmt: skip
+    some = updates(0.9, 0.0, 0.0, 0.0)
+    some["measured"]["update"][3] = Reading(value=NAN, status="not finite", null=null())
+    lost = coverage(subject(some))
+    assert lost.outcome == "inconclusive"
+    assert lost.says.startswith(f"{aside}Not every seed settles whether they clear their null in more than 50%")
+    assert lost.warnings == ["seeds 42, 123 and 456: no cosine in block 3 (not finite)"]
+
+
+def test_the_mean_of_the_updates_is_held_against_a_bound_of_its_null() -> None:
+    """The std of a mean is at most the mean of the stds: 0.04 on average against 3 × 0.01."""
+    assert coverage(subject(updates(0.16, 0.0, 0.0, 0.0))).outcome == "fires"
+    assert coverage(subject(updates(0.12, 0.0, 0.0, 0.0))).outcome == "not applicable"
+    held = compared(moment(**updates(0.1, 0.2, 0.3, 0.4)))
+    assert (held.place, held.mean) == ("update", pytest.approx(0.25))
+    assert held.null_mean is not None
+    assert (held.null_mean.mean, held.null_mean.std, held.null_mean.n) == (0.0, pytest.approx(0.01), 20)
+
+
+def test_a_rule_with_credits_in_some_blocks_is_judged_by_them() -> None:
+    """Its updates would say otherwise."""
+    mixed = {"cosine": [dead("no credit")] * 3 + [ok(0.9)], "measured": updates(0.9, 0.9, 0.9, 0.9)["measured"]}
+    assert coverage(subject(mixed)).outcome == "inconclusive"
+    unknown = updates(0.9, 0.9, 0.9, 0.9)
+    unknown["cosine"] = [None, *unknown["cosine"][1:]]
+    assert coverage(subject(unknown)).outcome == "inconclusive"
+
+
+def test_where_credit_is_compared() -> None:
+    assert compared(moment()).place == "input"
+    assert compared(moment(), residual=None).place == "input"
+    assert compared(moment(), residual=False).place == "output"
+    assert compared(moment(cosine=[dead("other width"), *[ok(0.9)] * 3])).place == "output"
+    assert compared(moment(cosine=[dead("not available")] * 4)).place == "input"
+    out = compared(moment(null_out=[null(0.5)] * 4), residual=False)
+    assert out.nulls is not None
+    assert out.nulls[0] == null(0.5)
+
+
+def test_credits_that_are_exactly_zero_are_told() -> None:
+    def warned(*shares: float, status: str = "ok") -> list[str]:
+        return coverage(
+            subject({"measured": {"zero credits": [Reading(value=v, status=status) for v in shares]}})
+        ).warnings
+
+    assert warned(0.0, 0.01, 0.0, 0.0) == []
+    assert warned(0.0, 0.0101, 0.0, 0.5) == [
+        "seeds 42, 123 and 456: 1.01 % of the credits of block 1 are exactly zero: quantised away?",
+        "seeds 42, 123 and 456: 50 % of the credits of block 3 are exactly zero: quantised away?",
+    ]
+    assert warned(0.9, status="not finite") == []
+    assert warned(NAN) == []
 
 
 def test_at_the_output_it_may_be_otherwise() -> None:
@@ -880,9 +1082,8 @@ def test_who_decided_where_no_check_did() -> None:
     assert decided(subject(classes=1)) == (["evidence"], "Not applicable: with one class there is nothing to learn.")
     assert decided(subject(blocks=1)) == (["evidence"], "Not applicable: one block has no depth for credit to cross.")
     assert decided(subject(ended="diverged"))[0] == ["evidence"]
-    assert decided(subject(residual=False)) == (
-        ["scale"], "Not applicable: The net has no residual stream, so there is no growth of one to judge."
-    )  # fmt: skip
+    assert decided(subject(residual=False)) == (["scale"], "Inconclusive: scale could not be settled.")
+    assert decided(plain())[1] == "Holds: scale, reference, depth, reach and coverage pass."
     flipped = subject(
         {"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=(0.98, 0.981, 0.979), baselines=EASY
     )  # fmt: skip
@@ -961,5 +1162,10 @@ def test_the_ends_of_the_ranges_of_coverage() -> None:
 def test_two_seeds_have_a_spread_and_time_knows_the_stream() -> None:
     assert judge(subject(accuracy=(0.5, 0.7))).accuracy.std == pytest.approx(math.sqrt(0.02))
     grown = Moment(epoch=1, hidden_norms=[1, 99])
-    plain = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[grown])])
-    assert first_fired(plain)["scale"].epochs == {"1": None}
+    unborn = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[grown])])
+    assert first_fired(unborn)["scale"].epochs == {"1": None}
+    begun = Moment(epoch=0, hidden_norms=[1, 1])
+    dated = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[begun, grown])])
+    assert first_fired(dated)["scale"].epochs == {"1": 1}
+    assert fires_at(grown, residual=False, start=Moment(hidden_norms=[1, 2]))["scale"] is False
+    assert fires_at(grown, residual=None, start=begun)["scale"] is None

@@ -10,6 +10,7 @@ import pytest
 
 from walkback.checks import judge
 from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
+from walkback.records.schema import Reading
 
 NAN, INF = math.nan, math.inf
 SEEDS = (42, 123, 456)
@@ -72,6 +73,31 @@ def subject(
     kept = {name: b for name, b in (BASELINES | (baselines or {})).items() if b is not None}
     kept = {name: b for name, b in kept.items() if blocks > 1 or not name.startswith("half")}
     return Evidence(**known | {"seeds": seeds, "baselines": kept} | fields)
+
+
+def plain(*changes: dict[str, Any], start: dict[str, Any] | None = None, **fields: Any) -> Evidence:
+    """A healthy subject without a stream; `start` changes its net at init, as may the key "start" of a change."""
+    found = subject(*({k: v for k, v in c.items() if k != "start"} for c in changes), **{"residual": False} | fields)
+    own = changes[0].get("start", {}) if changes else {}
+    blocks = found.depth or L
+    begun = moment(blocks, **{"epoch": 0, "accuracy": 0.1} | own | (start or {}))
+    seeds = [s.model_copy(update={"moments": [begun, *s.moments]}) for s in found.seeds]
+    return found.model_copy(update={"seeds": seeds})
+
+
+def scaled(*norms: float, by: float = 1.0) -> dict[str, Any]:
+    """Norms that jump about as widths do, at init and, times `by`, at the end."""
+    return {"hidden_norms": [by * norm for norm in norms], "start": {"hidden_norms": list(norms)}}
+
+
+def updates(*cosines: float) -> dict[str, Any]:
+    """A rule without credits: its updates' cosines, each with a null."""
+    none = [dead("no credit")] * L
+    readings = [Reading(value=value, status="ok", null=null()) for value in cosines]
+    return {
+        "cosine": none, "cosine_out": none, "gamma": None, "null": None, "null_out": None, "null_gamma": None,
+        "measured": {"update": readings},
+    }  # fmt: skip
 
 
 def outcomes(evidence: Evidence, **options: Any) -> dict[str, str]:
@@ -152,11 +178,38 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
     "one class": (subject(accuracy=(1.0, 1.0, 1.0), classes=1, baselines={
         name: by_seed(1.0, 1.0, 1.0) for name in BASELINES}), {"depth": ASIDE, "reach": ASIDE}, "not applicable"),
     "one block": (subject(blocks=1), {"reach": ASIDE, "coverage": ASIDE}, "not applicable"),
-    "no residual stream": (subject(residual=False), {"scale": ASIDE, "coverage": ASIDE}, "not applicable"),
-    "no residual stream, explodes": (
-        subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=False),
-        {"scale": ASIDE, "coverage": ASIDE}, "not applicable"),
-    "residual unknown, quiet": (subject(residual=None), {}, "holds"),
+    "plain net": (plain(), {}, "holds"),
+    "plain net, its widths differ": (plain(scaled(1, 40, 0.2, 90, 3)), {}, "holds"),
+    "plain net, all of it larger": (plain(scaled(1, 40, 0.2, 90, 3, by=1e4)), {}, "holds"),
+    "plain net, one layer scaled": (
+        plain({"hidden_norms": [9.0, 10.0, 11e3, 12e3, 13e3]}), {"scale": FIRES}, "walked back"),
+    "plain net, one layer scaled, the next undoes it": (
+        plain({"hidden_norms": [9.0, 10.0, 11e3, 12.0, 13.0]}), {"scale": FIRES}, "walked back"),
+    "plain net, init not known": (subject(residual=False), {"scale": OPEN}, "inconclusive"),
+    "plain net, init known in part": (
+        plain(start={"hidden_norms": [9.0, None, 11.0, 12.0, 13.0]}), {"scale": OPEN}, "inconclusive"),
+    "plain net, credit at one end": (
+        plain({"cosine_out": [ok(0.4), ok(0.001), ok(-0.0004), ok(-0.002)], "gamma": 0.1}),
+        {"coverage": FIRES}, "walked back"),
+    "plain net, the input does not matter": (
+        plain({"cosine": [ok(0.4), ok(0.001), ok(-0.0004), ok(-0.002)]}), {}, "holds"),
+    "widths differ in a stream": (
+        subject({"cosine": [ok(0.0), dead("other width"), ok(0.0), ok(0.0)]}), {}, "holds"),
+    "widths differ in a stream, credit at one end": (
+        subject({"cosine": [ok(0.9), dead("other width"), ok(0.9), ok(0.9)],
+                 "cosine_out": [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]}), {"coverage": FIRES}, "walked back"),
+    "no credits, updates that agree": (subject(updates(0.9, 0.8, 0.7, 0.9)), {}, "holds"),
+    "no credits, one update orthogonal": (subject(updates(0.9, 0.0, 0.7, 0.9)), {}, "holds"),
+    "no credits, most updates orthogonal": (
+        subject(updates(0.9, 0.0, 0.0, 0.0)), {"coverage": FIRES}, "walked back"),
+    "no credits, updates sign-flipped": (subject(updates(-0.9, -0.8, -0.9, -0.9)), {"coverage": ASIDE}, "holds"),
+    "no credits, no updates measured": (
+        subject(updates() | {"measured": {}}), {"coverage": OPEN}, "inconclusive"),
+    "residual unknown, quiet": (
+        plain(residual=None), {}, "holds"),
+    "residual unknown, quiet, init not known": (subject(residual=None), {"scale": OPEN}, "inconclusive"),
+    "residual unknown, explodes by either": (
+        plain({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=None), {"scale": FIRES}, "walked back"),
     "residual unknown, explodes": (
         subject({"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}, residual=None),
         {"scale": OPEN}, "inconclusive"),

@@ -8,7 +8,8 @@ from walkback.checks import DEFAULT, LIMITS, load_thresholds
 from walkback.errors import BadValue, UnknownName
 
 NUMBERS = {
-    "scale.growth": 50, "reference.chord": 0.01, "reference.floor": 1e-7, "reference.batch": 128,
+    "scale.growth": 50, "scale.growth_over_init": 50,
+    "reference.chord": 0.01, "reference.floor": 1e-7, "reference.batch": 128,
     "reference.small_loss": 0.1, "depth.margin": 0.02, "depth.confidence": 0.95, "coverage.band": 3,
     "coverage.share": 0.5, "reach.margin": 0.005,
 }  # fmt: skip

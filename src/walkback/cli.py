@@ -162,7 +162,7 @@ def train(
     """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
     from rich.console import Console
 
-    from walkback.audits import fired_by
+    from walkback.audits import stopping
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
     from walkback.train import plan, train_all
@@ -175,7 +175,7 @@ def train(
     with live as tell:
         runs = train_all(
             configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
-            device=device, fresh=fresh, fired=fired_by,
+            device=device, fresh=fresh, fired=stopping(configs),
         )  # fmt: skip
     ended = [run for run in runs if run is not None]
     if ended:

@@ -4,7 +4,7 @@ The room is not named `audit` because `walkback.audit` is the function.
 """
 
 from walkback.audits.model import audit
-from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths
+from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
 from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
 
@@ -18,6 +18,7 @@ __all__ = [
     "judge_paths",
     "report_audit",
     "report_paths",
+    "stopping",
     "told_by",
     "usual",
 ]

@@ -1,6 +1,7 @@
 """Records as they are: run folders, and logs that others left. Nothing is trained or measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from walkback.audits.trained import runs_by_subject
@@ -11,6 +12,7 @@ from walkback.records import (
     Baseline,
     Evidence,
     Run,
+    RunConfig,
     Snapshot,
     find_runs,
     join_seeds,
@@ -165,8 +167,17 @@ def differs(beside: Audit, here: Audit) -> str | None:
     return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
 
 
-def fired_by(snapshot: Snapshot) -> str | None:
-    """Why a run that is to stop when a check fires should stop here: the stream, or the published floor."""
-    fires = fires_at(moment_of_snapshot(snapshot))
+def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:
+    """What tells a training of these configs, which are of one net, that a check fires and it should stop."""
+    net = configs[0]
+    return partial(fired_by, residual=getattr(net, "residual", net.net_options.get("skip")))
+
+
+def fired_by(snapshot: Snapshot, residual: bool | None = True) -> str | None:
+    """Why a run that is to stop when a check fires should stop here: the stream, or the published floor.
+
+    A plain net is held against itself at init, which a single snapshot does not know: there the floor alone stops it.
+    """
+    fires = fires_at(moment_of_snapshot(snapshot), residual=residual)
     dates = [date for check in in_order() for date in check.dates]
     return " and ".join(date.stops for date in dates if date.stops and fires[date.key]) or None

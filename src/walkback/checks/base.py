@@ -107,6 +107,11 @@ class Check(ABC):
         del evidence, thresholds
         return {}
 
+    def captions(self, finding: Finding) -> tuple[str, str]:
+        """Below the figure of its value, and below that by layer."""
+        del finding
+        return self.judged, self.layers
+
     def noun(self, finding: Finding) -> str:
         """What stands before its value where the form alone does not tell what it is."""
         del finding

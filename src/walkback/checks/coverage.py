@@ -1,11 +1,12 @@
 """coverage: in how many blocks does the credit point where the gradient does, beyond what chance would give?
 
 Γ is an average over blocks. It can be well above zero while one block carries it and the others learn from noise.
+A rule without credits is judged by its updates.
 """
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
@@ -21,11 +22,15 @@ from walkback.checks.finding import (
 )
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
-from walkback.records.schema import CosineRecord, NullRecord
+from walkback.records.schema import CosineRecord, NullRecord, Reading
 
 SHARE, BAND = "coverage.share", "coverage.band"
 NOT_PUBLISHED = "The published protocol does not ask in how many blocks credit clears its null."
 MEASURED_AND_DEAD = ("zero credit", "zero gradient", "below precision")
+OTHER_WIDTH, NO_CREDIT = "other width", "no credit"
+UPDATE, ZEROS = "update", "zero credits"  # probes of one file each
+FEW_ZEROS = 0.01
+Place = Literal["input", "output", "update"]
 
 
 class Cover(NamedTuple):
@@ -66,7 +71,7 @@ def clears(value: float | None, null: NullRecord | None, band: float) -> bool | 
     return value > null.mean + band * null.std
 
 
-def covered(cosine: CosineRecord | None, null: NullRecord | None, band: float) -> bool | None:
+def covered(cosine: CosineRecord | Reading | None, null: NullRecord | None, band: float) -> bool | None:
     """The same for a block. A credit or gradient that is dead covers nothing; one that was not measured is unknown."""
     if cosine is None:
         return None
@@ -75,43 +80,79 @@ def covered(cosine: CosineRecord | None, null: NullRecord | None, band: float) -
     return clears(cosine.value, null, band) if cosine.status == "ok" else None
 
 
-def cover(moment: Moment, band: float) -> Cover:
-    """Block by block, at the placing that was published: cos(a_l, g_l)."""
-    return Cover(_blocks(moment.cosine, moment.null, band), clears(moment.gamma, moment.null_gamma, band))
+class Compared(NamedTuple):
+    """What of one moment is held against its null: block by block, and on average."""
+
+    place: Place
+    values: Sequence[CosineRecord | Reading | None] | None
+    nulls: Sequence[NullRecord | None] | None
+    mean: float | None  # Γ
+    null_mean: NullRecord | None
+
+
+def compared(moment: Moment, residual: bool | None = True) -> Compared:
+    """Credits at the blocks' input, as published; at their output, where they act, if the net is plain or its widths
+    differ; updates, if the rule has no credits at all."""
+    out = residual is False or any(c is not None and c.status == OTHER_WIDTH for c in moment.cosine or [])
+    cosines, nulls = (moment.cosine_out, moment.null_out) if out else (moment.cosine, moment.null)
+    if cosines and all(c is not None and c.status == NO_CREDIT for c in cosines):
+        updates = moment.measured.get(UPDATE)
+        return Compared("update", updates, [u.null for u in updates or []], *_mean_update(updates or []))
+    return Compared("output" if out else "input", cosines, nulls, moment.gamma, moment.null_gamma)
+
+
+def _mean_update(updates: Sequence[Reading]) -> tuple[float | None, NullRecord | None]:
+    """The mean of the updates' cosines and a null of it.
+
+    The standard deviation of a mean is at most the mean of the standard deviations, however the blocks hang together:
+    nobody is accused by the bound who would not be by the null itself.
+    """
+    nulls = [u.null for u in updates if u.null is not None]
+    if not updates or len(nulls) < len(updates) or any(u.status != "ok" for u in updates):
+        return None, None
+    mean, std = (statistics.fmean(values) for values in ([n.mean for n in nulls], [n.std for n in nulls]))
+    null = NullRecord(mean=mean, std=std, n=min(n.n for n in nulls), kind="mean over the blocks")
+    return statistics.fmean(u.value for u in updates), null
+
+
+def cover(moment: Moment, band: float, residual: bool | None = True) -> Cover:
+    """Block by block whether it clears its null, and whether Γ does."""
+    held = compared(moment, residual)
+    return Cover(_blocks(held.values, held.nulls, band), clears(held.mean, held.null_mean, band))
 
 
 def _blocks(
-    cosines: Sequence[CosineRecord | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
+    values: Sequence[CosineRecord | Reading | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
 ) -> list[bool | None]:
-    if cosines is None:
+    if values is None:
         return []
-    return [covered(c, null, band) for c, null in zip(cosines, nulls or [None] * len(cosines), strict=True)]
+    return [covered(c, null, band) for c, null in zip(values, nulls or [None] * len(values), strict=True)]
 
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-    """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
     share, band = thresholds[SHARE], thresholds[BAND]
     moments = [seed.final for seed in evidence.seeds]
+    # Where it is not known whether there is a stream, input and output must say the same.
+    kinds = (True, False) if evidence.residual is None else (evidence.residual,)
 
     def outcome(at: float, width: float) -> Outcome:
-        if evidence.blocks == 1 or protocol == "published" or evidence.residual is False:
+        if evidence.blocks == 1 or protocol == "published":
             return "not applicable"
-        all_say = agreed([cover(moment, width).outcome(at) for moment in moments])
-        # Without a skip the gradient at a block's input is not what its credit acts on: nobody is accused by it.
-        return "inconclusive" if all_say == "fires" and evidence.residual is None else all_say
+        return agreed([cover(moment, width, kind).outcome(at) for kind in kinds for moment in moments])
 
-    covers = [cover(moment, band) for moment in moments]
+    covers = [cover(moment, band, kinds[0]) for moment in moments]
     found = outcome(share, band)
     every = bool(covers) and all(c.blocks for c in covers)
     blocks_known = every and not any(None in c.blocks for c in covers)
     gamma_known = all(c.positive is not None for c in covers)
     basis: Basis = "missing" if found == "inconclusive" else "bound"
-    if evidence.blocks == 1 or evidence.residual is False or (blocks_known and (gamma_known or found == "passes")):
+    if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
         basis = "exact"
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
     by_share = (low or None, None if high == 1 else high)  # a share ends at 0 and 1
-    narrow, wide = stable_range(lambda width: outcome(share, width), _widths(moments), band)
+    widths = [width for kind in kinds for moment in moments for width in _widths(compared(moment, kind))]
+    narrow, wide = stable_range(lambda width: outcome(share, width), widths, band)
     by_band = (narrow if narrow is not None and narrow > 0 else None, wide)
     return Finding(
         check="coverage", outcome=found, basis=basis,
@@ -119,46 +160,60 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         low=min(c.sure for c in covers) if every else None,
         high=max(c.possible for c in covers) if every else None,
         threshold=share, stable_range=by_share, ranges={SHARE: by_share, BAND: by_band},
-        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, share),
+        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, share, kinds[0]),
         warnings=_warnings(evidence, band),
     )  # fmt: skip
 
 
-def _widths(moments: Sequence[Moment]) -> list[float]:
+def _widths(held: Compared) -> list[float]:
     """The band widths at which a block, or Γ, would stop to clear its null."""
-    widths = []
-    for moment in moments:
-        pairs = list(zip(moment.cosine or [], moment.null or [], strict=False))
-        values = [(c.value, null) for c, null in pairs if c is not None and null is not None]
-        if moment.gamma is not None and moment.null_gamma is not None:
-            values.append((moment.gamma, moment.null_gamma))
-        widths += [(value - null.mean) / null.std for value, null in values if null.std > 0]
-    return widths
+    pairs = list(zip(held.values or [], held.nulls or [], strict=False))
+    values = [(c.value, null) for c, null in pairs if c is not None and null is not None]
+    if held.mean is not None and held.null_mean is not None:
+        values.append((held.mean, held.null_mean))
+    return [(value - null.mean) / null.std for value, null in values if null.std > 0]
 
 
-def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float) -> str:
+def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float, residual: bool) -> str:
     if evidence.blocks == 1:
         return "The net has one block, so Γ is no average that could hide another."
-    if evidence.residual is False:
-        return "The net has no residual stream: the gradient at a block's input is not what its credit acts on."
+    held = [compared(seed.final, residual) for seed in evidence.seeds]
+    what = "updates" if any(one.place == "update" for one in held) else "cosines"
     if not any(c.blocks for c in covers):
-        return "The cosines of the blocks are not known."
-    if not any(seed.final.null for seed in evidence.seeds):
-        return "The cosines of the blocks are known, the null to hold them against is not."
+        aside = "The rule has no credits, and the" if what == "updates" else "The"
+        return f"{aside} {what} of the blocks are not known."
+    if not any(one.nulls and any(one.nulls) for one in held):
+        return f"The {what} of the blocks are known, the null to hold them against is not."
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
     part = f"{share:.0%} of the blocks"
-    if found == "inconclusive" and evidence.residual is None and all(c.outcome(share) == "fires" for c in covers):
+    if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
+        told = {
+            "fires": f"Γ is positive and credit reaches at most {part}, which fires",
+            "passes": f"Credit clears its null in more than {part}, which passes",
+        }.get(covers[0].outcome(share))
+        if told:
+            return (
+                f"{told} for a residual stream; whether the net has one is not said, and at the blocks' output it is "
+                f"not settled likewise: {blocks}."
+            )
+    if what == "updates":
         return (
-            f"Γ is positive and credit reaches at most {part}, which fires for a residual stream; whether the net has "
-            f"one is not said: {blocks}."
+            "The rule has no credits, so its updates are compared with the gradient. "
+            + {
+                "fires": f"On average they clear their null, which hides that they do so in at most {part}: {blocks}.",
+                "passes": f"They clear their null in more than {part}: {blocks}.",
+                "not applicable": f"On average they do not clear their null, which hides nothing: {blocks}.",
+                "inconclusive": f"Not every seed settles whether they clear their null in more than {part}: {blocks}.",
+            }[found]
         )
+    place = ", at the blocks' output," if any(one.place == "output" for one in held) else ""
     return {
-        "fires": f"Γ is positive, but it hides that credit reaches at most {part}: {blocks}.",
-        "passes": f"Credit clears its null in more than {part}: {blocks}.",
-        "not applicable": f"Γ is not above its own null, so it hides nothing: {blocks}.",
-        "inconclusive": f"Not every seed settles whether credit reaches more than {part}: {blocks}.",
+        "fires": f"Γ is positive, but it hides that credit{place} reaches at most {part}: {blocks}.",
+        "passes": f"Credit{place} clears its null in more than {part}: {blocks}.",
+        "not applicable": f"Γ{place} is not above its own null, so it hides nothing: {blocks}.",
+        "inconclusive": f"Not every seed settles whether credit{place} reaches more than {part}: {blocks}.",
     }[found]
 
 
@@ -177,21 +232,27 @@ def _named(blocks: list[str]) -> str:
 
 
 def _warnings(evidence: Evidence, band: float) -> list[str]:
-    """Blocks whose cosine is not ok, by name and reason; and where the block's output would tell something else."""
+    """Blocks without a number, by name and reason; where the output would tell something else; credits of zero."""
     told: list[tuple[str, str]] = []
     for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
         moment = seed.final
+        held = compared(moment, evidence.residual)
         dead = [
-            f"block {n} ({c.status})" for n, c in enumerate(moment.cosine or []) if c is not None and c.status != "ok"
+            f"block {n} ({c.status})" for n, c in enumerate(held.values or []) if c is not None and c.status != "ok"
         ]
         if dead:
             told.append((label, f"no cosine in {listed(dead)}"))
-        inside = _blocks(moment.cosine, moment.null, band)
+        inside = _blocks(held.values, held.nulls, band) if held.place == "input" else []
         outside = _blocks(moment.cosine_out, moment.null_out or moment.null, band)
         if inside and outside and None not in inside + outside and inside != outside:
             there = [str(block) for block, state in enumerate(outside) if state]
             which = _named(there) if there else "no block"
             told.append((label, f"at the blocks' output credit covers {which}"))
+        told += [
+            (label, f"{100 * zeros.value:.3g} % of the credits of block {n} are exactly zero: quantised away?")
+            for n, zeros in enumerate(moment.measured.get(ZEROS, []))
+            if zeros.status == "ok" and known(zeros.value) and zeros.value > FEW_ZEROS
+        ]
     return by_text(told)
 
 
@@ -219,9 +280,9 @@ class Coverage(Check):
     dates = (Date("coverage", "coverage", "gamma", "coverage"),)
     judged = "The share of blocks whose cosine clears its null. One dot is one seed; the bar spans them."
     layers = (
-        "The cosine of credit and true gradient in each block, cos(a_l, g_l), on every seed. The grey bar behind a "
-        "mark is its null: what credit that learned nothing gives, mean ± {band} standard deviations. Filled: above "
-        "it. Hollow: not above it. Γ, on the right, is the average."
+        "The cosine of {of} and true gradient in each block, {title}, on every seed. The grey bar behind a mark is its "
+        "null: what credit that learned nothing gives, mean ± {band} standard deviations. Filled: above it. Hollow: "
+        "not above it. Γ, on the right, is the average."
     )
     means: Mapping[Outcome, str] = {
         "fires": "Aggregation collapse: the average hides that credit reaches one end of the net.",
@@ -245,13 +306,14 @@ class Coverage(Check):
     ) -> Mapping[str, bool | None]:
         """Where the null was recorded: whether Γ hides that credit does not arrive."""
         del start
-        found = cover(moment, thresholds[BAND]).outcome(thresholds[SHARE])
-        apart = 1 in moment.block_counts().values() or residual is False or (residual is None and found == "fires")
-        return {self.name: None if apart or found == "inconclusive" else found == "fires"}
+        kinds = (True, False) if residual is None else (residual,)
+        found = agreed([cover(moment, thresholds[BAND], kind).outcome(thresholds[SHARE]) for kind in kinds])
+        one = 1 in moment.block_counts().values()
+        return {self.name: None if one or found == "inconclusive" else found == "fires"}
 
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """The share that is covered for certain."""
-        covers = {label: cover(seed.final, thresholds[BAND])
+        covers = {label: cover(seed.final, thresholds[BAND], evidence.residual)
                   for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}  # fmt: skip
         return {label: c.sure if c.blocks else None for label, c in covers.items()}
 

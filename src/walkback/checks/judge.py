@@ -100,7 +100,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
     """For every check the first epoch at which it fired, seed by seed."""
     thresholds = thresholds or default_thresholds()
     told = {
-        label: [(moment.epoch, fires_at(moment, thresholds, evidence.residual)) for moment in seed.moments]
+        label: [(moment.epoch, fires_at(moment, thresholds, evidence.residual, seed.init)) for moment in seed.moments]
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
     }
     found = {}

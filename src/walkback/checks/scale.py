@@ -1,4 +1,8 @@
-"""scale: does one block blow the stream up? The largest ‖h_{l+1}‖ / ‖h_l‖ of the final net."""
+"""scale: does one block blow the stream up? The largest ‖h_{l+1}‖ / ‖h_l‖ of the final net.
+
+A plain net has no stream: how large a block's output is against its input depends on its widths and its init. There
+the same ratio is taken over what it was at init, block by block.
+"""
 
 import math
 import statistics
@@ -12,6 +16,7 @@ from walkback.checks.finding import (
     Finding,
     Outcome,
     Protocol,
+    agreed,
     by_text,
     known,
     seeds_said,
@@ -19,10 +24,10 @@ from walkback.checks.finding import (
     stable_range,
     where,
 )
-from walkback.checks.thresholds import PAPER, Limit, Thresholds
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
 
-NAME = "scale.growth"
+NAME, OVER_INIT = "scale.growth", "scale.growth_over_init"
 SHAVE = 1 - 1e-9  # a root is rounded; a bound must not come out above what it bounds
 
 
@@ -46,12 +51,40 @@ def growth(moment: Moment) -> Growth:
     >>> round(low, 6), high
     (20.0, None)
     """
+    return _bounds(norms_of(moment), moment.hidden_norms)
+
+
+def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
+    """The same of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
+
+    That is how q_l = ‖h_l‖ / ‖h_l at init‖ grows from block to block, so it is bounded by what is known of q, as
+    growth is by what is known of the norms.
+
+    >>> growth_over_init(Moment(hidden_norms=[2.0, 6.0, 3.0]), Moment(hidden_norms=[1.0, 6.0, 1.5]))
+    Growth(low=2.0, high=2.0)
+    """
+    found = _bounds(over_init(moment, start), moment.hidden_norms)
+    # Four divisions leave a rounding error that must not decide at the limit itself.
+    return Growth(*(None if bound is None else float(f"{bound:.12g}") for bound in found))
+
+
+def over_init(moment: Moment, start: Moment | None) -> dict[int, float]:
+    """q_l = ‖h_l‖ / ‖h_l at init‖ by layer, where both are known."""
+    before = {} if start is None else norms_of(start)
+    over = {layer: norm / before[layer] for layer, norm in norms_of(moment).items() if layer in before}
+    return {layer: q for layer, q in over.items() if known(q) and q > 0}
+
+
+def norms_of(moment: Moment) -> dict[int, float]:
+    """The norms that are known and above zero, by layer."""
     norms = dict(enumerate(moment.hidden_norms)) if moment.hidden_norms is not None else dict(moment.hidden_at or {})
-    states = [(layer, norm) for layer, norm in sorted(norms.items()) if known(norm) and norm > 0]
-    steps = [_step(before, after) for before, after in pairwise(states)]
-    whole = moment.hidden_norms is not None and len(states) == len(moment.hidden_norms)
-    low = max(steps, default=None)
-    return Growth(low, low if whole else None)
+    return {layer: norm for layer, norm in sorted(norms.items()) if known(norm) and norm > 0}
+
+
+def _bounds(sizes: Mapping[int, float], complete: Sequence[float | None] | None) -> Growth:
+    """The largest growth of sizes from layer to layer; exact if the complete list of layers is known."""
+    low = max((_step(before, after) for before, after in pairwise(sizes.items())), default=None)
+    return Growth(low, low if complete is not None and len(sizes) == len(complete) else None)
 
 
 def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
@@ -61,10 +94,27 @@ def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
     return math.exp(min(700.0, (math.log(after[1]) - math.log(before[1])) / blocks)) * SHAVE
 
 
+class Way(NamedTuple):
+    """One of the two ways to judge: what is held against which limit, seed by seed."""
+
+    name: str  # of the threshold
+    grown: Sequence[Growth]
+
+    def outcome(self, limit: float) -> Outcome:
+        """Fires if it is above the limit on every seed, passes if it is not on any."""
+        if self.grown and all(_is_above(g, limit) for g in self.grown):
+            return "fires"
+        return "passes" if self.grown and all(_is_below(g, limit) for g in self.grown) else "inconclusive"
+
+
+def way_of(evidence: Evidence, plain: bool) -> Way:
+    """That for plain nets, or that for streams."""
+    if plain:
+        return Way(OVER_INIT, [growth_over_init(seed.final, seed.init) for seed in evidence.seeds])
+    return Way(NAME, [growth(seed.final) for seed in evidence.seeds])
+
+
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-    """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
-    limit = thresholds[NAME]
-    grown = [growth(seed.final) for seed in evidence.seeds]
     warnings = by_text(
         (label, f"the norm of h_{layer} is {norm:g}, which counts as not known")
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
@@ -72,53 +122,76 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         if norm is not None and not (known(norm) and norm > 0)
     )
     if protocol == "published":
-        return _published(evidence, grown, limit, warnings)
+        return _published(evidence, way_of(evidence, plain=False).grown, thresholds[NAME], warnings)
+    # Where it is not known whether there is a stream, both ways must say the same.
+    ways = [way_of(evidence, plain) for plain in (False, True) if evidence.residual in (None, not plain)]
 
-    def outcome_at(at: float) -> Outcome:
-        if evidence.residual is False:
-            return "not applicable"
-        if grown and all(g.low is not None and g.low > at for g in grown):
-            return "fires" if evidence.residual else "inconclusive"
-        return "passes" if grown and all(g.high is not None and g.high <= at for g in grown) else "inconclusive"
+    def outcome(changed: str = "", at: float = 0.0) -> Outcome:
+        return agreed([way.outcome(at if way.name == changed else thresholds[way.name]) for way in ways])
 
-    lows, highs = [g.low for g in grown if g.low is not None], [g.high for g in grown if g.high is not None]
-    basis: Basis = "missing" if not lows else "exact" if len(highs) == len(grown) else "bound"
-    stable = stable_range(outcome_at, [*lows, *highs], limit)
-    outcome = outcome_at(limit)
+    ranges = {
+        way.name: stable_range(
+            lambda at, name=way.name: outcome(name, at),  # type: ignore[misc]
+            [end for g in way.grown for end in g],
+            thresholds[way.name],
+        )
+        for way in ways
+    }
+    judging = ways[0]
+    lows = [g.low for g in judging.grown if g.low is not None]
+    highs = [g.high for g in judging.grown if g.high is not None]
+    every = bool(lows) and len(lows) == len(judging.grown)
+    basis: Basis = "missing" if not lows else "exact" if len(highs) == len(judging.grown) else "bound"
     return Finding(
-        check="scale", outcome=outcome, basis=basis,
-        value=statistics.median(lows) if lows and len(lows) == len(grown) else None,
-        low=min(lows) if lows and len(lows) == len(grown) else None,
-        high=max(highs) if highs and len(highs) == len(grown) else None,
-        threshold=limit, stable_range=stable, ranges={NAME: stable},
-        says=_says(evidence, grown, limit, outcome), warnings=warnings,
+        check="scale", outcome=outcome(), basis=basis, value=statistics.median(lows) if every else None,
+        low=min(lows) if every else None, high=max(highs) if highs and len(highs) == len(judging.grown) else None,
+        threshold=thresholds[judging.name], stable_range=ranges[judging.name], ranges=ranges,
+        says=_says(evidence, ways, thresholds, outcome()), warnings=warnings,
     )  # fmt: skip
 
 
-def _says(evidence: Evidence, grown: Sequence[Growth], limit: float, outcome: Outcome) -> str:
-    lows = [g.low for g in grown if g.low is not None]
-    if outcome == "not applicable":
-        return "The net has no residual stream, so there is no growth of one to judge."
+def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outcome: Outcome) -> str:
+    way = ways[0]
+    if len(ways) > 1 and outcome == "inconclusive" and way.outcome(thresholds[way.name]) != "inconclusive":
+        return _either_said(ways, thresholds)
+    plain, limit, lows = way.name == OVER_INIT, thresholds[way.name], [g.low for g in way.grown if g.low is not None]
     if not lows:
-        return "The norms of the hidden states are not known."
-    at_least = "at least " if any(g.high is None for g in grown) else ""
+        norms = any(norms_of(seed.final) for seed in evidence.seeds)
+        return f"The norms of the hidden states{' at init' if plain and norms else ''} are not known."
+    at_least = "at least " if any(g.high is None for g in way.grown) else ""
     many = f"{at_least}{spread_said(lows)} times"
     if outcome == "fires":
-        return f"One block makes the stream {many} larger, on every seed; the limit is {limit:g}."
+        what = f"grows {many} as much as at init" if plain else f"makes the stream {many} larger"
+        return f"One block {what}, on every seed; the limit is {limit:g}."
     if outcome == "passes":
-        return f"No block makes the stream more than {spread_said(lows)} times larger; the limit is {limit:g}."
-    above = where(evidence, lambda i: _is_above(grown[i], limit))
-    if len(above) == len(grown):
-        return (
-            f"One block makes the stream {many} larger, above the limit of {limit:g}, which fires for a residual "
-            "stream; whether the net has one is not known."
-        )
-    below = where(evidence, lambda i: _is_below(grown[i], limit))
-    open_ = where(evidence, lambda i: not _is_above(grown[i], limit) and not _is_below(grown[i], limit))
+        many = f"{spread_said(lows)} times"
+        what = f"grows more than {many} as much as at init" if plain else f"makes the stream more than {many} larger"
+        return f"No block {what}; the limit is {limit:g}."
+    above = where(evidence, lambda i: _is_above(way.grown[i], limit))
+    below = where(evidence, lambda i: _is_below(way.grown[i], limit))
+    open_ = [label for label in evidence.labels() if label not in (*above, *below)]
     parts = [f"above the limit of {limit:g} in {seeds_said(above)}"] if above else []
     parts += [f"within it in {seeds_said(below)}"] if below else []
     parts += [f"not settled in {seeds_said(open_)}, where not every norm is known"] if open_ else []
-    return f"The largest growth over one block is {', '.join(parts)}: {many} where it is known."
+    over = ", over that at init," if plain else ""
+    return f"The largest growth over one block{over} is {', '.join(parts)}: {many} where it is known."
+
+
+def _either_said(ways: Sequence[Way], thresholds: Thresholds) -> str:
+    """Where it is not known whether there is a stream, and it matters."""
+    stream, plain = ways
+    lows = [g.low for g in stream.grown if g.low is not None]
+    limit, at_least = thresholds[stream.name], "at least " if any(g.high is None for g in stream.grown) else ""
+    if stream.outcome(limit) == "fires":
+        return (
+            f"One block makes the stream {at_least}{spread_said(lows)} times larger, above the limit of {limit:g}, "
+            "which fires for a residual stream; whether the net has one is not known."
+        )
+    why = {"fires": "one block grows too much", "inconclusive": "it is not known by how much a block grows"}
+    return (
+        f"No block makes its input more than {spread_said(lows)} times larger, which passes for a residual stream; "
+        f"whether the net has one is not known, and over init {why[plain.outcome(thresholds[plain.name])]}."
+    )
 
 
 def _is_above(grown: Growth, limit: float) -> bool:
@@ -168,9 +241,10 @@ class Scale(Check):
     asks = "Does one block blow the stream up?"
     raised = "‖h_{l+1}‖ / ‖h_l‖ > 50 on every seed"
     heading = "growth"
-    quantity: Mapping[Protocol, str] = dict.fromkeys(
-        ("ours", "published"), "the largest growth of the stream over one block"
-    )
+    quantity: Mapping[Protocol, str] = {
+        "ours": "the largest growth of the stream over one block; in a plain net, over that at init",
+        "published": "the largest growth of the stream over one block",
+    }
     form = "times"
     at_init = True
     figure = "hidden norms"
@@ -179,24 +253,36 @@ class Scale(Check):
             50, PAPER, "growth over one block: healthy nets at most 25 (a ViT, early), failed ones at least 694",
             same_answer=(25, 694),
         ),
+        OVER_INIT: Limit(
+            50, OURS,
+            "nets without a stream, 16 epochs, two seeds each (mlp and resmlp without skip on MNIST-1D, student on the "
+            "teacher task, small-cnn on digits): bp at most 4.9, FA at most 18, DFA at most 27 where it learns; DFA on "
+            "resmlp without skip, which collapses, at least 3390",
+            same_answer=(27, 3390),
+        ),
     }  # fmt: skip
     dates = (Date("scale", "scale", "hidden", "scale", stops="one block's growth is above 50"),)
     judged = (
         "The largest growth of the stream over one block of the final net. One dot is one seed; the bar spans them."
     )
     layers = "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, on every seed."
+    plain_captions = (
+        "The largest growth over one block of the final net, over what it was at init. One dot is one seed; the bar "
+        "spans them.",
+        "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, over what it was at init, on every seed.",
+    )
     means: Mapping[Outcome, str] = {
         "fires": "Nothing holds the size of that block's output. Behind a terminal LayerNorm the true gradient "
         "shrinks as the stream grows, so that cosines are soon taken against something very small.",
         "passes": "No block makes the stream much larger than it found it.",
         "inconclusive": "The seeds differ, or not every norm is known: nobody is accused, and nobody is cleared.",
-        "not applicable": "In a net without a residual stream the same numbers mean nothing.",
+        "not applicable": "By the published protocol a net without a residual stream is not asked.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖² or normalise the credit; or stop the "
         "training there.",
-        "inconclusive": "Record the norm of every hidden state, and say whether the net has a residual stream; "
-        "train more seeds where they differ.",
+        "inconclusive": "Record the norm of every hidden state, in a plain net also at init, and say whether the net "
+        "has a residual stream; train more seeds where they differ.",
     }
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
@@ -207,15 +293,21 @@ class Scale(Check):
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
     ) -> Mapping[str, bool | None]:
         """Above the limit, or not; a bound can only tell that it is."""
-        del start
-        grown = growth(moment)
-        above = _is_above(grown, thresholds[NAME])
-        return {self.name: above if residual and (above or grown.high is not None) else None}
+        if residual is None:
+            return {self.name: None}
+        grown, name = (growth(moment), NAME) if residual else (growth_over_init(moment, start), OVER_INIT)
+        above = _is_above(grown, thresholds[name])
+        return {self.name: above if above or grown.high is not None else None}
+
+    def captions(self, finding: Finding) -> tuple[str, str]:
+        """A plain net is held against itself at init."""
+        return super().captions(finding) if NAME in finding.ranges else self.plain_captions
 
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """The largest growth, or the bound that is known of it."""
         del thresholds
-        return {label: growth(seed.final).low for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+        way = way_of(evidence, plain=evidence.residual is False)
+        return {label: grown.low for label, grown in zip(evidence.labels(), way.grown, strict=True)}
 
 
 scale = register(Scale())

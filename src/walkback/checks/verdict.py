@@ -44,9 +44,6 @@ def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol 
     aside = _with(findings, "not applicable")
     if evidence.blocks == 1:
         return Verdict("not applicable", ["evidence"], "Not applicable: one block has no depth for credit to cross.")
-    if evidence.residual is False:
-        without = next(finding for finding in findings if finding.outcome == "not applicable")
-        return Verdict("not applicable", [without.check], f"Not applicable: {without.says}")
     tests = [finding.check for finding in findings if check_named(finding.check).tests_claim]
     if tests and set(tests) <= set(aside):
         says = f"Not applicable: neither {' nor '.join(tests)} could be put to the test."

@@ -76,6 +76,7 @@ class Moment(Record):
     drift: float | None = None  # described, not judged, as are the two below
     rho: Numbers = None
     nudging: Numbers = None
+    measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
 
     @model_validator(mode="after")
     def _agrees(self) -> "Moment":
@@ -104,6 +105,11 @@ class SeedEvidence(Record):
     seed: int | None = None
     moments: list[Moment] = Field(default_factory=list)
     ended: Ended | None = None
+
+    @property
+    def init(self) -> Moment | None:
+        """The net at its random init, if that was recorded."""
+        return next((moment for moment in self.moments if moment.epoch == 0), None)
 
     @property
     def final(self) -> Moment:

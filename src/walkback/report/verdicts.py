@@ -53,11 +53,12 @@ def _short(finding: Finding) -> str:
 
 
 def _table(subjects: Sequence[Judgement]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("\nsubject", overflow="fold", max_width=18)
+    checks = asked(subjects)
+    table = Table(box=None, padding=(0, 2 if len(checks) < 5 else 1, 0, 0))  # five fit into 80 columns
+    longest = max((len(subject.name) for subject in subjects), default=0)
+    table.add_column("\nsubject", overflow="fold", min_width=min(max(longest, 7), 12), max_width=18)
     table.add_column("\nverdict", no_wrap=True, min_width=14)
     table.add_column("\naccuracy", justify="right", no_wrap=True)
-    checks = asked(subjects)
     for check in checks:
         table.add_column(_plain(check).append(f"\n{check_named(check).heading}"), no_wrap=True)
     for subject in subjects:

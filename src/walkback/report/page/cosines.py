@@ -1,13 +1,20 @@
 """A kind of figure: cosines by block against their null, and the share of blocks that clear it."""
 
+from collections.abc import Mapping
+
 from walkback.checks import Check, Finding, Thresholds
-from walkback.checks.coverage import BAND, clears, covered
+from walkback.checks.coverage import BAND, Place, clears, compared, covered
 from walkback.checks.finding import known
 from walkback.records import Evidence, NullRecord
 from walkback.report.page.drawing import ENDS, HEIGHT, Figure, dots, drawn, finals, listing, shifts, ticks, why
 from walkback.report.page.markup import Html, plain, tag
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Row, drawable, line, mark, strip
+
+WHAT: Mapping[Place, tuple[str, str]] = {
+    "input": ("credit", "cos(a_l, g_l)"), "output": ("credit", "cos(a_l, g_{l+1})"),
+    "update": ("update", "cos(update, gradient)"),
+}  # fmt: skip
 
 
 def cosines(check: Check, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> list[Figure]:
@@ -35,16 +42,15 @@ def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Fi
     """Cosines by block with the band of their null behind them, and Γ beside the last block."""
     columns: list[tuple[str, list[tuple[float, float | None, NullRecord | None, bool | None, str]]]] = []
     for name, moment in finals(evidence):
-        nulls = moment.null or [None] * len(moment.cosine or [])
+        held = compared(moment, evidence.residual)
+        nulls = held.nulls or [None] * len(held.values or [])
         cells = [
             (float(block), c.value if c is not None and c.status == "ok" else None, null, covered(c, null, band),
              f"block {block}")
-            for block, (c, null) in enumerate(zip(moment.cosine or [], nulls, strict=False))
+            for block, (c, null) in enumerate(zip(held.values or [], nulls, strict=False))
         ]  # fmt: skip
         blocks = len(cells) or evidence.blocks or 1
-        cells.append(
-            (blocks + 0.3, moment.gamma, moment.null_gamma, clears(moment.gamma, moment.null_gamma, band), "Γ")
-        )
+        cells.append((blocks + 0.3, held.mean, held.null_mean, clears(held.mean, held.null_mean, band), "Γ"))
         columns.append((name, cells))
     values = [v for _, cells in columns for _, v, _, _, what in cells if what != "Γ" and v is not None and drawable(v)]
     if not values:
@@ -58,7 +64,9 @@ def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Fi
     y = Axis.over([0.0, *values, *gammas, *ends], HEIGHT - BOTTOM, TOP)
     count = max(len(cells) - 1 for _, cells in columns)
     x = Axis(-0.6, count + 0.9, LEFT, WIDTH - RIGHT)
-    chart = Chart(x, y, HEIGHT, "block, and Γ", "cos(a_l, g_l)")
+    places = {compared(moment, evidence.residual).place for _, moment in finals(evidence)}
+    of, title = next((WHAT[place] for place in ("update", "output") if place in places), WHAT["input"])
+    chart = Chart(x, y, HEIGHT, "block, and Γ", title)
     chart.x_ticks([*ticks(count), (count + 0.3, "Γ")])
     chart.add(line(x.at(count - 0.35), y.start, x.at(count - 0.35), y.end, "grid"))
     if y.low < 0 < y.high:
@@ -79,9 +87,9 @@ def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Fi
     chart.add(tag("g", *marks, class_=style.class_))
     by_place = {what: [c[1] for _, cells in columns for c in cells if c[4] == what and known(c[1])]
                 for what in [f"block {b}" for b in range(count)] + ["Γ"]}  # fmt: skip
-    said = f"Cosine of credit and true gradient by block. {listing(by_place, lambda v: f'{v:+.2f}')}"
-    caption = check.layers.format(band=f"{band:g}")
+    said = f"Cosine of {of} and true gradient by block. {listing(by_place, lambda v: f'{v:+.2f}')}"
+    caption = check.layers.format(band=f"{band:g}", of=of, title=title)
     if not ends:
-        caption = "The cosine of credit and true gradient, cos(a_l, g_l), with Γ, their average, on the right. Hollow: "
+        caption = f"The cosine of {of} and true gradient, {title}, with Γ, their average, on the right. Hollow: "
         caption += "there is no null to hold them against."
     return Figure(chart.svg(said), caption)

@@ -12,6 +12,7 @@ from walkback.checks import Check, Finding, Thresholds, check_named
 from walkback.checks.base import Gain
 from walkback.checks.finding import known
 from walkback.checks.reference import BATCH, CHORD, FLOOR
+from walkback.checks.scale import norms_of, over_init
 from walkback.records import Evidence
 from walkback.report.page.cosines import cosines
 from walkback.report.page.drawing import (
@@ -92,6 +93,8 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
+LARGEST = "Largest growth of the stream over one block"
+
 # --- the norms of the hidden states ----------------------------------------------------------------------------------
 
 
@@ -105,16 +108,19 @@ def _hidden(check: Check, finding: Finding, subject: Subject, style: Style, thre
     row = Row("largest growth", told, finding.value, finding.low, finding.high, seeds, *drawn(style))
     limit = finding.threshold
     axis = Axis.over([limit, 1.0, finding.value, finding.low, finding.high, *(v for _, v in seeds)], *ENDS, log=True)
-    said = f"Largest growth of the stream over one block: {told}. The limit is {limit:g}."
+    what = "Largest growth over one block, over that at init" if evidence.residual is False else LARGEST
+    said = f"{what}: {told}. The limit is {limit:g}."
+    judged, layers = check.captions(finding)
     figure = strip([row], axis, "growth, log scale", said, limit=(limit, f"limit {limit:g}"), words=times)
-    return [Figure(figure, dots(check.judged, evidence)), _growth(check, evidence, style, limit)]
+    return [Figure(figure, dots(judged, evidence)), _growth(layers, evidence, style, limit)]
 
 
-def _growth(check: Check, evidence: Evidence, style: Style, limit: float) -> Figure:
+def _growth(caption: str, evidence: Evidence, style: Style, limit: float) -> Figure:
     """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
     steps: dict[str, list[tuple[int, int, float]]] = {}  # from which state, to which, by how much a block
+    starts = {name: seed.init for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
     for name, moment in finals(evidence):
-        norms = [(layer, h) for layer, h in sorted(states(moment, "hidden").items()) if known(h) and h > 0]
+        norms = list((norms_of(moment) if evidence.residual is not False else over_init(moment, starts[name])).items())
         grown = [(i, j, (math.log(b) - math.log(a)) / (j - i)) for (i, a), (j, b) in pairwise(norms)]
         steps[name] = [(i, j, math.exp(log)) for i, j, log in grown if abs(log) < 500]  # beyond, floats end
     every = sorted({(i, j) for those in steps.values() for i, j, _ in those})
@@ -124,7 +130,8 @@ def _growth(check: Check, evidence: Evidence, style: Style, limit: float) -> Fig
         )
     blocks = evidence.blocks or max(j for _, j in every)
     y = Axis.over([limit, 1.0, *(v for those in steps.values() for _, _, v in those)], HEIGHT - BOTTOM, TOP, log=True)
-    chart = by_block(blocks, y, "block", "‖h_{l+1}‖ / ‖h_l‖, log scale")
+    over = " over that at init" if evidence.residual is False else ""
+    chart = by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
     for shift, (name, those) in zip(shifts(len(steps)), steps.items(), strict=True):
         points = [(chart.x.at((i + j - 1) / 2 + shift), y.at(value)) for i, j, value in those]
         marks = [
@@ -138,8 +145,9 @@ def _growth(check: Check, evidence: Evidence, style: Style, limit: float) -> Fig
     by_place = {
         _between(*place): [v for those in steps.values() for i, j, v in those if (i, j) == place] for place in every
     }
-    said = f"Growth of the stream by block, on a logarithmic axis. {listing(by_place, times)} The limit is {limit:g}."
-    return Figure(chart.svg(said), check.layers + (note if partly else ""))
+    said = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listing(by_place, times)} "
+    said += f"The limit is {limit:g}."
+    return Figure(chart.svg(said), caption + (note if partly else ""))
 
 
 # --- the norms of the gradient, and how precise it is ----------------------------------------------------------------
