@@ -266,7 +266,7 @@ def test_a_frozen_net_is_not_its_own_baseline() -> None:
 
 
 def test_baselines_may_be_given_outright() -> None:
-    given = {"shallow": [run(0.2, net_options={"depth": 1})], "frozen": Baseline.number(0.3)}
+    given = {"shallow": [run(0.2, net_options={"depth": 1, "skip": True})], "frozen": Baseline.number(0.3)}
     found = evidence_of_runs("dfa", [run()], [run(0.1, train_last=0)], baselines=given)  # type: ignore[arg-type]
     assert found.baselines["shallow"].accuracy == {"1": 0.2}
     assert found.baselines["frozen"].typed
@@ -296,8 +296,10 @@ def test_runs_that_are_not_one_subject_are_refused() -> None:
         evidence_of_runs("x", [run(), run()])
 
 
-def test_depth_and_residual_are_told_by_the_config_or_not_at_all() -> None:
+def test_depth_and_residual_are_told_by_the_config() -> None:
     plain = evidence_of_runs("x", [run(net_options={"depth": 2, "skip": False})])
     assert plain.residual is False
-    other = evidence_of_runs("x", [run(net_options={})])
-    assert (other.depth, other.residual) == (2, None)
+    other = evidence_of_runs("x", [run(net="somebody's", net_options={}, blocks=2, residual=False)])
+    assert (other.depth, other.residual) == (2, False)
+    with pytest.raises(ValidationError, match="blocks"):
+        run(net="somebody's", net_options={})

@@ -68,7 +68,7 @@ def test_golden_the_tables_of_the_committed_demo(demo, form):
 
 
 def test_the_tables_hold_what_the_audit_holds(demo):
-    verdicts, findings, controls = audit_tables(demo)
+    verdicts, findings, controls, measured = audit_tables(demo)
     rows = {row["subject"]: row for row in csv.DictReader(io.StringIO(verdicts.csv()))}
     for subject in demo.subjects:
         assert float(rows[subject.name]["accuracy"]) == subject.accuracy.mean
@@ -76,7 +76,10 @@ def test_the_tables_hold_what_the_audit_holds(demo):
         assert rows[subject.name]["n"] == "4"
     found = list(csv.DictReader(io.StringIO(findings.csv())))
     told = [(s.name, f) for s in demo.subjects for f in s.findings]
-    assert len(found) == len(told) == 12
+    assert len(found) == len(told) == 15
+    for row in csv.DictReader(io.StringIO(measured.csv())):
+        if row["probe"].startswith("update") and row["subject"] == "bp":
+            assert row["value"] == "1.000 ± 0.000"
     for row, (name, finding) in zip(found, told, strict=True):
         factor = 100 if finding.check in ("depth", "reach") else 1
         assert (row["subject"], row["check"], row["outcome"]) == (name, finding.check, finding.outcome)
@@ -208,13 +211,14 @@ def test_hostile_names_do_nothing_as_csv(demo):
 
 
 def test_hostile_names_do_nothing_as_markdown(demo):
-    made = "\n\n".join(table.markdown() for table in audit_tables(renamed(demo, HOSTILE)))
+    tables = audit_tables(renamed(demo, HOSTILE))
+    made = "\n\n".join(table.markdown() for table in tables)
     assert "<" not in made
     assert not re.search(r"(?<!\\)(?:\\\\)*[`\[\]$*](?!\*)(?<!\*\*)", made.replace("**", ""))
     lines = [line for line in made.splitlines() if line.startswith("|")]
     counts = [len(re.findall(r"(?<!\\)\|", line)) for line in lines]
-    assert set(counts) == {9, 5}  # eight columns, and four
-    assert len(lines) == (1 + 1) * 3 + len(HOSTILE) * (1 + 4 + 1)
+    assert set(counts) == {len(table.headings) + 1 for table in tables}
+    assert len(lines) == sum(2 + len(table.rows) for table in tables)
     assert all(c.isprintable() or c == "\n" for c in made)
     assert for_markdown("h_L my_rule") == "h_L my_rule"
 
@@ -281,7 +285,7 @@ def test_table_prints_and_writes_the_same(tmp_path, capsys, form, monkeypatch):
     assert command("table", DEMO.parent, "--format", form) == 0
     printed = capsys.readouterr().out
     assert command("table", DEMO, "--format", form, "--to", tmp_path / "tables") == 0
-    names = [f"audit{part}.{SUFFIXES[form]}" for part in ("", "-findings", "-controls")]
+    names = [f"audit{part}.{SUFFIXES[form]}" for part in ("", "-findings", "-controls", "-measured")]
     written = [(tmp_path / "tables" / name).read_text() for name in names]
     assert [line.rstrip() for line in printed.split("\n") if line] == [
         line.rstrip() for text in written for line in text.split("\n") if line
@@ -292,7 +296,8 @@ def test_table_of_several_audits_writes_each_apart(tmp_path, capsys):
     run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
     assert command("table", DEMO, run, "--to", tmp_path, "--format", "csv") == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "audit.csv", "audit-findings.csv", "audit-controls.csv", "audit-2.csv", "audit-2-findings.csv",
+        "audit.csv", "audit-findings.csv", "audit-controls.csv", "audit-measured.csv", "audit-2.csv",
+        "audit-2-findings.csv",
     }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def audit(
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
-    With no options: bp, fa and dfa on the embedded MNIST-1D, four seeds of 16 epochs, in about a minute.
+    With no options: bp, fa and dfa on the embedded MNIST-1D, four seeds of 16 epochs, in one to two minutes.
     """
     from rich.console import Console
 

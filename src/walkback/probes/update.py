@@ -78,7 +78,7 @@ class Update(Probe):
     """
 
     name = "update"
-    symbol = "cos(u_l, ∇_l)"
+    symbol = "cos(update, true gradient)"
     form = "share"
 
     def measure(self, view: View) -> Sequence[Reading]:

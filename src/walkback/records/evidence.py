@@ -76,7 +76,6 @@ class Moment(Record):
     drift: float | None = None  # described, not judged, as are the two below
     rho: Numbers = None
     nudging: Numbers = None
-    measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
 
     @model_validator(mode="after")
     def _agrees(self) -> "Moment":

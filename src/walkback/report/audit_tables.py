@@ -41,7 +41,7 @@ def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") ->
     )  # fmt: skip
     measured = measured_table(audit.subjects, f"{name}-measured", made)
     controls = controls_table(audit, f"{name}-controls", made) if audit.controls else None
-    return [table for table in (verdicts, findings, measured, controls) if table is not None]
+    return [table for table in (verdicts, findings, controls, measured) if table is not None]
 
 
 def controls_table(audit: Audit, name: str, *notes: str) -> Table:

@@ -14,7 +14,7 @@ def heading(name: str) -> str:
     """The probe's name and its formula, if the probe is known here.
 
     >>> heading("update"), heading("somebody's")
-    ('update, cos(u_l, ∇_l)', "somebody's")
+    ('update, cos(update, true gradient)', "somebody's")
     """
     from walkback.probes import PROBES  # here: a log is reported without torch
 
