@@ -75,7 +75,7 @@ def test_what_such_a_log_comes_to() -> None:
 
 def test_what_is_not_said_is_not_known() -> None:
     found = one({"x_log": [{}]})
-    assert found.seeds[0].final.model_dump(exclude_none=True) == {}
+    assert found.seeds[0].final.model_dump(exclude_none=True) == {"measured": {}}
     assert (found.depth, found.residual, found.classes, found.seeds[0].seed) == (None, None, None, None)
     assert one({"x_log": []}).seeds[0].moments == []
     silent = one({"x_log": [{"bp_grad_per_sample_l2_med": [1, 2]}], "config": {"batch_size": 128}})

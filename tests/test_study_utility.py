@@ -63,6 +63,7 @@ def made_run(config, accuracy, *, gamma=0.9, cosines=(0.9,) * L, hidden=(9.0, 10
 
 
 FROZEN = (0.350, 0.352, 0.348)
+HALF = (0.570, 0.573, 0.569)  # below GOOD by 3 points
 GOOD = (0.600, 0.604, 0.598)
 SHORT = {"dfa frozen short", "bp frozen short"}
 PLANTED = {  # arm: accuracies, and what else is wrong with it
@@ -72,14 +73,17 @@ PLANTED = {  # arm: accuracies, and what else is wrong with it
     "dfa λ=0.01": (GOOD, {}),  # good
     "random": ((0.300, 0.304, 0.298), {"gamma": -0.1, "cosines": (-0.1,) * L}),  # Γ is negative
     "bp short": (GOOD, {}),
+    "bp half": (HALF, {}),
+    "fa half": ((0.098, 0.099, 0.097), {}),  # its lower half brings nothing
+    "dfa half": (HALF, {}),
     **{name: (FROZEN, {}) for name in ("bp frozen", "fa frozen", "dfa frozen", "random frozen", "shallow", *SHORT)},
 }
 EXPECTED = {  # by decider, in their order
-    "BP": [NOT] * 8,
-    "FA": [WALKED, WALKED, NOT, NOT, WALKED, NOT, WALKED, WALKED],
-    "DFA": [NOT, NOT, WALKED, NOT, NOT, NOT, WALKED, WALKED],
-    "DFA λ=0.01": [NOT] * 8,
-    "random credit": [NOT, WALKED, NOT, NOT, WALKED, ASIDE, WALKED, WALKED],
+    "BP": [NOT] * 9,
+    "FA": [WALKED, WALKED, NOT, NOT, WALKED, WALKED, NOT, WALKED, WALKED],
+    "DFA": [NOT, NOT, WALKED, NOT, NOT, NOT, NOT, WALKED, WALKED],
+    "DFA λ=0.01": [NOT, NOT, NOT, NOT, NOT, OPEN, NOT, OPEN, NOT],  # no run of its upper half is declared
+    "random credit": [NOT, WALKED, NOT, NOT, WALKED, OPEN, ASIDE, WALKED, WALKED],
 }
 
 
@@ -116,10 +120,10 @@ def test_planted_subjects_get_what_they_must_from_each_decider(tables, name) -> 
 def test_the_counts_are_of_what_is_there_and_the_papers_stand_beside(tables) -> None:
     rows = {row[0]: row[1:-1] for row in tables["utility"].rows}
     # Claims that are there: FA (at chance), DFA (explodes) and DFA with a penalty (good).
-    assert rows["claims walked back"] == [f"{n} of 3" for n in (1, 1, 1, 0, 1, 0, 2, 2)]
+    assert rows["claims walked back"] == [f"{n} of 3" for n in (1, 1, 1, 0, 1, 1, 0, 2, 2)]
     # Controls that are there: BP, which nobody may walk back, and random credit, which everybody should.
-    assert rows["controls right"] == [f"{n} of 2" for n in (1, 2, 1, 1, 2, 1, 2, 2)]
-    assert rows["walked back in the paper"] == ["0 of 5", "0 of 5", None, None, None, None, None, "3 of 5"]
+    assert rows["controls right"] == [f"{n} of 2" for n in (1, 2, 1, 1, 2, 1, 1, 2, 2)]
+    assert rows["walked back in the paper"] == ["0 of 5", "0 of 5", *[None] * 6, "3 of 5"]
     assert "no repetition of ours" in " ".join(tables["utility"].notes)
 
 
@@ -138,7 +142,7 @@ def test_without_terminal_norm_depth_is_inconclusive_until_its_frozen_nets_are_t
     g = gathered(PLANTED | BARE)
     found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
     for name in ("BP without norm", "DFA without norm"):
-        assert found[name] == dict(zip(utility.DECIDERS, [NOT, NOT, NOT, NOT, OPEN, NOT, OPEN, NOT], strict=True))
+        assert found[name] == dict(zip(utility.DECIDERS, [NOT, NOT, NOT, NOT, OPEN, OPEN, NOT, OPEN, NOT], strict=True))
 
 
 def test_without_terminal_norm_a_net_is_held_against_nets_without_one() -> None:
@@ -147,8 +151,9 @@ def test_without_terminal_norm_a_net_is_held_against_nets_without_one() -> None:
     frozen = {f"{rule} no norm frozen": (FROZEN, {}) for rule in ("bp", "dfa")}
     g = gathered(PLANTED | BARE | strong | frozen)
     found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
-    assert found["BP without norm"] == dict.fromkeys(utility.DECIDERS, NOT)
-    walked = [NOT, NOT, NOT, NOT, WALKED, NOT, WALKED, WALKED]
+    unasked = {"reach": OPEN, "all": OPEN}  # no run of their upper halves is declared
+    assert found["BP without norm"] == dict.fromkeys(utility.DECIDERS, NOT) | unasked
+    walked = [NOT, NOT, NOT, NOT, WALKED, OPEN, NOT, WALKED, WALKED]
     assert found["DFA without norm"] == dict(zip(utility.DECIDERS, walked, strict=True))
 
 
@@ -163,6 +168,9 @@ def dumb_answers(e):
         "own": accuracy - np.array(list(e.baselines["frozen"].accuracy.values())),
         "task": np.array(list(e.baselines["bp"].accuracy.values()))
         - np.array(list(e.baselines["frozen_bp"].accuracy.values())),
+        "lower half": accuracy - np.array(list(e.baselines["half"].accuracy.values())),
+        "bp's lower half": np.array(list(e.baselines["bp"].accuracy.values()))
+        - np.array(list(e.baselines["half_bp"].accuracy.values())),
     }
     ends = {
         name: stats.t.interval(0.95, len(g) - 1, loc=g.mean(), scale=stats.sem(g)) for name, g in gain.items()
@@ -179,6 +187,10 @@ def dumb_answers(e):
         depth = NOT
     else:
         depth = WALKED if ends["own"][1] < 0.02 and ends["task"][0] > 0.02 else OPEN
+    if ends["bp's lower half"][0] <= 0.005:
+        reach = ASIDE
+    else:
+        reach = NOT if ends["lower half"][0] > 0.005 else WALKED if ends["lower half"][1] < 0.005 else OPEN
     seeds = set()
     for m in finals:
         clear = [c.value > n.mean + 3 * n.std for c, n in zip(m.cosine, m.null, strict=True)]
@@ -187,7 +199,10 @@ def dumb_answers(e):
     coverage = seeds.pop() if len(seeds) == 1 else OPEN
     by_accuracy = NOT if accuracy.mean() > 1 / e.classes else WALKED
     gamma = np.mean([m.gamma for m in finals])
-    checks = {"scale": both(growths > 50), "reference": both(chords > 0.01), "depth": depth, "coverage": coverage}
+    checks = {
+        "scale": both(growths > 50), "reference": both(chords > 0.01), "depth": depth, "reach": reach,
+        "coverage": coverage,
+    }  # fmt: skip
     if WALKED in checks.values():
         together = WALKED
     elif OPEN in checks.values():
@@ -226,7 +241,9 @@ def drawn(seed):
     return subject(
         *changes, accuracy=near(best, 0.01), name=f"drawn {seed}",
         baselines={"frozen": by_seed(*near(best - draw.choice([-0.05, 0.02, 0.1]), 0.005)),
-                   "bp": by_seed(*near(0.5 + lift, 0.005)), "frozen_bp": by_seed(*near(0.5, 0.005))},
+                   "bp": by_seed(*near(0.5 + lift, 0.005)), "frozen_bp": by_seed(*near(0.5, 0.005)),
+                   "half": by_seed(*near(best - draw.choice([-0.05, 0.005, 0.1]), 0.005)),
+                   "half_bp": by_seed(*near(0.5 + lift - draw.choice([0.0, 0.05, 0.05]), 0.005))},
     )  # fmt: skip
 
 
@@ -241,7 +258,7 @@ def test_deciders_agree_with_a_dumb_second_implementation() -> None:
     both = {WALKED, NOT}
     expected = dict.fromkeys(("accuracy", "accuracy + Γ", "published"), both)
     expected |= dict.fromkeys(("scale", "reference"), both | {OPEN})
-    expected |= dict.fromkeys(("depth", "coverage", "all"), both | {OPEN, ASIDE})
+    expected |= dict.fromkeys(("depth", "reach", "coverage", "all"), both | {OPEN, ASIDE})
     expected["all"] = seen["all"] | both | {OPEN}
     assert seen == expected  # every answer came up, so every one was compared
 
@@ -279,16 +296,18 @@ def test_what_is_not_known_is_neither_good_nor_bad(accuracy, gamma, expected) ->
 
 
 SWEPT = {swept.name: swept for swept in utility.SWEPT}
-EASY = {"bp": by_seed(0.510, 0.512, 0.509), "frozen_bp": by_seed(0.500, 0.501, 0.500)}
+EASY = {"bp": by_seed(0.510, 0.512, 0.509), "frozen_bp": by_seed(0.500, 0.501, 0.500),
+        "half_bp": by_seed(0.509, 0.512, 0.509)}  # fmt: skip
+LOWER = {"half": by_seed(0.35, 0.36, 0.34)}
 SUBJECTS = {e.name: e for e in [
     subject(name="good"),
     subject(*({"hidden_norms": [9.0, 9.0 * growth, 9.0, 9.0, 9.0]} for growth in (90.0, 70.0, 2000.0)),
-            name="explodes", accuracy=(0.40, 0.42, 0.41)),
+            name="explodes", accuracy=(0.40, 0.42, 0.41), baselines=LOWER),
     subject(*({"precision": precise(chord)} for chord in (2e-3, 3e-3, 5e-4)), name="noisy"),
     subject(*({"cosine": [ok(c), ok(0.5), ok(0.02), ok(0.01)]} for c in (0.04, 0.05, 0.06)), name="covered by half"),
     subject(name="easy task, little harm", accuracy=(0.480, 0.490, 0.485),
             baselines=EASY | {"frozen": by_seed(0.490, 0.493, 0.491)}),
-    subject({"gradient_norms": [3e-6] * 5}, name="small gradient", accuracy=(0.39, 0.40, 0.38)),
+    subject({"gradient_norms": [3e-6] * 5}, name="small gradient", accuracy=(0.39, 0.40, 0.38), baselines=LOWER),
 ]}  # fmt: skip
 
 
@@ -378,13 +397,17 @@ def test_what_lies_between_two_values_of_the_grid_is_found_by_the_findings_range
     assert (parts[1].low, parts[1].high) == (pytest.approx(4.0, rel=1e-12), pytest.approx(4.05, rel=1e-12))
 
 
-def test_verdicts_do_not_rest_on_the_moments_before_the_last() -> None:
+def test_verdicts_do_not_rest_on_the_moments_between_init_and_the_last() -> None:
     wild = moment(hidden_norms=[9.0, 9e5, 9e9, 9e9, 9e9], precision=precise(0.5))
     for e, _, _ in CASES.values():
-        seeds = [s.model_copy(update={"moments": [wild, wild, *s.moments]}) for s in e.seeds if s.moments]
+        seeds = [
+            s.model_copy(update={"moments": [*s.moments[:-1], wild, wild, *s.moments[-1:]]})
+            for s in e.seeds
+            if s.moments
+        ]
         long = e.model_copy(update={"seeds": seeds})
         short = sweep._final(long)
-        assert all(len(seed.moments) == 2 for seed in short.seeds)
+        assert all(len(seed.moments) <= 2 for seed in short.seeds)
         for protocol in ("ours", "published"):
             full, cut = judge(long, protocol=protocol), judge(short, protocol=protocol)
             assert (full.verdict, full.findings) == (cut.verdict, cut.findings)
@@ -454,9 +477,9 @@ def test_gaps_are_gaps_and_no_failure(seeds) -> None:
         assert all(row[3:] == [None] * 5 for row in thresholds.rows)
         assert rows["claims walked back"][1] == "0 of 0"
     else:
-        assert rows["DFA"][7] == WALKED  # one seed is enough to see it explode
+        assert rows["DFA"][8] == WALKED  # one seed is enough to see it explode
         assert rows["FA"][5] == OPEN  # bp is not there: the task may be too easy
-        assert rows["DFA λ=0.01"][7] == OPEN  # and too few for anything to hold
+        assert rows["DFA λ=0.01"][8] == OPEN  # and too few for anything to hold
     with style():
         for draw in STUDY.figures.values():
             draw(g).draw_without_rendering()
@@ -470,7 +493,7 @@ def test_a_baseline_that_lacks_a_seed_leaves_depth_open() -> None:
 
 def test_an_empty_folder_is_no_failure(tmp_path) -> None:
     g = gather(STUDY, Extent(), tmp_path)
-    assert len(g.gaps) == 51
+    assert len(g.gaps) == 60
     assert all(table.markdown() for table in STUDY.tables(g))
 
 

@@ -93,8 +93,12 @@ def stretches(subject: Evidence, swept: Swept, thresholds: Thresholds = DEFAULT)
 
 
 def _final(subject: Evidence) -> Evidence:
-    """The same with the first and the last moment alone. Verdicts rest on the last; judging the others takes time."""
-    seeds = [s.model_copy(update={"moments": [*s.moments[:1], *s.moments[1:][-1:]]}) for s in subject.seeds]
+    """The same with the first moment, the net at init and the last alone, which verdicts rest on; others take time."""
+    seeds = []
+    for seed in subject.seeds:
+        last = len(seed.moments) - 1
+        kept = [m for place, m in enumerate(seed.moments) if place in (0, last) or m is seed.init]
+        seeds.append(seed.model_copy(update={"moments": kept}))
     return subject.model_copy(update={"seeds": seeds})
 
 
