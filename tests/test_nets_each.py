@@ -507,6 +507,7 @@ def test_small_cnn_by_the_command_line(tmp_path):
     ]
     done = walkback("train", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "other width" not in done.stdout  # the cosines shown are those at the blocks' outputs
     runs = [read_run(path) for path in (tmp_path / "runs").glob("digits-*")]
     assert {run.config.rule for run in runs} == {"bp", "dfa"}
     assert all(run.config.net_options == {"channels": 2, "hidden": 256, "depth": 4} for run in runs)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from walkback.records import Run, RunConfig, Snapshot
+from walkback.records import CosineRecord, Run, RunConfig, Snapshot
 from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
 
@@ -165,6 +165,14 @@ class LiveTable:
         return table
 
 
+def _compared(run: Run) -> list[CosineRecord]:
+    """The last cosines of the blocks where their credits are compared: at the outputs, where there is no stream of one
+    width."""
+    last = run.snapshots[-1]
+    inputs_differ = any(c.status == "other width" for c in last.cosine)
+    return last.cosine_out if inputs_differ or not run.config.residual else last.cosine
+
+
 def runs_table(runs: Sequence[Run]) -> Table:
     """A row a run: what it reached, and what the layers say."""
     table = Table(box=None, padding=(0, 2, 0, 0), caption_justify="left")
@@ -180,7 +188,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
             row += [
                 str(last.epoch), number(last.accuracy), number(last.hidden_norms[-1]), number(last.gradient_norms[-1]),
                 number(last.gamma, 2),
-                " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in last.cosine),
+                " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in _compared(run)),
             ]  # fmt: skip
         finished = run.result is not None and run.result.status == "finished"
         row.append("" if finished else run.result.says if run.result else "unfinished")
