@@ -169,10 +169,10 @@ def _panel(axes: Axes, check: str, findings: Sequence[Finding | None]) -> None:
     axes.margins(y=0.25)
     unit = "" if about is None else {"points": " (points)", "share": " (%)", "times": " (growth)"}.get(about.form, "")
     axes.set_title(f"{check}{unit}")
-    if known:
+    if any(f.value is not None for f in known):
         level(axes, factor * known[0].threshold, "")
     else:
-        say_empty(axes)
+        say_empty(axes, "no value yet")
     _methods(axes)
 
 
