@@ -147,7 +147,7 @@ def _options(pairs: list[str] | None) -> dict[str, Any]:
 @app.command
 def train(
     *,
-    recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    recipe: Recipe = Recipe(),
     train_last: Annotated[int | None, _option(WHAT, "Train only the last k blocks; 0: all frozen at init.")] = None,
     stop_when_fired: Annotated[
         bool, _option(HOW, "End a run when its growth or its gradient is found wanting.", negative="")
@@ -189,7 +189,7 @@ def train(
 @app.command
 def audit(
     *,
-    recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    recipe: Recipe = Recipe(),
     protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
     thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
     strict: Annotated[
@@ -253,7 +253,7 @@ def judge(
 def report(
     *paths: Annotated[Path, Parameter(json_list=False)],
     to: Annotated[Path, _option(WHERE, "The file to write.")] = Path("report.html"),
-    judging: Judging = Judging(),  # noqa: B008 - frozen
+    judging: Judging = Judging(),
 ) -> int:
     """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
 
@@ -291,7 +291,7 @@ def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
     format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
     to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
-    judging: Judging = Judging(),  # noqa: B008 - frozen
+    judging: Judging = Judging(),
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
 
@@ -329,7 +329,7 @@ def form(
     *paths: Annotated[Path, Parameter(json_list=False)],
     format: Annotated[Literal["markdown", "latex"], _option(WHERE, "How it is written.")] = "markdown",
     to: Annotated[Path | None, _option(WHERE, "File to write (else it is printed).")] = None,
-    judging: Judging = Judging(),  # noqa: B008 - frozen
+    judging: Judging = Judging(),
 ) -> int:
     """Fill in the reporting form of a paper from its records; what they do not tell stays a blank.
 
@@ -497,7 +497,7 @@ def _seconds(time: str | None) -> float | None:
 
 
 @study_app.command(name="list")
-def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:  # noqa: B008 - frozen
+def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
     """List the studies, what each asks, and how many of its runs are there.
 
     Parameters
@@ -516,7 +516,7 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:  # n
 @study_app.command(name="run")
 def study_run(
     *names: Annotated[str, Parameter(json_list=False)],
-    which: Which = Which(),  # noqa: B008 - frozen
+    which: Which = Which(),
     out: Annotated[Path, _option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     to: Annotated[Path | None, _option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
     records: Annotated[
@@ -566,7 +566,7 @@ def study_run(
 @study_app.command(name="draw")
 def study_draw(
     *names: Annotated[str, Parameter(json_list=False)],
-    which: Which = Which(),  # noqa: B008 - frozen
+    which: Which = Which(),
     records: Annotated[list[Path] | None, _option(WHERE, "Folders that hold the runs.", name="--from")] = None,
     to: Annotated[Path | None, _option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
 ) -> int:
@@ -589,7 +589,7 @@ def study_draw(
 @study_app.command(name="table")
 def study_table(
     *names: Annotated[str, Parameter(json_list=False)],
-    which: Which = Which(),  # noqa: B008 - frozen
+    which: Which = Which(),
     records: Annotated[list[Path] | None, _option(WHERE, "Folders that hold the runs.", name="--from")] = None,
     format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
     to: Annotated[Path | None, _option(WHERE, "Folder for a file a table (else they are printed).")] = None,
