@@ -92,7 +92,7 @@ def audited(tmp_path_factory):
 def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     _, done = audited
     assert done.status == 0, done.said
-    assert re.search(r"subject +verdict +accuracy +growth +error +points +blocks", done.said)
+    assert re.search(r"subject +verdict +accuracy +growth +error +points +points +blocks", done.said)
     assert re.search(r"\ndfa +(walked back|inconclusive) +0\.\d{3} ± 0\.\d{3}", done.said)
     for words in (
         "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
@@ -115,7 +115,7 @@ def test_audit_json_has_the_keys_of_its_schema(audited):
     assert subject.keys() >= SUBJECT
     assert set(subject["accuracy"]) == ACCURACY
     assert subject["accuracy"]["n"] == 3
-    assert [f["check"] for f in subject["findings"]] == ["scale", "reference", "depth", "coverage"]
+    assert [f["check"] for f in subject["findings"]] == ["scale", "reference", "depth", "reach", "coverage"]
     assert all(f.keys() >= FINDING and len(f["stable_range"]) == 2 for f in subject["findings"])
     assert set(subject["first_fired"]) >= {"scale", "reference", "depth", "coverage"}
     assert Audit.model_validate_json(text).model_dump_json(by_alias=True, indent=1) + "\n" == text
@@ -156,7 +156,7 @@ def test_audit_strict_exits_by_what_it_found(audited):
     assert "Walked back: depth fires." in walked.words
     assert "an interval that does not lie on one side" in straddles.words
     assert "This audit is invalid: " in invalid.words
-    assert "finished 5 epochs [21 of 21 runs done]" in invalid.words
+    assert "finished 5 epochs [27 of 27 runs done]" in invalid.words
     assert "epoch 1/5" not in walked.said  # reused, not trained
 
 
@@ -192,7 +192,7 @@ def test_error_audit_refuses_what_cannot_be_meant(tmp_path):
         ([*tiny, "--thresholds", "impossible.toml"], "depth.margin cannot be -1"),
         ([*tiny, "--thresholds", "torn.json"], "neither TOML nor JSON"),
         ([*tiny, "--thresholds", "same.toml"], "give it another version"),
-        ([*tiny, "--depth", "0"], "depth must be a whole number of at least 1"),
+        ([*tiny, "--depth", "0"], "a net without blocks can only be trained by bp"),
         ([*tiny, "--seeds", "0"], "0 seeds cannot be trained"),
     ]
     for (words, expected), done in zip(cases, commands(tmp_path, *(words for words, _ in cases)), strict=True):

@@ -101,7 +101,7 @@ def test_untouched_third_party_model_is_judged(theirs, kind):
     assert subject.name == kind
     assert subject.accuracy.n == 2
     assert subject.accuracy.mean > 0.6
-    assert finding(subject, "scale").outcome == (PASSES if residual else ASIDE)
+    assert finding(subject, "scale").outcome == (PASSES if residual else OPEN)  # a plain net is held against its init
     assert finding(subject, "reference").outcome == PASSES
     assert finding(subject, "depth").outcome in (PASSES, OPEN)
     assert subject.notes == [
@@ -168,10 +168,12 @@ def test_property_what_was_not_given_is_said_to_be_missing(theirs):
     (subject,) = wb.audit(theirs["transformer"][0], held_out(), "encoder.layers.*").subjects
     assert subject.verdict == OPEN
     assert {f.check: (f.outcome, f.basis) for f in subject.findings} == {
-        "scale": (PASSES, "exact"), "reference": (PASSES, "exact"), "depth": (OPEN, "missing"),
-        "coverage": (OPEN, "missing"),
+        "scale": (OPEN, "exact"), "reference": (PASSES, "exact"), "depth": (OPEN, "missing"),
+        "reach": (OPEN, "missing"), "coverage": (OPEN, "missing"),
     }  # fmt: skip
+    assert "whether the net has one is not known" in finding(subject, "scale").says
     assert "No frozen net to compare with" in finding(subject, "depth").says
+    assert "only the upper half of the blocks trains" in finding(subject, "reach").says
     assert finding(subject, "coverage").says == "The cosines of the blocks are not known."
     (one,) = wb.audit(theirs["transformer"][0], held_out(), "encoder.layers.*", frozen=0.4).subjects
     assert "Too few seeds" in finding(one, "depth").says
@@ -325,7 +327,7 @@ def audited(tmp_path_factory):
 def test_property_the_plan_has_every_run_once():
     configs = audit_plan(["dfa", "bp", "dfa"], seeds=3, **TINY)
     names = sorted((c.label(), c.seed) for c in configs)
-    labels = ("bp", "bp k=0", "bp shallow", "dfa", "dfa k=0", "random", "random k=0")
+    labels = ("bp", "bp k=0", "bp k=1", "bp shallow", "dfa", "dfa k=0", "dfa k=1", "random", "random k=0", "random k=1")
     assert names == sorted((label, seed) for label in labels for seed in (42, 123, 456))
     assert len({c.hash() for c in configs}) == len(configs)
     assert {c.epochs for c in configs} == {10}  # baselines have the same budget
@@ -423,7 +425,7 @@ def test_the_control_at_init_passes_and_is_seen_to_fail():
     assert (strict.ok, strict.got) == (False, "scale fires, reference passes")
     assert "look at the net" in trained._validity([strict])
     (no_skip,) = plan(rules=["dfa"], **TINY | {"net_options": {"width": 32, "depth": 2, "skip": False}})
-    assert trained._control_init(no_skip, None, DEFAULT, "ours").got == "scale not applicable, reference passes"
+    assert trained._control_init(no_skip, None, DEFAULT, "ours").got == "scale passes, reference passes"
 
 
 def test_the_null_control_centres_on_zero_and_is_seen_to_fail(audited):
@@ -463,7 +465,7 @@ def test_baselines_are_paired_by_config_and_seed(audited):
     assert sorted(evidences) == ["bp", "dfa", "random"]
     seeds = {"42", "123", "456"}
     for evidence in evidences.values():
-        assert set(evidence.baselines) == {"frozen", "frozen_bp", "bp", "shallow"}
+        assert set(evidence.baselines) == {"frozen", "frozen_bp", "bp", "half", "half_bp", "shallow"}
         assert all(set(b.accuracy) == seeds and not b.typed for b in evidence.baselines.values())
         assert [s.seed for s in evidence.seeds] == [42, 123, 456]
     frozen = {r.config.seed: r.result.accuracy for r in map(read_run, find_runs(out)) if r.config.label() == "dfa k=0"}

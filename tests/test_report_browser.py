@@ -149,7 +149,9 @@ def test_it_can_be_read_without_a_script(driver, pages):
     from selenium.webdriver.common.by import By
 
     assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1
-    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 8 + 4
+    assert (
+        len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 10 + 4
+    )  # two of each of five checks, for two subjects
     assert "walked back" in driver.find_element(By.CSS_SELECTOR, "table.claims").text
     assert driver.find_elements(By.CLASS_NAME, "tip") == []
     assert len(driver.find_elements(By.CSS_SELECTOR, "figure path > title")) > 50

@@ -733,8 +733,9 @@ def test_second_implementation_the_commands_train_exactly_what_is_missing():
 
 
 def test_what_is_there_is_not_asked_for_again():
-    constant = [run for rule in ("fa", "dfa") for run in seeds(rule, 0.3, 0.3, 0.3, schedule="constant")]
-    line = "walkback train --data cifar10 --rules dfa,fa --seeds 42,123,456 --schedule constant\n"
+    rules = ("cb", "sb")
+    penalised = [run for rule in rules for run in seeds(rule, 0.3, 0.3, 0.3, penalty=0.01, epochs=30)]
+    line = "walkback train --data cifar10 --rules cb,sb --seeds 42,123,456 --penalty 0.01 --epochs 30\n"
     assert line in continued(MAIN)
-    assert line not in continued([*MAIN, *constant])
-    assert line in run_with([*MAIN, *constant])
+    assert line not in continued([*MAIN, *penalised])
+    assert line in run_with([*MAIN, *penalised])
