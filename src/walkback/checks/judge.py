@@ -8,6 +8,7 @@ from walkback.checks.base import default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, verdict
+from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.schema import Readings, Record
 
@@ -74,7 +75,8 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
             measured={label: moment.measured for label, moment in finals.items() if moment.measured},
         ),
         first_fired=first_fired(evidence, thresholds),
-        thresholds_version=thresholds.version, protocol=protocol, notes=evidence.notes,
+        thresholds_version=thresholds.version, protocol=protocol,
+        notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in decided.says)],
     )  # fmt: skip
 
 
