@@ -71,9 +71,9 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
     null, valued = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=0.125, status="ok")
     precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=images, status="ok")
     probes = DeepProbes(
-        step=steps * c.epochs, images=images, precision=[precise] * (depth + 1), null=[null] * depth, null_out=[null] * depth,
-        null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth, nudging=[valued] * depth,
-        functional_images=128,
+        step=steps * c.epochs, images=images, precision=[precise] * (depth + 1), null=[null] * depth,
+        null_out=[null] * depth, null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth,
+        nudging=[valued] * depth, functional_images=128,
     )  # fmt: skip
     result = Result(
         status="finished", epochs=c.epochs, steps=steps * c.epochs, accuracy=snapshots[-1].accuracy, loss=1.0,

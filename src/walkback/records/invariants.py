@@ -35,13 +35,15 @@ _ALL = [
     Invariant("share", "a number", "An accuracy, or any other share, lies between 0 and 1."),
     Invariant("size", "a number", "A norm, a distance or a spread is not negative."),
     Invariant("count", "a number", "A count, an epoch and a step are not negative."),
-    Invariant("cosine", "a number", "A cosine, a correlation and Γ lie between −1 and 1."),
+    Invariant("cosine", "a number", "A cosine, a correlation and Γ lie between −1 and 1; two of them, or two "
+              "directions, are at most 2 apart."),
     Invariant("cross-entropy", "a number", "A cross-entropy is not negative."),
-    Invariant("measured", "a measurement", 'A measurement with status "ok" has a value: it is not NaN.'),
+    Invariant("measured", "a run", 'A measurement with status "ok" has a finite value. A mean and a spread are of at '
+              "least two draws."),
     Invariant("alive", "a measurement", 'A measurement with status "ok" speaks for at least one sample, and for no '
               "more than there were."),
-    Invariant("null", "a null", "A null is the mean and the standard deviation of at least two cosines: its mean lies "
-              "between −1 and 1, and its spread is what numbers between −1 and 1 can have."),
+    Invariant("null", "a null", "A null is the mean and the standard deviation of cosines: its mean lies between −1 "
+              "and 1, and its spread is what numbers between −1 and 1 can have."),
     Invariant("wrong-samples", "a snapshot", "A misclassified sample has a cross-entropy of at least ln 2, so the loss "
               "is at least (1 − accuracy) ln 2."),
     Invariant("gamma", "a snapshot", 'Γ is the mean of the cosines with status "ok", over as many blocks as it says.'),
@@ -58,7 +60,7 @@ _ALL = [
     Invariant("result", "a run", "The result is the last snapshot: its epoch, step, accuracy and loss; a finished run "
               "has all of its epochs."),
     Invariant("probes", "a run", "The probes are measured at the last snapshot, on the same samples."),
-    Invariant("sittings", "a run", "The sittings begin at step 0, none after the end of the run; the last ends with it."),
+    Invariant("sittings", "a run", "The sittings begin at step 0, none after the run's end; the last ends with it."),
     Invariant("folder", "a run", "A run's folder is named after the hash of its config."),
     Invariant("checkpoint", "a run", "A checkpoint has the seed, the config and the step of its run, and keeps no "
               "optimizer state of a block that is frozen."),
@@ -87,8 +89,8 @@ class Broken(ValueError):
 
 
 def share(value: float) -> float:
-    """A share is between 0 and 1; NaN is not known, and stays."""
-    if math.isnan(value) or 0 <= value <= 1:
+    """A share is between 0 and 1; what is not finite is not known, and stays."""
+    if not math.isfinite(value) or 0 <= value <= 1:
         return value
     percent = " (a percentage? divide by 100)" if 1 < value <= 100 else ""
     raise Broken("share", f"an accuracy is a share between 0 and 1, and {value:g} is not{percent}")
@@ -117,10 +119,17 @@ def count(value: int) -> int:
 
 
 def cosine(value: float) -> float:
-    """A cosine is between −1 and 1, give or take rounding; NaN is not known, and stays."""
-    if math.isnan(value) or abs(value) <= 1 + ROUNDING:
+    """A cosine is between −1 and 1, give or take rounding; what is not finite is not known, and stays."""
+    if not math.isfinite(value) or abs(value) <= 1 + ROUNDING:
         return value
     raise Broken("cosine", f"a cosine lies between −1 and 1, and {value:g} does not")
+
+
+def distance(value: float) -> float:
+    """Two directions, or two cosines, are at most 2 apart; what is not finite is not known, and stays."""
+    if 2 + ROUNDING < value < math.inf:
+        raise Broken("cosine", f"two directions, or two cosines, are at most 2 apart, and {value:g} is more")
+    return value
 
 
 def cross_entropy(value: float) -> float:
@@ -130,29 +139,26 @@ def cross_entropy(value: float) -> float:
     return value
 
 
-def is_there(value: float, status: str) -> None:
-    """A value with status "ok" is not NaN."""
-    if status == "ok" and math.isnan(value):
-        raise Broken("measured", 'the status is "ok", and the value is NaN')
+def is_there(value: float, status: str) -> bool:
+    """Whether a value is finite, if its status is "ok"."""
+    return status != "ok" or math.isfinite(value)
 
 
-def speaks_for(alive: int, total: int | None, status: str) -> None:
+def speaks_for(alive: int, total: int, status: str) -> None:
     """Some sample is behind a value with status "ok", and no more of them than there were."""
     if alive < 0 or (status == "ok" and alive < 1):
         raise Broken("alive", f'the status is "{status}", and it speaks for {alive} samples')
-    if total is not None and alive > total:
+    if alive > total:
         raise Broken("alive", f"it speaks for {alive} of {total} samples")
 
 
 def can_be_null(mean: float, std: float, n: int) -> None:
     """n numbers between −1 and 1 with that mean have a variance (ddof = 1) of at most (1 − mean²) n / (n − 1)."""
-    if n < 2:
-        if not (math.isnan(mean) and math.isnan(std)):
-            raise Broken("null", f"a mean and a spread of {n} draws: at least two are needed")
+    if n < 2 or not (math.isfinite(mean) and math.isfinite(std)):  # not known, and no check takes it for a null
         return
     if abs(mean) > 1 + ROUNDING:
         raise Broken("null", f"the mean of cosines lies between −1 and 1, and {mean:g} does not")
-    most = math.sqrt(max(0.0, 1 - mean * mean) * n / (n - 1)) if math.isfinite(mean) else math.sqrt(2)
+    most = math.sqrt(max(0.0, 1 - mean * mean) * n / (n - 1))
     if std > most + 1e-3:
         raise Broken("null", f"the spread of {n} cosines with mean {mean:.3g} is at most {most:.3g}, not {std:g}")
 

@@ -122,7 +122,6 @@ class CosineRecord(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> "CosineRecord":
-        invariants.is_there(self.value, self.status)
         invariants.speaks_for(self.alive, self.total, self.status)
         return self
 
@@ -133,8 +132,8 @@ class CosineRecord(Record):
 
 
 def _status(value: float, status: str) -> str:
-    """A probe's status; "not finite" where it says "ok" of a NaN, such as 0 / 0 at the end of float64."""
-    return "not finite" if status == "ok" and math.isnan(value) else status
+    """A probe's status; "not finite" where it says "ok" of what is not, such as 0 / 0 at the end of float64."""
+    return "not finite" if status == "ok" and not math.isfinite(value) else status
 
 
 class NullRecord(Record):
@@ -162,11 +161,6 @@ class Reading(Record):
     value: float
     status: str
     null: NullRecord | None = None  # what chance would give, where the probe tells
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Reading":
-        invariants.is_there(self.value, self.status)
-        return self
 
     @classmethod
     def of(cls, found: "ProbeReading") -> "Reading":
@@ -228,10 +222,8 @@ class PrecisionRecord(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> "PrecisionRecord":
-        invariants.is_there(self.chord, self.status)
-        invariants.speaks_for(self.samples, None, self.status)
-        for distance in (self.chord, self.clamped):
-            invariants.cosine(distance / 2)  # between two directions, or two cosines: at most 2
+        invariants.distance(self.chord)
+        invariants.distance(self.clamped)
         return self
 
     @classmethod
@@ -246,11 +238,6 @@ class Valued(Record):
 
     value: float
     status: str
-
-    @model_validator(mode="after")
-    def _possible(self) -> "Valued":
-        invariants.is_there(self.value, self.status)
-        return self
 
     @classmethod
     def of(cls, value: float, status: str) -> "Valued":

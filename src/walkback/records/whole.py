@@ -7,14 +7,21 @@ and field; the properties themselves are in invariants.py.
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.records.invariants import broken
-from walkback.records.schema import DeepProbes, Environment, Result, RunConfig, Snapshot
+from walkback.records.invariants import broken, is_there
+from walkback.records.schema import (
+    DeepProbes,
+    Environment,
+    Reading,
+    Result,
+    RunConfig,
+    Snapshot,
+)
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
@@ -102,12 +109,47 @@ def _of_snapshot(
     for name in ("update", "zero credits"):
         if len(snapshot.measured.get(name, [()] * blocks)) != blocks:
             yield f"measured.{name}", "blocks", _entries(len(snapshot.measured[name]), blocks, blocks)
+    yield from _without_value(_values(snapshot))
     records = {"cosine": snapshot.cosine, "cosine_out": snapshot.cosine_out, "cosine_embed": [snapshot.cosine_embed]}
     for field, cosines in records.items():
         for number, found in enumerate(cosines):
             if found.total != snapshot.probe_images:
                 samples = f"of {found.total} samples, and the snapshot is of {snapshot.probe_images}"
                 yield f"{field}.{number}.total", "samples", samples
+
+
+def _without_value(values: Iterable[tuple[str, float, str]]) -> Iterator[Flaw]:
+    """Of measurements, as (place, value, status), every one that says "ok" of what is not finite."""
+    for place, value, status in values:
+        if not is_there(value, status):
+            yield place, "measured", 'the status is "ok", and the value is not finite'
+
+
+def _values(snapshot: Snapshot) -> Iterator[tuple[str, float, str]]:
+    for field, cosines in (("cosine", snapshot.cosine), ("cosine_out", snapshot.cosine_out)):
+        yield from ((f"{field}.{place}.value", c.value, c.status) for place, c in enumerate(cosines))
+    yield "cosine_embed.value", snapshot.cosine_embed.value, snapshot.cosine_embed.status
+    yield from _readings(snapshot.measured)
+
+
+def _readings(measured: Mapping[str, list[Reading]]) -> Iterator[tuple[str, float, str]]:
+    for name, found in measured.items():
+        yield from ((f"measured.{name}.{place}.value", r.value, r.status) for place, r in enumerate(found))
+
+
+def _probed(probes: DeepProbes) -> Iterator[tuple[str, float, str]]:
+    yield from ((f"precision.{place}.chord", p.chord, p.status) for place, p in enumerate(probes.precision))
+    yield "drift.value", probes.drift.value, probes.drift.status
+    for field in ("rho", "nudging"):
+        yield from ((f"{field}.{place}.value", v.value, v.status) for place, v in enumerate(getattr(probes, field)))
+    yield from _readings(probes.measured)
+
+
+def _too_few_draws(probes: DeepProbes) -> Iterator[Flaw]:
+    nulls = {f"{field}.{n}.n": null for field in ("null", "null_out") for n, null in enumerate(getattr(probes, field))}
+    for place, null in (nulls | {"null_gamma.n": probes.null_gamma}).items():
+        if null.n < 2 and not (math.isnan(null.mean) and math.isnan(null.std)):
+            yield place, "measured", f"a mean and a spread of {null.n} draws: at least two are needed"
 
 
 def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epoch: int | None) -> Iterator[Flaw]:
@@ -132,6 +174,8 @@ def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epo
 def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, result: Result | None) -> Iterator[Flaw]:
     blocks = config.blocks
     lengths = {"precision": blocks + 1} | dict.fromkeys(("null", "null_out", "rho", "nudging"), blocks)
+    yield from _without_value(_probed(probes))
+    yield from _too_few_draws(probes)
     for field, length in lengths.items():
         if len(getattr(probes, field)) != length:
             yield field, "blocks", _entries(len(getattr(probes, field)), length, blocks)
@@ -140,7 +184,7 @@ def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, res
     elif probes.images != last.probe_images:
         yield "images", "probes", f"it is {probes.images}, and the snapshots are of {last.probe_images}"
     for number, found in enumerate(probes.precision):
-        if found.samples > probes.images:
+        if found.samples > probes.images or (found.status == "ok" and found.samples < 1):
             yield f"precision.{number}.samples", "alive", f"it speaks for {found.samples} of {probes.images} samples"
 
 
