@@ -66,6 +66,8 @@ _ALL = [
               "optimizer state of a block that is frozen."),
     Invariant("log-epochs", "a log", "A log's entries have different epochs, none beyond the config's number."),
     Invariant("valid", "an audit", "An audit is valid if, and only if, every control is as it must be."),
+    Invariant("verdict", "an audit", "A subject is walked back if, and only if, a check fires; one that holds has no "
+              "inconclusive check, by our protocol."),
     Invariant("same-records", "a subject", "Runs with different seeds have different numbers.", "cannot hold"),
     Invariant("same-data", "a subject", "All runs of a subject and its baselines are trained on the same data.",
               "cannot hold"),
