@@ -11,7 +11,7 @@ from walkback.records.whole import scheduled
 
 def sizes(config: RunConfig) -> tuple[int, int, int]:
     """Steps per epoch, test samples and probe images of a run of these data."""
-    train, test = DATASETS.get(config.data).counts
+    train, test = DATASETS.get(config.data).counts if config.data in DATASETS else (1280, 1000)
     return math.ceil(train / config.batch_size), test, min(config.probe_images, test)
 
 

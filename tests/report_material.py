@@ -56,9 +56,8 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
         done = epoch / c.epochs
         block = 1 + (grows - 1) * done
         hidden = [9.0 * (block if layer else 1.0) * dice.uniform(0.98, 1.02) for layer in range(depth + 1)]
-        records = [
-            CosineRecord(value=v + dice.gauss(0, 0.005), alive=images, total=images, status="ok") for v in cosines
-        ]
+        values = [min(1.0, v + dice.gauss(0, 0.005)) for v in cosines]
+        records = [CosineRecord(value=v, alive=images, total=images, status="ok") for v in values]
         snapshots.append(Snapshot(
             epoch=epoch, step=steps * epoch, lr=scheduled(c, epoch), train_loss=1.0 if epoch else None,
             accuracy=share(c, 0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004)), loss=1.0,

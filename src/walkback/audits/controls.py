@@ -1,8 +1,8 @@
 """The controls of a folder: found among its runs again, so that an audit stays the audit that it was.
 
-bp and random, trained alike, are controls wherever both are there. What they and the nulls show is derived from the
-runs each time. A net at init was measured by the audit alone: its answer is taken from audit.json where that is of
-these runs, and else from the first snapshot, which has no precision.
+bp and random, trained alike and each beside its frozen net, are controls wherever both are there. What they and the
+nulls show is derived from the runs each time. A net at init was measured by the audit alone: its answer is taken from
+audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from walkback.audits import trained
 from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
-from walkback.records import Evidence, Run, RunConfig, SeedEvidence, moment_of_snapshot
+from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
 
 INIT = "a net at init"
 
@@ -51,12 +51,14 @@ def settled(
     doubts = ""
     for path, beside in audits.items():
         here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
-        if here == beside and not groups:
-            return here, here
-        why = differs(beside, here) if beside.controls else "it has no controls either" if not groups else ""
-        if why is None:
+        why = differs(beside, here)
+        if why is None and not beside.controls and not groups:
+            return beside, here
+        if why is None and beside.controls:
             return _as_stated(path, beside, here, gathered, groups), here
-        doubts += f" The controls of {path} do not vouch for this: {why}." if why else ""
+        if not groups or beside.controls:
+            why = why if beside.controls else "it has no controls either"
+            doubts += f" The controls of {path} do not vouch for this: {why}."
     here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
     if groups:
         found = _controls(groups, here, gathered, [*audits.values()])
@@ -78,9 +80,8 @@ def _as_stated(
 ) -> Audit:
     """The audit that lies with its runs; with the controls of the runs where it states others."""
     if not groups:
-        return beside.model_copy(
-            update={"says": f"{beside.says} So says {path}: its controls are not among these runs."}
-        )
+        remark = f" So says {path}: its controls are not among these runs."
+        return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
     found = _controls(groups, here, gathered, [beside])
     if found == beside.controls:
         return beside
@@ -110,21 +111,17 @@ def _several(failed: Sequence[Control]) -> str:
     return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
 
 
-def _setting(config: RunConfig) -> RunConfig:
-    """What a control shares with the subjects that it speaks for."""
-    same = {"seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
-    return config.model_copy(update=same)
-
-
 def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> list[Group]:
-    """Every setting of which both controls are here with all their blocks trained."""
+    """Every setting of which both controls are here, each beside its frozen net as an audit trains them."""
     found: dict[str, dict[str, int]] = {}
-    for place, (_, own) in enumerate(gathered):
+    for place, (evidence, own) in enumerate(gathered):
         config = own[0].config if own else None
-        if config is not None and config.rule in trained.CONTROLS and config.train_last == config.blocks > 0:
-            found.setdefault(_setting(config).hash(), {}).setdefault(config.rule, place)
+        if config is None or config.rule not in trained.CONTROLS or "frozen" not in evidence.baselines:
+            continue
+        if config.train_last == config.blocks:
+            found.setdefault(config.setting(), {}).setdefault(config.rule, place)
     return [
-        Group(by_rule["bp"], by_rule["random"], [run for run in runs if _setting(run.config).hash() == key])
+        Group(by_rule["bp"], by_rule["random"], [run for run in runs if run.config.setting() == key])
         for key, by_rule in found.items()
         if len(by_rule) == len(trained.CONTROLS)
     ]
