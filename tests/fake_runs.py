@@ -1,20 +1,39 @@
 """Run folders made without training: what a study needs to be drawn, with numbers that the test chooses."""
 
+import math
 from pathlib import Path
 
+from walkback.data import DATASETS
 from walkback.records import CosineRecord, Result, RunConfig, Snapshot
 from walkback.records.run import RunFolder
+from walkback.records.whole import scheduled
+
+
+def sizes(config: RunConfig) -> tuple[int, int, int]:
+    """Steps per epoch, test samples and probe images of a run of these data."""
+    train, test = DATASETS.get(config.data).counts if config.data in DATASETS else (1280, 1000)
+    return math.ceil(train / config.batch_size), test, min(config.probe_images, test)
+
+
+def share(config: RunConfig, accuracy: float) -> float:
+    """The nearest accuracy that the test split can give."""
+    test = sizes(config)[1]
+    return round(accuracy * test) / test
 
 
 def snapshot(config: RunConfig, epoch: int, accuracy: float, stream: float, gradient: float) -> Snapshot:
     """One moment: every layer the same, but the stream, which grows to `stream` in the last block."""
     depth = config.net_options["depth"]
-    cosine = [CosineRecord(value=0.5, alive=8, total=8, status="ok")] * depth
+    steps, _, images = sizes(config)
+    seen = CosineRecord(value=0.5, alive=images, total=images, status="ok")
+    cosine = [seen] * depth
+    begun = 9.0 * (1 + 1e-9 * config.seed)  # no two seeds have the same numbers
     return Snapshot(
-        epoch=epoch, step=10 * epoch, lr=None, train_loss=None, accuracy=accuracy, loss=1.0, probe_images=8,
-        reference_batch=128, hidden_norms=[9.0] * depth + [stream], branch_norms=[0.9] * depth,
+        epoch=epoch, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
+        accuracy=share(config, accuracy), loss=1.0, probe_images=images,
+        reference_batch=128, hidden_norms=[begun] * depth + [stream], branch_norms=[0.9] * depth,
         gradient_norms=[gradient] * (depth + 1), credit_norms=[1.0] * depth, cosine=cosine, cosine_out=cosine,
-        cosine_embed=CosineRecord(value=0.5, alive=8, total=8, status="ok"), gamma=0.5, gamma_blocks=depth,
+        cosine_embed=seen, gamma=0.5, gamma_blocks=depth,
     )  # fmt: skip
 
 
@@ -26,10 +45,11 @@ def write_run(
     last = config.epochs if until is None else until
     with RunFolder(out, config) as folder:
         for epoch in range(last + 1):
-            share = epoch / config.epochs
-            folder.append(snapshot(config, epoch, accuracy * share, 9 + stream * share, gradient))
+            done = epoch / config.epochs
+            latest = snapshot(config, epoch, accuracy * done, 9 + stream * done, gradient)
+            folder.append(latest)
         if status is not None:
             says = {"finished": f"finished {last} epochs", "diverged": f"diverged at epoch {last + 1}: planted"}[status]
-            told = {"epochs": last, "steps": 10 * last, "accuracy": accuracy, "loss": 1.0, "says": says}
+            told = {"epochs": last, "steps": latest.step, "accuracy": latest.accuracy, "loss": 1.0, "says": says}
             folder.write("result.json", Result.model_validate({"status": status, **told}))
     return folder.path

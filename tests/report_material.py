@@ -4,6 +4,7 @@ import math
 import random
 from pathlib import Path
 
+from fake_runs import share, sizes
 from walkback.records import (
     CosineRecord,
     DeepProbes,
@@ -16,6 +17,7 @@ from walkback.records import (
     Snapshot,
     Valued,
 )
+from walkback.records.whole import scheduled
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -46,6 +48,7 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
     """A folder as a training would leave it: the stream grows, the accuracy climbs, and the probes have measured."""
     dice = random.Random(f"{c.hash()}")
     depth = c.net_options["depth"]
+    steps, _, images = sizes(c)
     folder = out / c.folder()
     folder.mkdir(parents=True)
     snapshots = []
@@ -53,29 +56,31 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
         done = epoch / c.epochs
         block = 1 + (grows - 1) * done
         hidden = [9.0 * (block if layer else 1.0) * dice.uniform(0.98, 1.02) for layer in range(depth + 1)]
-        records = [CosineRecord(value=v + dice.gauss(0, 0.005), alive=9, total=9, status="ok") for v in cosines]
+        values = [min(1.0, v + dice.gauss(0, 0.005)) for v in cosines]
+        records = [CosineRecord(value=v, alive=images, total=images, status="ok") for v in values]
         snapshots.append(Snapshot(
-            epoch=epoch, step=10 * epoch, lr=1e-3 if epoch else None, train_loss=1.0 if epoch else None,
-            accuracy=0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004), loss=1.0, probe_images=9,
+            epoch=epoch, step=steps * epoch, lr=scheduled(c, epoch), train_loss=1.0 if epoch else None,
+            accuracy=share(c, 0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004)), loss=1.0,
+            probe_images=images,
             reference_batch=128, hidden_norms=hidden, branch_norms=hidden[1:],
             gradient_norms=[1e-3 / h for h in hidden], credit_norms=[1.0] * depth, cosine=records,
             cosine_out=records, cosine_embed=records[0],
             gamma=sum(r.value for r in records) / depth, gamma_blocks=depth,
         ))  # fmt: skip
     null, valued = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=0.125, status="ok")
-    precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=9, status="ok")
+    precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=images, status="ok")
     probes = DeepProbes(
-        step=10 * c.epochs, images=9, precision=[precise] * (depth + 1), null=[null] * depth, null_out=[null] * depth,
-        null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth, nudging=[valued] * depth,
-        functional_images=9,
+        step=steps * c.epochs, images=images, precision=[precise] * (depth + 1), null=[null] * depth,
+        null_out=[null] * depth, null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth,
+        nudging=[valued] * depth, functional_images=128,
     )  # fmt: skip
     result = Result(
-        status="finished", epochs=c.epochs, steps=10 * c.epochs, accuracy=snapshots[-1].accuracy, loss=1.0,
+        status="finished", epochs=c.epochs, steps=steps * c.epochs, accuracy=snapshots[-1].accuracy, loss=1.0,
         says=f"finished {c.epochs} epochs",
     )  # fmt: skip
     where = {"started": "a", "walkback": "0.9.1", "commit": "abc123", "python": "3.11.7", "torch": "2.13.0",
              "platform": "Linux-x", "cpu": "a processor", "device": "cpu"}  # fmt: skip
-    sat = Sitting(**where | sitting, ended="b", from_step=0, to_step=10 * c.epochs, seconds=12.0, threads=1)
+    sat = Sitting(**where | sitting, ended="b", from_step=0, to_step=steps * c.epochs, seconds=12.0, threads=1)
     files = {"config": c, "probes": probes, "result": result,
              "environment": Environment(data_fingerprint="f1" * 8, sittings=[sat])}  # fmt: skip
     for name, record in files.items():

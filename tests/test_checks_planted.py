@@ -14,6 +14,7 @@ from walkback.records.schema import Reading
 
 NAN, INF = math.nan, math.inf
 SEEDS = (42, 123, 456)
+LOSSES = (1.1, 1.11, 1.12, 1.13, 1.14, 1.15)  # no two seeds have the same numbers
 L = 4
 
 
@@ -66,8 +67,8 @@ def subject(
     """A healthy subject of three seeds. One dict of changes is for every seed; several are one a seed."""
     each = changes * len(accuracy) if len(changes) == 1 else changes or ({},) * len(accuracy)
     seeds = [
-        SeedEvidence(seed=seed, ended=ended, moments=[moment(blocks, **{"accuracy": a} | change)])
-        for seed, a, change in zip(SEEDS, accuracy, each, strict=False)
+        SeedEvidence(seed=seed, ended=ended, moments=[moment(blocks, **{"accuracy": a, "loss": loss} | change)])
+        for seed, a, loss, change in zip(SEEDS, accuracy, LOSSES, each, strict=False)
     ]
     known: dict[str, Any] = {"name": "planted", "rule": "fa", "depth": blocks, "residual": True, "classes": 10}
     kept = {name: b for name, b in (BASELINES | (baselines or {})).items() if b is not None}

@@ -185,7 +185,7 @@ def test_what_was_measured_at_the_end_is_of_the_last_moment() -> None:
     null, good = NullRecord(mean=0.0, std=0.1, n=20, kind="k"), Valued(value=0.5, status="ok")
     precise = PrecisionRecord(chord=1e-7, clamped=0.0, samples=9, status="ok")
     probes = DeepProbes(
-        step=30, images=64, precision=[precise.model_copy(update={"chord": 9.0})] * 2 + [precise], null=[null] * 2,
+        step=30, images=64, precision=[precise.model_copy(update={"chord": 0.9})] * 2 + [precise], null=[null] * 2,
         null_out=[null] * 2, null_gamma=null, drift=Valued(value=NAN, status="not finite"), drift_batches=1,
         rho=[good, Valued(value=NAN, status="zero credit")], nudging=[good] * 2, functional_images=9,
     )  # fmt: skip

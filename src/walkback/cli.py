@@ -33,6 +33,8 @@ def _option(group: Group, words: str, **more: Any) -> Any:
 
 DEVICE = _option(WHERE, "Torch device, such as cuda or cuda:1. Bits are the same on one kind of device only.")
 
+STRICT = _option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -95,11 +97,17 @@ class Judging:
     frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
     protocol: Annotated[Literal["ours", "published"] | None, _option(JUDGE, "Whose checks (ours).")] = None
     thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None
+    strict: Annotated[bool, STRICT] = False
 
     def given(self) -> dict[str, Any]:
         """As the rooms take it."""
         thresholds = None if self.thresholds is None else _thresholds(self.thresholds)
         return {"baselines": _frozen(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
+
+    def exit_status(self, *audits: Any) -> int:
+        """With --strict that of the audits, the gravest first: 4 invalid, 1 walked back, 3 inconclusive; else 0."""
+        found = {audit.exit_status() for audit in audits} if self.strict else set()
+        return next((status for status in (4, 1, 3) if status in found), 0)
 
     def words(self) -> list[str]:
         """As it was typed."""
@@ -192,9 +200,7 @@ def audit(
     recipe: Recipe = Recipe(),
     protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
     thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
-    strict: Annotated[
-        bool, _option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
-    ] = False,
+    strict: Annotated[bool, STRICT] = False,
     out: Annotated[Path, _option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
     jobs: Annotated[int | None, _option(WHERE, "Runs at once (one a core).")] = None,
     data_folder: Annotated[Path | None, _option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
@@ -231,9 +237,9 @@ def audit(
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
     frozen: Annotated[float | None, _option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[Literal["ours", "published"], _option(JUDGE, "Whose checks.")] = "ours",
+    protocol: Annotated[Literal["ours", "published"] | None, _option(JUDGE, "Whose checks (ours).")] = None,
     thresholds: Annotated[Path | None, _option(JUDGE, "A file of thresholds of your own.")] = None,
-    strict: Annotated[bool, _option(JUDGE, "Exit 1 if walked back, 3 if inconclusive.", negative="")] = False,
+    strict: Annotated[bool, STRICT] = False,
     out: Annotated[Path | None, _option(JUDGE, "Folder for audit.json (none is written without it).")] = None,
 ) -> int:
     """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
@@ -245,7 +251,8 @@ def judge(
     """
     from walkback.audits import judge_paths
 
-    found = judge_paths(*paths, baselines=_frozen(frozen), protocol=protocol, thresholds=_thresholds(thresholds))
+    given = Judging(frozen, protocol, thresholds).given()
+    found = judge_paths(*paths, **given)
     return _tell(found, out, strict)
 
 
@@ -265,7 +272,8 @@ def report(
     from walkback.audits import report_paths
 
     material = report_paths(*paths, **judging.given(), source=[*map(str, paths), *judging.words()])
-    return _write_page(material, to)
+    _write_page(material, to)
+    return judging.exit_status(material.audit)
 
 
 def _audit_page(found: Any, folders: list[Path], out: Path) -> None:
@@ -303,10 +311,11 @@ def table(
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
 
-    for number, told in enumerate(told_by(*paths, **judging.given()), 1):
+    all_told = told_by(*paths, **judging.given())
+    for number, told in enumerate(all_told, 1):
         for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
             _give_table(each, format, to)
-    return 0
+    return judging.exit_status(*(told.audit for told in all_told))
 
 
 def _give_table(table: Any, form: str, to: Path | None) -> None:
@@ -342,9 +351,10 @@ def form(
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    forms = [fill(case) for told in told_by(*paths, **judging.given()) for case in told.cases]
+    all_told = told_by(*paths, **judging.given())
+    forms = [fill(case) for told in all_told for case in told.cases]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
-    return 0
+    return judging.exit_status(*(told.audit for told in all_told))
 
 
 def _frozen(accuracy: float | None) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from walkback.audits.controls import judged, settled
 from walkback.audits.trained import runs_by_subject
-from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order, judge
-from walkback.checks.finding import listed
+from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.errors import BadValue
 from walkback.records import (
     Baseline,
@@ -28,15 +28,26 @@ Gathered = list[tuple[Evidence, list[Run]]]
 def judge_paths(
     *paths: Path | str,
     baselines: Mapping[str, Baseline] | None = None,
-    thresholds: Thresholds = DEFAULT,
-    protocol: Protocol = "ours",
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
 ) -> Audit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
 
-    `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own.
+    `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
+    are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
-    gathered, _ = gather(paths, baselines)
-    return judged([evidence for evidence, _ in gathered], thresholds, protocol)
+    gathered, runs = gather(paths, baselines)
+    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    return shown
+
+
+def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
+    """Every audit.json that lies with the runs: in a folder that is named, or in the one around a run that is named."""
+    places: dict[Path, None] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            places[path.parent if (path / "config.json").exists() else path] = None
+    return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
 
 
 def report_paths(
@@ -48,43 +59,18 @@ def report_paths(
 ) -> Material:
     """The same with the records beside the judgements: what a page is drawn from.
 
-    Controls are told where an audit.json lies with the runs and vouches for them. A folder with an audit.json and no
-    runs is shown as it was judged. `source`: the command, as words.
+    Controls are those that are among the runs, or that an audit.json beside them states. A folder with an audit.json
+    and no runs is shown as it was judged. `source`: the command, as words.
     """
     folders = [Path(p) for p in paths if Path(p).is_dir()]
-    audits = {folder / "audit.json": audit for folder in folders if (audit := Audit.read(folder)) is not None}
+    audits = audits_beside(paths)
     if len(paths) == len(audits) == 1 and not find_runs(*folders):
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs = gather(paths, baselines)
-    shown, here = vouched([evidence for evidence, _ in gathered], audits, thresholds, protocol)
+    shown, here = settled(gathered, runs, audits, thresholds, protocol)
     return _material(shown, here, gathered, runs, source)
-
-
-def vouched(
-    evidences: Sequence[Evidence],
-    audits: Mapping[Path, Audit],
-    thresholds: Thresholds | None,
-    protocol: Protocol | None,
-) -> tuple[Audit, Audit]:
-    """The audit that is told, and the judgements made here: those are one and the same unless controls vouch for them.
-
-    `audits` lie with the runs, by their path. What is not given is taken from an audit that judges the same subjects,
-    and judges them so; else from what is usual, and it is said why none of them vouches.
-    """
-    doubts = ""
-    for path, beside in audits.items():
-        here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
-        if here == beside:
-            return here, here
-        why = differs(beside, here) if beside.controls else "it has no controls either"
-        if why is None:
-            return beside, here
-        doubts += f" The controls of {path} do not vouch for this: {why}."
-    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
-    here = here.model_copy(update={"says": f"{here.says}{doubts}"})
-    return here, here
 
 
 def nothing_to_judge(path: Path) -> BadValue:
@@ -125,18 +111,10 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
     return found, runs
 
 
-def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
-    """What records alone amount to: an audit without controls."""
-    return Audit(
-        valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
-    )  # fmt: skip
-
-
 def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run], source: Sequence[str]) -> Material:
     """The subjects of the audit that is shown, and as controls whoever else was judged here."""
     judged = {j.name: Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)}
-    if shown is here:
+    if len(shown.subjects) == len(here.subjects):
         subjects, controls = [Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)], []
     else:
         subjects = [judged.pop(j.name) for j in shown.subjects]
@@ -144,27 +122,6 @@ def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run]
     own = {run.path for subject in (*subjects, *controls) for run in subject.runs}
     others = sorted((run for run in runs if run.path not in own), key=lambda run: run.path.name)
     return Material(shown, subjects, controls, others, source)
-
-
-def differs(beside: Audit, here: Audit) -> str | None:
-    """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
-    if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
-        return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
-    checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
-    if beside.subjects and here.subjects and checks[0] != checks[1]:
-        return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
-    theirs = {subject.name: subject.text() for subject in beside.subjects}
-    ours = {subject.name: subject.text() for subject in here.subjects}
-    if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
-        return "two subjects have the same name"
-    absent = [name for name in theirs if name not in ours]
-    if absent:
-        return f"it judges {listed(absent)}, who is not here"
-    more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
-    if more:
-        return f"it does not judge {listed(more)}"
-    other = [name for name in theirs if theirs[name] != ours[name]]
-    return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
 
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.audits.records import Gathered, gather, nothing_to_judge, vouched
+from walkback.audits.controls import settled
+from walkback.audits.records import Gathered, audits_beside, gather, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue
 from walkback.records import Baseline, Evidence, Run, find_runs
@@ -64,8 +65,7 @@ def _of_records(
     protocol: Protocol | None,
 ) -> Told:
     gathered, runs = gather(paths, baselines)
-    audits = {path / "audit.json": audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None}
-    shown, _ = vouched([evidence for evidence, _ in gathered], audits, thresholds, protocol)
+    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
     return Told(shown, _cases(shown, gathered), runs)
 
 

@@ -1,15 +1,17 @@
 """What an audit says: its controls, its subjects, and whether it is valid."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from walkback.checks.finding import Protocol
 from walkback.checks.judge import Judgement
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.thresholds_file import completed
+from walkback.checks.verdict import VerdictName
 from walkback.errors import RecordError
+from walkback.records.invariants import Broken
 from walkback.records.run import FRESH, parse, write_whole, writing
 from walkback.records.schema import Record
 
@@ -22,6 +24,12 @@ class Control(Record):
     got: str
     ok: bool
 
+    @model_validator(mode="after")
+    def _possible(self) -> "Control":
+        if self.expected in get_args(VerdictName) and self.ok != (self.got == self.expected):
+            raise Broken("valid", f"{self.name} must be {self.expected}, is {self.got}, and ok is {self.ok}")
+        return self
+
 
 class Audit(Record):
     """What an audit says, all of it: audit.json."""
@@ -33,6 +41,14 @@ class Audit(Record):
     thresholds: Thresholds
     controls: list[Control]
     subjects: list[Judgement]
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Audit":
+        failed = [control.name for control in self.controls if not control.ok]
+        if self.valid == bool(failed) and self.controls:
+            words = f"{failed[0]} is not as it must be" if failed else "every control is as it must be"
+            raise Broken("valid", f"valid is {self.valid}, and {words}")
+        return self
 
     def write(self, folder: Path | str) -> Path:
         """Write audit.json into a folder."""

@@ -2,13 +2,15 @@
 
 import statistics
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from walkback.checks.base import default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, verdict
+from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
+from walkback.records.invariants import Broken
 from walkback.records.schema import Readings, Record
 
 
@@ -51,6 +53,17 @@ class Judgement(Record):
     protocol: Protocol
     notes: list[str]
 
+    @model_validator(mode="after")
+    def _possible(self) -> "Judgement":
+        outcomes = {finding.outcome for finding in self.findings}
+        if (self.verdict == "walked back") != ("fires" in outcomes):
+            raise Broken(
+                "verdict", f"{self.name} is {self.verdict}, and {'a' if 'fires' in outcomes else 'no'} check fires"
+            )
+        if self.verdict == "holds" and self.protocol == "ours" and "inconclusive" in outcomes:
+            raise Broken("verdict", f"{self.name} holds, and a check is inconclusive")
+        return self
+
 
 def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:
     """Put every check of the protocol to the evidence. A pure function: nothing is measured, trained or drawn."""
@@ -74,7 +87,8 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
             measured={label: moment.measured for label, moment in finals.items() if moment.measured},
         ),
         first_fired=first_fired(evidence, thresholds),
-        thresholds_version=thresholds.version, protocol=protocol, notes=evidence.notes,
+        thresholds_version=thresholds.version, protocol=protocol,
+        notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in decided.says)],
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from walkback.checks.base import check_named
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
+from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence
 from walkback.records.schema import NullRecord
 
@@ -73,6 +74,7 @@ def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     broken = not_finite(evidence)
     if broken:
         bars.append(_broken_said(broken))
+    bars += doubts_of(evidence)
     bars += [bar for finding in findings if (bar := check_named(finding.check).bars(finding))]
     return bars
 
@@ -120,6 +122,9 @@ def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     broken = not_finite(evidence)
     if broken:
         return Verdict("inconclusive", ["evidence"], f"Inconclusive: {_broken_said(broken)}.")
+    doubts = doubts_of(evidence)
+    if doubts:
+        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(doubts)}.")
     passed = _with(findings, "passes")
     if passed:
         says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."

@@ -18,6 +18,7 @@ class Source(ABC):
     name: str
     summary: str  # one line; its first clause, up to a semicolon, is quoted by reports
     augment: bool = False  # crops and flips belong to its usual recipe
+    counts: tuple[int, int] | None = None  # of train and test samples, where they are known without loading
     embedded: ClassVar[bool] = False  # made on the spot, without any download
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """The records: what a run leaves behind, and how it is read again. Plain files, one writer, no pickle."""
 
+from walkback.records.doubts import doubts_of
 from walkback.records.evidence import (
     Baseline,
     BaselineName,
@@ -10,7 +11,9 @@ from walkback.records.evidence import (
     moment_of_snapshot,
     with_probes,
 )
-from walkback.records.foreign import evidence_of_log, join_seeds, read_foreign
+from walkback.records.foreign import evidence_of_log, read_foreign
+from walkback.records.invariants import INVARIANTS, Invariant
+from walkback.records.join import join_seeds
 from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
 from walkback.records.schema import (
     CosineRecord,
@@ -28,6 +31,7 @@ from walkback.records.schema import (
 )
 
 __all__ = [
+    "INVARIANTS",
     "Baseline",
     "BaselineName",
     "CosineRecord",
@@ -35,6 +39,7 @@ __all__ = [
     "Environment",
     "Evidence",
     "IdentityRecord",
+    "Invariant",
     "Moment",
     "NullRecord",
     "PrecisionRecord",
@@ -47,6 +52,7 @@ __all__ = [
     "Sitting",
     "Snapshot",
     "Valued",
+    "doubts_of",
     "evidence_of_log",
     "evidence_of_runs",
     "export_run",

@@ -5,22 +5,24 @@ treat it as not known. What cannot be meant (an accuracy of 61.5, a negative nor
 of blocks) is refused here, once, so that no check has to wonder.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from walkback.errors import RecordError
+from walkback.records.doubts import doubts_of_runs
 from walkback.records.run import Run
 from walkback.records.schema import (
     CosineRecord,
+    CosineValue,
     DeepProbes,
     NullRecord,
     PrecisionRecord,
     Readings,
     Record,
     RunConfig,
+    Share,
     Size,
     Snapshot,
     Valued,
@@ -31,18 +33,11 @@ Ended = Literal["finished", "diverged", "stopped"]
 UNSEEDED = "?"
 
 
-def _share(value: float) -> float:
-    if math.isfinite(value) and not 0 <= value <= 1:
-        raise ValueError(f"an accuracy is a share between 0 and 1, and {value:g} is not (a percentage? divide by 100)")
-    return value
-
-
 def _nothing(value: Any) -> Any:
     """An empty list or table tells nothing, which is written None."""
     return None if value in ([], {}) else value
 
 
-Share = Annotated[float, AfterValidator(_share)]
 Sizes = Annotated[list[Size | None] | None, BeforeValidator(_nothing)]
 SizeAt = Annotated[dict[Annotated[int, Field(ge=0)], Size] | None, BeforeValidator(_nothing)]
 Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
@@ -67,7 +62,7 @@ class Moment(Record):
     reference_batch: Annotated[int, Field(ge=1)] | None = None  # the N that the gradient norms are stated at
     cosine: Cosines = None  # cos(a_l, g_l): at the block's input, as published
     cosine_out: Cosines = None  # cos(a_l, g_{l+1}): at the block's output
-    gamma: float | None = None
+    gamma: CosineValue | None = None
     precision: PrecisionRecord | None = None  # at the deepest state
     null: Nulls = None  # of `cosine`
     null_out: Nulls = None  # of `cosine_out`
@@ -162,6 +157,7 @@ class Evidence(Record):
     # half: the rule's own net of which only the last ⌈L/2⌉ blocks train; half_bp: the same trained by bp
     baselines: dict[BaselineName, Baseline] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
+    doubts: list[str] = Field(default_factory=list)  # what its reader found that keeps it from holding
 
     @model_validator(mode="after")
     def _agrees(self) -> "Evidence":
@@ -286,6 +282,7 @@ def evidence_of_runs(
         alike = [run for run in found["half_bp"] if run.config.penalty in full]
         chosen.pop("half_bp")
         chosen |= {"half_bp": _fittest(alike)} if alike else {}
+    used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
     settled: dict[BaselineName, Baseline] = {}
@@ -302,7 +299,7 @@ def evidence_of_runs(
             )
             for run in runs
         ],
-        baselines=settled, notes=notes,
+        baselines=settled, notes=notes, doubts=doubts_of_runs([*runs, *used]),
     )  # fmt: skip
 
 

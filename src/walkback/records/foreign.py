@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from walkback.errors import RecordError
+from walkback.records import invariants
 from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
@@ -28,6 +29,7 @@ DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
 BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
 CLASSES = ("classes", "n_classes", "num_classes")
 RESIDUAL = ("residual", "skip")
+EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
 METHOD = ("method", "rule", "algorithm")
 SHAPES = (
     'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
@@ -85,17 +87,19 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
         hidden, gradients = _first(entry, HIDDEN), _first(entry, GRADIENTS)
         gamma = _first(entry, (f"gamma_{method}", "gamma"))
         moments.append(
-            Moment(
+            _moment(
+                here,
+                {"accuracy": "acc_eval", "hidden_norms": hidden, "gradient_norms": gradients, "gamma": gamma},
                 epoch=_epoch(entry, here),
                 accuracy=_number(entry, "acc_eval", here),
-                loss=_number(entry, "loss", here),
+                loss=_loss(entry, here),
                 hidden_norms=_numbers(entry, hidden, here) if hidden else None,
                 gradient_norms=_numbers(entry, gradients, here) if gradients else None,
                 reference_batch=batch if gradients else None,
                 gamma=_number(entry, gamma, here) if gamma else None,
             )
         )
-    moments = _in_order(moments, notes)
+    moments = _in_order(moments, config, notes, where)
     return _evidence(method, method, config, raw, moments, notes, where)
 
 
@@ -110,13 +114,13 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     for number, entry in enumerate(_list(raw["log"], f"{where}: log")):
         here = f"{where}: log[{number}]"
         moments.append(_sparse_moment(_object(entry, here), depth, batch, here))
-    moments = _in_order(moments, notes)
+    moments = _in_order(moments, config, notes, f"{where}: log")
     final = _number(raw, "final_test_acc", where)
     if final is not None:
         last = moments.pop() if moments else Moment()
         if last.accuracy is not None and last.accuracy != final:
             notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
-        moments.append(Moment(**(dict(last) | {"accuracy": final})))
+        moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
     method = _first(config, METHOD)
     rule = config[method] if method and isinstance(config[method], str) else None
     return _evidence(rule or name, rule, config, raw, moments, notes, where)
@@ -143,10 +147,12 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
         for kind, known in (("hidden", hidden), ("gradient", gradients)):
             told[f"deepest_{kind}"] = known.pop("L", None)
             told[f"{kind}_at"] = known
-    return Moment(
+    return _moment(
+        here,
+        {"accuracy": "acc_eval"},
         epoch=_epoch(entry, here),
         accuracy=_number(entry, "acc_eval", here),
-        loss=_number(entry, "loss", here),
+        loss=_loss(entry, here),
         reference_batch=stated_at,
         **told,
     )
@@ -250,31 +256,41 @@ def _evidence(
     )
 
 
-def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
-    """Evidence of the same name from several logs put together, where each says its seed and they agree otherwise.
-
-    A log that does not say its seed stays apart: it may be a copy, and a copy would feign certainty.
-    """
-    joined: list[Evidence] = []
-    for one in evidences:
-        for place, other in enumerate(joined):
-            seeds = [seed.seed for seed in (*other.seeds, *one.seeds)]
-            same = all(
-                getattr(one, f) == getattr(other, f)
-                for f in ("name", "rule", "trained", "residual", "classes", "baselines")
-            )
-            if same and one.blocks == other.blocks and None not in seeds and len(set(seeds)) == len(seeds):
-                fields = dict(other) | {"depth": one.blocks, "seeds": [*other.seeds, *one.seeds]}
-                joined[place] = Evidence(**fields | {"notes": list(dict.fromkeys([*other.notes, *one.notes]))})
-                break
-        else:
-            joined.append(one)
-    return joined
+def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Moment:
+    """An entry as a moment; what cannot be is refused by its place in the log and the name that it has there."""
+    try:
+        return Moment(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field, *rest = first["loc"] or ("",)
+        place = ".".join(str(part) for part in (names.get(str(field)) or field, *rest))
+        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "mend the log") from error
 
 
-def _in_order(moments: list[Moment], notes: list[str]) -> list[Moment]:
+def _loss(entry: Mapping[str, Any], where: str) -> float | None:
+    """The cross-entropy."""
+    value = _number(entry, "loss", where)
+    try:
+        return None if value is None else invariants.cross_entropy(value)
+    except ValueError as error:
+        raise RecordError(f"{where}: loss: {error}", "mend the log") from error
+
+
+def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str], where: str) -> list[Moment]:
     """By epoch, if every moment has one; the last is the one that is judged."""
     epochs = [m.epoch for m in moments if m.epoch is not None]
+    most = _stated(config, EPOCHS, int)
+    for number, moment in enumerate(moments):
+        if moment.epoch is None:
+            continue
+        words = ""
+        if moment.epoch in [m.epoch for m in moments[:number]]:
+            words = f"epoch {moment.epoch} is there twice"
+        elif most is not None and moment.epoch > most:
+            words = f"epoch is {moment.epoch}, and config has {_first(config, EPOCHS)} = {most}"
+        if words:
+            said = invariants.broken("log-epochs", f"{where}[{number}]: {words}")
+            raise RecordError(said, "mend the log: one entry for each epoch")
     if len(epochs) < len(moments) or epochs == sorted(epochs):
         return moments
     notes.append("its entries were not in the order of their epochs and have been sorted")

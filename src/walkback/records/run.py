@@ -19,7 +19,9 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from walkback.errors import Busy, RecordError
+from walkback.records.invariants import broken
 from walkback.records.schema import DeepProbes, Environment, IdentityRecord, Record, Result, RunConfig, Snapshot
+from walkback.records.whole import check_run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +34,10 @@ FRESH = "restore it, or start this run again with --fresh (the old folder is mov
 
 class Damaged(RecordError):
     """A checkpoint that is not what was saved."""
+
+
+class Torn(RecordError):
+    """Text that is not whole JSON: a line that was cut off."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def parse(model: type[R], text: str, where: str) -> R:
     try:
         raw = json.loads(text)
     except ValueError as error:
-        raise RecordError(f"{where} is not whole JSON ({error})", FRESH) from error
+        raise Torn(f"{where} is not whole JSON ({error})", FRESH) from error
     expected = model.model_fields["schema_"].default if "schema_" in model.model_fields else None
     found = raw.get("schema") if isinstance(raw, dict) else None
     if expected and found != expected:
@@ -117,8 +123,9 @@ def read_config(path: Path) -> RunConfig:
         raise RecordError(f"cannot read {file}: {error}", "check its permissions") from error
     config = parse(RunConfig, text, str(file))
     if not path.name.endswith(config.hash()):
+        words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
         raise RecordError(
-            f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}",
+            broken("folder", words),
             "undo the edit; another config is another run, which `walkback train` puts in a folder of its own",
         )
     return config
@@ -136,7 +143,9 @@ def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
         try:
             snapshots.append(parse(Snapshot, line.decode(), f"{file} line {number}"))
         except (RecordError, UnicodeDecodeError) as error:
-            if number == len(lines) and not torn:
+            # Only a line that was cut off is left out: a whole one that cannot be true is refused like any other.
+            cut_off = isinstance(error, (Torn, UnicodeDecodeError))
+            if cut_off and number == len(lines) and not torn:
                 torn = line
                 break
             raise RecordError(f"{file} is damaged at line {number}: {error}", FRESH) from error
@@ -144,7 +153,7 @@ def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
 
 
 def read_run(path: Path | str) -> Run:
-    """Everything that a run's folder tells, finished or not."""
+    """Everything that a run's folder tells, finished or not; refused if it cannot be true (see invariants.py)."""
     path = Path(path)
     config = read_config(path)
     snapshots, note = read_snapshots(path)
@@ -152,6 +161,8 @@ def read_run(path: Path | str) -> Run:
     environment = _read_optional(Environment, path / "environment.json")
     probes = _read_optional(DeepProbes, path / "probes.json")
     identity = _read_optional(IdentityRecord, path / "identity.json")
+    branches = None if identity is None else len(identity.branch)
+    check_run(path, config, snapshots, result, probes, environment, branches)
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity)
 
 

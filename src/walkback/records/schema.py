@@ -6,9 +6,12 @@ times) is in `Environment` and nowhere else.
 
 import hashlib
 import json
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from walkback.records import invariants
 
 if TYPE_CHECKING:  # records are read without torch
     from walkback.probes import Cosine, Null, Precision
@@ -16,14 +19,13 @@ if TYPE_CHECKING:  # records are read without torch
 
 Whole = Annotated[int, Field(ge=1)]
 
-
-def _size(value: float) -> float:
-    if value < 0:  # not a number is not below 0, and stays
-        raise ValueError(f"a size cannot be negative, and {value:g} is")
-    return value
-
-
-Size = Annotated[float, AfterValidator(_size)]
+# What each of them promises is in invariants.py, once.
+Size = Annotated[float, AfterValidator(invariants.size)]
+Sizes = Annotated[list[float], AfterValidator(invariants.sizes)]
+Share = Annotated[float, AfterValidator(invariants.share)]
+CrossEntropy = Annotated[float, AfterValidator(invariants.cross_entropy)]
+CosineValue = Annotated[float, AfterValidator(invariants.cosine)]
+Count = Annotated[int, AfterValidator(invariants.count)]
 
 
 class Record(BaseModel):
@@ -81,6 +83,11 @@ class RunConfig(Record):
         canonical = json.dumps(self.model_dump(mode="json", by_alias=True, exclude=later | told), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:10]
 
+    def setting(self) -> str:
+        """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train."""
+        same = {"seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
+        return self.model_copy(update=same).hash()
+
     def label(self) -> str:
         """A short name for tables: the rule and what sets it apart."""
         rule = self.rule.rpartition("/")[2]
@@ -113,15 +120,25 @@ FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blo
 class CosineRecord(Record):
     """The mean cosine of a credit with the gradient over the living samples, and its status."""
 
-    value: float
-    alive: int
-    total: int
+    value: CosineValue
+    alive: Count
+    total: Count
     status: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> "CosineRecord":
+        invariants.speaks_for(self.alive, self.total, self.status)
+        return self
 
     @classmethod
     def of(cls, cosine: "Cosine") -> "CosineRecord":
         """A probe's answer."""
-        return cls(**cosine._asdict())
+        return cls(**cosine._asdict() | {"status": _status(cosine.value, cosine.status)})
+
+
+def _status(value: float, status: str) -> str:
+    """A probe's status; "not finite" where it says "ok" of what is not, such as 0 / 0 at the end of float64."""
+    return "not finite" if status == "ok" and not math.isfinite(value) else status
 
 
 class NullRecord(Record):
@@ -129,8 +146,13 @@ class NullRecord(Record):
 
     mean: float
     std: Size
-    n: Annotated[int, Field(ge=0)]
+    n: Count
     kind: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> "NullRecord":
+        invariants.can_be_null(self.mean, self.std, self.n)
+        return self
 
     @classmethod
     def of(cls, null: "Null") -> "NullRecord":
@@ -149,34 +171,50 @@ class Reading(Record):
     def of(cls, found: "ProbeReading") -> "Reading":
         """A probe's answer."""
         null = None if found.null is None else NullRecord.of(found.null)
-        return cls(value=found.value, status=found.status, null=null)
+        return cls(value=found.value, status=_status(found.value, found.status), null=null)
 
 
-Readings = dict[str, list[Reading]]
+def _bounded(readings: dict[str, list[Reading]]) -> dict[str, list[Reading]]:
+    """The readings of our own probes lie where their formulas can; what another probe's may be is not known."""
+    for name, bound in (("update", invariants.cosine), ("zero credits", invariants.share)):
+        for reading in readings.get(name, []):
+            if reading.status == "ok":
+                bound(reading.value)
+    return readings
+
+
+Readings = Annotated[dict[str, list[Reading]], AfterValidator(_bounded)]
 
 
 class Snapshot(Record):
     """What the probes measured at one moment. Lists run over h_0 … h_L or over the blocks 0 … L−1."""
 
-    epoch: int
-    step: int
-    lr: float | None  # that the epoch was trained with; None at init
+    epoch: Count
+    step: Count
+    lr: Size | None  # that the epoch was trained with; None at init
     train_loss: float | None  # mean over the epoch's batches, while the weights moved; None at init
-    accuracy: float  # on the whole test split
-    loss: float  # on the whole test split
-    probe_images: int  # the first so many of the test split; all that follows is measured on them
-    reference_batch: int  # gradient norms are stated as in a batch-mean loss over so many
-    hidden_norms: list[float]  # ‖h_0‖ … ‖h_L‖, medians
-    branch_norms: list[float]  # ‖f_0‖ … ‖f_{L−1}‖
-    gradient_norms: list[float]  # ‖g_0‖ … ‖g_L‖ at the reference batch
-    credit_norms: list[float]  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
+    accuracy: Share  # on the whole test split
+    loss: CrossEntropy  # on the whole test split
+    probe_images: Whole  # the first so many of the test split; all that follows is measured on them
+    reference_batch: Whole  # gradient norms are stated as in a batch-mean loss over so many
+    hidden_norms: Sizes  # ‖h_0‖ … ‖h_L‖, medians
+    branch_norms: Sizes  # ‖f_0‖ … ‖f_{L−1}‖
+    gradient_norms: Sizes  # ‖g_0‖ … ‖g_L‖ at the reference batch
+    credit_norms: Sizes  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
     cosine: list[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
     cosine_out: list[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
     cosine_embed: CosineRecord  # the embedding's credit with g_0
-    gamma: float  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
-    gamma_blocks: int  # over so many blocks: those with status "ok"
+    gamma: CosineValue  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
+    gamma_blocks: Count  # over so many blocks: those with status "ok"
     credit: str | None = None  # which credit was compared, of a rule that has several
     measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Snapshot":
+        invariants.enough_loss(self.accuracy, self.loss)
+        cosines = [[(c.value, c.status) for c in those] for those in (self.cosine, self.cosine_out)]
+        invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)
+        return self
 
 
 class PrecisionRecord(Record):
@@ -184,13 +222,20 @@ class PrecisionRecord(Record):
 
     chord: Size  # median ‖ĝ32 − ĝ64‖: no cosine measured against this gradient is off by more
     clamped: Size  # how far `F.cosine_similarity` would be off here
-    samples: Annotated[int, Field(ge=0)]
+    samples: Count
     status: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> "PrecisionRecord":
+        invariants.distance(self.chord)
+        invariants.distance(self.clamped)
+        return self
 
     @classmethod
     def of(cls, found: "Precision") -> "PrecisionRecord":
         """A probe's answer."""
-        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=found.status)
+        status = _status(found.chord, found.status)
+        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=status)
 
 
 class Valued(Record):
@@ -199,22 +244,36 @@ class Valued(Record):
     value: float
     status: str
 
+    @classmethod
+    def of(cls, value: float, status: str) -> "Valued":
+        """A probe's answer."""
+        return cls(value=value, status=_status(value, status))
+
+
+def _correlation(valued: Valued) -> Valued:
+    if valued.status == "ok":
+        invariants.cosine(valued.value)
+    return valued
+
+
+Correlation = Annotated[Valued, AfterValidator(_correlation)]
+
 
 class DeepProbes(Record):
     """What is measured once, at the end of a run, because it costs more than a snapshot may."""
 
     schema_: Literal["walkback.probes/1"] = Field(default="walkback.probes/1", alias="schema")
-    step: int
-    images: int  # for precision; the null and the functional probes take fewer
+    step: Count
+    images: Count  # for precision; the null and the functional probes take fewer
     precision: list[PrecisionRecord]  # at h_0 … h_L
     null: list[NullRecord]  # of `cosine`, by block
     null_out: list[NullRecord]  # of `cosine_out`
     null_gamma: NullRecord
-    drift: Valued  # at layer L/2
-    drift_batches: int
-    rho: list[Valued]  # by block, as is nudging
+    drift: Correlation  # at layer L/2
+    drift_batches: Count
+    rho: list[Correlation]  # by block, as is nudging
     nudging: list[Valued]
-    functional_images: int  # for rho and nudging
+    functional_images: Count  # for rho and nudging
     measured: Readings = Field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
 
 
@@ -222,10 +281,10 @@ class IdentityRecord(Record):
     """How near the blocks are to the identity at init: a function of the config, measured when a study asks for it."""
 
     schema_: Literal["walkback.identity/1"] = Field(default="walkback.identity/1", alias="schema")
-    images: int  # the first so many of the test split
-    branch: list[float]  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
-    moved: float  # ‖h_L − h_0‖ / ‖h_0‖
-    cosine: float  # cos(h_L, h_0)
+    images: Whole  # the first so many of the test split
+    branch: Sizes  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
+    moved: Size  # ‖h_L − h_0‖ / ‖h_0‖
+    cosine: CosineValue  # cos(h_L, h_0)
 
 
 class Result(Record):
@@ -233,10 +292,10 @@ class Result(Record):
 
     schema_: Literal["walkback.result/1"] = Field(default="walkback.result/1", alias="schema")
     status: Literal["finished", "diverged", "fired"]
-    epochs: int  # completed
-    steps: int
-    accuracy: float  # at the last snapshot
-    loss: float
+    epochs: Count  # completed
+    steps: Count
+    accuracy: Share  # at the last snapshot
+    loss: CrossEntropy
     says: str
 
 
@@ -245,9 +304,9 @@ class Sitting(Record):
 
     started: str
     ended: str | None
-    from_step: int
-    to_step: int | None
-    seconds: float | None
+    from_step: Count
+    to_step: Count | None
+    seconds: Size | None
     walkback: str
     commit: str | None
     python: str

@@ -7,7 +7,7 @@ from walkback.checks.finding import listed
 from walkback.records import Run
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Table, Told
-from walkback.report.verdicts import asked, finding_cells
+from walkback.report.verdicts import VOID, asked, finding_cells
 from walkback.train.environment import own_version
 
 SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
@@ -30,9 +30,10 @@ def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") ->
     made = footnote(audit, runs)
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)
+    title = "What the audit says" if audit.valid else f"What the audit says. {VOID}"
     verdicts = Table(
-        name, "What the audit says", ["subject", "verdict", "accuracy", "n", *checks],
-        [_verdict(subject, checks) for subject in audit.subjects], [SIGNS, words, audit.says, made],
+        name, title, ["subject", "verdict", "accuracy", "n", *checks],
+        [_verdict(subject, checks, audit.valid) for subject in audit.subjects], [SIGNS, words, audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",
@@ -55,9 +56,10 @@ def accuracy(told: Accuracy) -> Told:
     return Told(told=(told.mean, told.std, told.n))
 
 
-def _verdict(subject: Judgement, checks: Sequence[str]) -> list[Cell]:
+def _verdict(subject: Judgement, checks: Sequence[str], counts: bool) -> list[Cell]:
     known = subject.accuracy
-    return [subject.name, subject.verdict, accuracy(known), known.n, *finding_cells(subject, checks)]
+    verdict = subject.verdict if counts else f"does not count ({subject.verdict})"
+    return [subject.name, verdict, accuracy(known), known.n, *finding_cells(subject, checks)]
 
 
 def finding_row(finding: Finding) -> list[Cell]:

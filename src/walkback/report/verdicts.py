@@ -11,6 +11,7 @@ from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.report.numbers import number
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
+VOID = "This audit is invalid: its verdicts do not count."
 STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
 
 
@@ -52,7 +53,7 @@ def _short(finding: Finding) -> str:
     return f"{value:.0e}" if form == "size" else number(value, 2)
 
 
-def _table(subjects: Sequence[Judgement]) -> Table:
+def _table(subjects: Sequence[Judgement], counts: bool = True) -> Table:
     checks = asked(subjects)
     table = Table(box=None, padding=(0, 2 if len(checks) < 5 else 1, 0, 0))  # five fit into 80 columns
     longest = max((len(subject.name) for subject in subjects), default=0)
@@ -65,19 +66,24 @@ def _table(subjects: Sequence[Judgement]) -> Table:
         a = subject.accuracy
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
-        verdict = f"[{style}]{subject.verdict}[/{style}]"
+        verdict = Text(subject.verdict, style) if counts else Text(f"({subject.verdict})", "dim strike")
         table.add_row(_plain(subject.name), verdict, accuracy, *finding_cells(subject, checks))
     return table
 
 
 def print_audit(audit: Audit, console: Console) -> None:
-    """The table, the reasons, the controls, and whether the audit is valid."""
+    """The table, the reasons, the controls, and whether the audit is valid; above all else where it is not."""
     console.print()
-    console.print(_table(audit.subjects))
+    if not audit.valid:
+        console.print(_plain(VOID), style="bold red")
+        console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
+        console.print()
+    console.print(_table(audit.subjects, audit.valid))
     console.print("[dim]✓ passes  ✗ fires  ? inconclusive  – not applicable[/dim]")
     for subject in audit.subjects:
         console.print()
-        console.print(_plain(subject.name, "bold"), _plain(f" {subject.says}"))
+        before = "" if audit.valid else " (does not count)"
+        console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
         for finding in subject.findings:
             words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
             if finding.basis != "exact":
@@ -97,5 +103,5 @@ def print_audit(audit: Audit, console: Console) -> None:
         mark = "[green]✓[/green]" if control.ok else "[red]✗[/red]"
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
         console.print(mark, _plain(words))
-    console.print(_plain(audit.says), style="" if audit.valid else "bold red")
+    console.print(_plain(audit.says if audit.valid else VOID), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")

@@ -46,8 +46,8 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         replay = replay_net(net, inputs[few], labels[few])
         if seen.at_output:  # the credit of block l speaks of h_{l+1}
             replay = replay.from_layer(1)
-        rho = [Valued(value=r.value, status=r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
-        moved = [Valued(value=n.value, status=n.status) for n in nudging(credits, *replay)]
+        rho = [Valued.of(r.value, r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
+        moved = [Valued.of(n.value, n.status) for n in nudging(credits, *replay)]
     else:  # a baseline: what its blocks would have heard is of no use to anybody
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
@@ -57,7 +57,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
         null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
-        drift=Valued(value=turned.value, status=turned.status),
+        drift=Valued.of(turned.value, turned.status),
         drift_batches=turned.batches,
         rho=rho,
         nudging=moved,

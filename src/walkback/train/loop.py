@@ -203,7 +203,7 @@ class Trainer:
     def state(self) -> dict[str, object]:
         """The rest: counters, of which every random stream is a function, and the running loss."""
         return {
-            "seed": self.config.seed, "step": self.step, "epoch": self.epoch,
+            "seed": self.config.seed, "config": self.config.hash(), "step": self.step, "epoch": self.epoch,
             "loss_sum": self.loss_sum.hex(), "loss_count": self.loss_count,
         }  # fmt: skip
 

@@ -44,6 +44,7 @@ DATASETS.add(
     Embedded(
         name="digits",
         summary="handwritten digits, 1437 + 360 grey images 8×8, 10 classes; from scikit-learn",
+        counts=(1437, 360),
         make=make,
         libraries=("scikit-learn", "numpy"),
     ),

@@ -47,6 +47,7 @@ DATASETS.add(
     Embedded(
         name="teacher",
         summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
+        counts=(8192, 2048),
         make=make,
         libraries=("numpy",),
     ),

@@ -18,6 +18,7 @@ from walkback.report.form.pitfalls import pitfalls
 from walkback.report.form.shapes import Case, Form, Row, Section
 from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table, Told
+from walkback.report.verdicts import VOID
 from walkback.rules import RuleWords, rule_words
 
 BLANK = "____"
@@ -41,7 +42,8 @@ def fill(case: Case) -> Form:
         _method(case), _net(case), _data(case), _recipe(case), _seeds(case), _accuracy(case), _alignment(case),
         _baselines(case), _checks(case), _controls(case), Section("Pitfalls", pitfalls(case)), *_notes(case),
     ]  # fmt: skip
-    return Form(case.judgement.name, sections, footnote(case.audit))
+    made = footnote(case.audit)
+    return Form(case.judgement.name, sections, made if case.audit.valid else f"{VOID} {made}")
 
 
 def _method(case: Case) -> Section:
@@ -268,7 +270,8 @@ def _gain(mine: Mapping[str, float | None], other: Baseline, confidence: float) 
 
 def _checks(case: Case) -> Section:
     findings = case.judgement.findings
-    rows = [Row("Verdict", case.judgement.says)]
+    rows = [] if case.audit.valid else [Row("Validity", f"{VOID} {case.audit.says}")]
+    rows.append(Row("Verdict", case.judgement.says if case.audit.valid else f"does not count: {case.judgement.says}"))
     rows += [Row(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
     headings = ["check", "outcome", "value", "low", "high", "threshold", "basis"]
     notes = [quantities([check_named(f.check) for f in findings], case.judgement.protocol)]

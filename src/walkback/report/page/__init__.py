@@ -7,6 +7,7 @@ The same records give the same bytes.
 import base64
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -31,6 +32,8 @@ VERDICTS: tuple[VerdictName, ...] = ("walked back", "inconclusive", "not applica
 
 def page(material: Material) -> str:
     """The whole page."""
+    if not material.audit.valid:
+        material = replace(material, subjects=[replace(subject, counts=False) for subject in material.subjects])
     css, js = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     drawn = styles(material.subjects)
     curves = Curves(material.subjects, drawn, material.audit.thresholds)
@@ -87,14 +90,15 @@ def _header(material: Material, title: str) -> Html:
     ]  # fmt: skip
     about = "Does a claim about training without backprop hold, or must it be walked back?"
     found = f"Of {len(material.subjects)} subjects {listed(said)}." if said else "Nobody was judged."
-    lead = tag("p", found, class_="lead")
+    lead = tag("p", found if material.audit.valid else tag("s", found), class_="lead")
     if len(material.subjects) == 1:
         lead = tag("p", verdict(material.subjects[0]), ": ", reason(material.subjects[0]), class_="lead")
     alike = {trained(subject) for subject in material.subjects}
     what = alike.pop() if len(alike) == 1 else None
+    told = [lead, validity(material)] if material.audit.valid else [validity(material), lead]
     return tag(
         "header", tag("p", "walkback", class_="brand"), tag("h1", title), tag("p", about, class_="asks"),
-        None if what is None else tag("p", what, class_="quiet"), lead, validity(material),
+        None if what is None else tag("p", what, class_="quiet"), *told,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ class Subject:
     judgement: Judgement
     evidence: Evidence
     runs: Sequence[Run] = ()
+    counts: bool = True  # False: the audit is invalid, and so is this verdict
 
 
 @dataclass(frozen=True)

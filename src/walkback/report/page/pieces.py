@@ -39,9 +39,11 @@ def said(sentence: str, most: int = LONG) -> Html:
 
 
 def verdict(subject: Subject) -> Html:
-    """The verdict as a sign and a word."""
+    """The verdict as a sign and a word; struck out where it does not count."""
     word = subject.judgement.verdict
     sign = tag("span", VERDICTS[word], aria_hidden="true")
+    if not subject.counts:
+        return tag("strong", tag("s", sign, f" {word}"), tag("span", " does not count"), class_="verdict v-void")
     return tag("strong", sign, f" {word}", class_=f"verdict v-{word.replace(' ', '-')}")
 
 

@@ -21,7 +21,7 @@ def commands(material: Material) -> tuple[list[list[str]], list[str]]:
     """Commands that train the same configs again, and what of them the command line has no words for."""
     runs = all_runs(material)
     own = [run for subject in material.subjects for run in subject.runs]
-    if material.audit.controls and own:
+    if material.audit.controls and len({run.config.setting() for run in own}) == 1:
         configs = [run.config for run in own]
         probed = PROBED_MNIST1D if configs[0].data == "mnist1d" else PROBED
         return [_audit(configs, material)], _unsaid(configs, probed)

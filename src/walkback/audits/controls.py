@@ -1,0 +1,196 @@
+"""The controls of a folder: found among its runs again, so that an audit stays the audit that it was.
+
+bp and random, trained alike and each beside its frozen net, are controls wherever both are there. What they and the
+nulls show is derived from the runs each time. A net at init was measured by the audit alone: its answer is taken from
+audit.json where that is of these runs, and else from the first snapshot, which has no precision.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from walkback.audits import trained
+from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
+from walkback.checks.finding import listed
+from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
+
+INIT = "a net at init"
+
+
+class Group(NamedTuple):
+    """The controls that were trained with one setting, by their places among the subjects; and all runs of it."""
+
+    bp: int
+    random: int
+    runs: list[Run]
+
+
+def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
+    """What records alone amount to: an audit without controls."""
+    return Audit(
+        valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
+        thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
+    )  # fmt: skip
+
+
+def settled(
+    gathered: Sequence[tuple[Evidence, list[Run]]],
+    runs: Sequence[Run],
+    audits: Mapping[Path, Audit],
+    thresholds: Thresholds | None,
+    protocol: Protocol | None,
+) -> tuple[Audit, Audit]:
+    """The audit that is shown, with the controls that are among the runs; and every judgement made here.
+
+    `audits` lie with the runs, by their path. What is not given is taken from one that judges the same subjects, and
+    judges them so; else from what is usual, and it says why none of them vouches. An audit that said it is invalid
+    stays invalid unless its controls are here and show otherwise.
+    """
+    evidences = [evidence for evidence, _ in gathered]
+    groups = _groups(gathered, runs)
+    doubts = ""
+    for path, beside in audits.items():
+        here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
+        why = differs(beside, here)
+        if why is None and not beside.controls and not groups:
+            return beside, here
+        if why is None and beside.controls:
+            return _as_stated(path, beside, here, gathered, groups), here
+        if not groups or beside.controls:
+            why = why if beside.controls else "it has no controls either"
+            doubts += f" The controls of {path} do not vouch for this: {why}."
+    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
+    if groups:
+        found = _controls(groups, here, gathered, [*audits.values()])
+        return _with_controls(here, groups, found, doubts), here
+    invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
+    for path, beside in invalid.items():
+        says = f"{beside.says} So says {path}, and its controls are not among these runs: its answer stays.{doubts}"
+        return here.model_copy(update={"valid": False, "says": says, "controls": beside.controls}), here
+    shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
+    return shown, shown
+
+
+def _as_stated(
+    path: Path,
+    beside: Audit,
+    here: Audit,
+    gathered: Sequence[tuple[Evidence, list[Run]]],
+    groups: Sequence[Group],
+) -> Audit:
+    """The audit that lies with its runs; with the controls of the runs where it states others."""
+    if not groups:
+        remark = f" So says {path}: its controls are not among these runs."
+        return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
+    found = _controls(groups, here, gathered, [beside])
+    if found == beside.controls:
+        return beside
+    names = {subject.name for subject in beside.subjects}
+    says = f" {path} states other controls than these runs have: it was edited, or the runs were changed after it."
+    shown = _with_controls(here, groups, found, says)
+    return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
+
+
+def _with_controls(here: Audit, groups: Sequence[Group], controls: list[Control], doubts: str) -> Audit:
+    """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
+    failed = [control for control in controls if not control.ok]
+    says = trained._validity(failed) if len(groups) == 1 else _several(failed)
+    noise = {group.random for group in groups}
+    subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
+    if len({subject.name for subject in here.subjects}) < len(here.subjects):
+        subjects = here.subjects  # by their names alone they could not be told apart
+    update = {"valid": not failed, "says": says + doubts, "controls": controls, "subjects": subjects}
+    return here.model_copy(update=update)
+
+
+def _several(failed: Sequence[Control]) -> str:
+    """Of several settings, whose controls are named by them."""
+    if not failed:
+        return "Every control behaved as it must, in each of the settings."
+    words = [f"{control.name} should be {control.expected} and is {control.got}" for control in failed]
+    return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
+
+
+def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> list[Group]:
+    """Every setting of which both controls are here, each beside its frozen net as an audit trains them."""
+    found: dict[str, dict[str, int]] = {}
+    for place, (evidence, own) in enumerate(gathered):
+        config = own[0].config if own else None
+        if config is None or config.rule not in trained.CONTROLS or "frozen" not in evidence.baselines:
+            continue
+        if config.train_last == config.blocks:
+            found.setdefault(config.setting(), {}).setdefault(config.rule, place)
+    return [
+        Group(by_rule["bp"], by_rule["random"], [run for run in runs if run.config.setting() == key])
+        for key, by_rule in found.items()
+        if len(by_rule) == len(trained.CONTROLS)
+    ]
+
+
+def _controls(
+    groups: Sequence[Group],
+    here: Audit,
+    gathered: Sequence[tuple[Evidence, list[Run]]],
+    audits: Sequence[Audit],
+) -> list[Control]:
+    """What the controls must be, and what they are, by the thresholds and the protocol that were used here."""
+    found = []
+    for group in groups:
+        titles = (
+            ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
+        )
+        for title, place, expected in zip(titles, group[:2], ("holds", "walked back"), strict=True):
+            found.append(trained._control(title, expected, here.subjects[place]))
+        others = [trained._control_null(group.runs)]
+        stated = _stated_init(here, audits)
+        others.insert(0, stated or _init(gathered[group.bp][1], here))
+        behind = "" if len(groups) == 1 else f", {gathered[group.bp][0].name}"
+        found += [control.model_copy(update={"name": control.name + behind}) for control in others]
+    return found
+
+
+def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
+    """What an audit of these runs states of the net at init; one that failed stays, whatever was added later."""
+    for audit in audits:
+        if (audit.protocol, audit.thresholds) != (here.protocol, here.thresholds):
+            continue
+        for control in audit.controls:
+            if control.name == INIT and (not control.ok or differs(audit, here) is None):
+                return control
+    return None
+
+
+def _init(runs: Sequence[Run], here: Audit) -> Control:
+    """The net at init as its first snapshot has it: nothing may fire. How precise its gradient is was not recorded."""
+    config = runs[0].config
+    seeds = [
+        SeedEvidence(seed=r.config.seed, moments=[moment_of_snapshot(r.snapshots[0])]) for r in runs if r.snapshots
+    ]
+    evidence = Evidence(name="init", depth=config.blocks, residual=config.residual, seeds=seeds)
+    checks = [check for check in in_order(here.protocol) if check.at_init]
+    findings = [check.find(evidence, here.thresholds, here.protocol) for check in checks]
+    words = {"inconclusive": "not recorded"}
+    got = ", ".join(f"{f.check} {words.get(f.outcome, f.outcome)}" for f in findings)
+    expected = ", ".join(f"{f.check} passes" for f in findings)
+    return Control(name=INIT, expected=expected, got=got, ok=all(f.outcome != "fires" for f in findings))
+
+
+def differs(beside: Audit, here: Audit) -> str | None:
+    """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
+    if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
+        return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
+    checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
+    if beside.subjects and here.subjects and checks[0] != checks[1]:
+        return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
+    theirs = {subject.name: subject.text() for subject in beside.subjects}
+    ours = {subject.name: subject.text() for subject in here.subjects}
+    if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
+        return "two subjects have the same name"
+    absent = [name for name in theirs if name not in ours]
+    if absent:
+        return f"it judges {listed(absent)}, who is not here"
+    more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
+    if more:
+        return f"it does not judge {listed(more)}"
+    other = [name for name in theirs if theirs[name] != ours[name]]
+    return f"it judges {listed(other)} otherwise, so its runs were others" if other else None

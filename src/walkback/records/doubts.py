@@ -1,0 +1,105 @@
+"""Doubts: what keeps a subject's evidence from ever holding, although each of its numbers is possible by itself.
+
+Two runs with different seeds never have the same numbers. Where they do, one is a copy of the other, and a copy would
+feign certainty. The properties themselves are in invariants.py.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from walkback.records.invariants import broken
+
+if TYPE_CHECKING:
+    from walkback.records.evidence import Evidence, Moment, SeedEvidence
+    from walkback.records.run import Run
+
+TELLING = 3  # so many different numbers do not agree to the bit by chance
+
+
+def doubts_of(evidence: "Evidence") -> list[str]:
+    """Why this evidence cannot hold, a sentence each; nothing where it is sound."""
+    found = list(evidence.doubts)
+    labels = evidence.labels()
+    seen: dict[tuple[float, ...], str] = {}
+    for label, seed in zip(labels, evidence.seeds, strict=True):
+        numbers = _numbers(seed)
+        if numbers is None:
+            continue
+        if numbers in seen:
+            found.append(broken("same-records", f"seeds {seen[numbers]} and {label} have the same numbers"))
+        seen.setdefault(numbers, label)
+    for label, seed in zip(labels, evidence.seeds, strict=True):
+        found += [f"{words}, seed {label}" for words in _of_moment(seed.final)]
+    return list(dict.fromkeys(found))
+
+
+def doubts_of_runs(runs: Sequence["Run"]) -> list[str]:
+    """The same for the runs of a subject and its baselines: copies among them, and data that are not the same."""
+    found = []
+    owners: dict[tuple[float, ...], Run] = {}
+    for run in runs:
+        for snapshot in run.snapshots:
+            key = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
+            if key is None:
+                continue
+            owner = owners.setdefault(key, run)
+            if owner.config.seed != run.config.seed:
+                words = f"{owner.path.name} and {run.path.name} have different seeds and the same numbers"
+                found.append(broken("same-records", f"{words} at epoch {snapshot.epoch}"))
+                break
+    prints: dict[str, Run] = {}
+    for run in runs:
+        if run.environment is not None:
+            prints.setdefault(run.environment.data_fingerprint, run)
+    if len(prints) > 1:
+        one, other, *_ = prints.values()
+        words = f"{one.path.name} and {other.path.name} were not trained on the same data"
+        found.append(broken("same-data", words))
+    return found
+
+
+def _telling(numbers: Iterable[float]) -> tuple[float, ...] | None:
+    """The numbers, if they are finite and enough of them differ that they do not come twice by chance."""
+    kept = tuple(numbers)
+    return kept if len({n for n in kept if n}) >= TELLING and all(map(math.isfinite, kept)) else None
+
+
+def same_measurements(one: "SeedEvidence", other: "SeedEvidence") -> bool:
+    """Whether two logs end with the same norms and cosines, whatever accuracy they state: one is a copy of the other.
+
+    Twice as many numbers as usual must agree, because a log may be rounded.
+    """
+    mine, theirs = (_measured(seed.final) for seed in (one, other))
+    return mine == theirs and len({n for n in mine if n and math.isfinite(n)}) >= 2 * TELLING
+
+
+def _numbers(seed: "SeedEvidence") -> tuple[float, ...] | None:
+    """What the last moment measured; of a log of accuracies alone, all of them."""
+    measured = _measured(seed.final)
+    if measured:
+        accuracy = [] if seed.final.accuracy is None else [seed.final.accuracy]
+        return _telling([*accuracy, *measured])
+    return _telling(moment.accuracy for moment in seed.moments if moment.accuracy is not None)
+
+
+def _measured(last: "Moment") -> list[float]:
+    """Every number of a moment but its accuracy, which is coarse."""
+    measured = [last.loss, last.gamma, *(last.hidden_norms or []), *(last.gradient_norms or [])]
+    measured += [last.deepest_hidden, last.deepest_gradient]
+    measured += [*(last.hidden_at or {}).values(), *(last.gradient_at or {}).values()]
+    measured += [c.value for c in last.cosine or [] if c is not None and c.status == "ok"]
+    return [n for n in measured if n is not None]
+
+
+def _of_moment(moment: "Moment") -> list[str]:
+    found = []
+    for name in ("hidden_norms", "gradient_norms"):
+        values = [value for value in getattr(moment, name) or [] if value is not None]
+        if values and not any(values):
+            found.append(broken("all-zero", f"{name}: every one is zero"))
+    for name in ("null", "null_out"):
+        flat = [n for n, null in enumerate(getattr(moment, name) or []) if null is not None and null.std == 0]
+        if flat:
+            found.append(broken("null-spread", f"{name}.{flat[0]}.std: no two draws differ"))
+    return found

@@ -1,0 +1,256 @@
+"""A run's files held against each other: config, snapshots, result, probes, sittings and checkpoint are of one run.
+
+`check_run` is called for every folder that is read, so that no reader has to wonder. What it refuses is named by file
+and field; the properties themselves are in invariants.py.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from walkback.data import DATASETS
+from walkback.errors import RecordError
+from walkback.records.invariants import broken, is_there
+from walkback.records.schema import (
+    DeepProbes,
+    Environment,
+    Reading,
+    Result,
+    RunConfig,
+    Snapshot,
+)
+
+Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
+REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
+LARGEST_HEADER = 1 << 24
+BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
+
+
+def check_run(
+    path: Path,
+    config: RunConfig,
+    snapshots: list[Snapshot],
+    result: Result | None,
+    probes: DeepProbes | None,
+    environment: Environment | None,
+    branches: int | None,
+) -> None:
+    """Refuse a folder whose files do not fit each other. `branches`: of how many blocks identity.json tells."""
+    for where, name, words in _flaws(path, config, snapshots, result, probes, environment, branches):
+        raise RecordError(f"{path / where}: {broken(name, words)}", REMEDY)
+
+
+def _flaws(
+    path: Path,
+    config: RunConfig,
+    snapshots: list[Snapshot],
+    result: Result | None,
+    probes: DeepProbes | None,
+    environment: Environment | None,
+    branches: int | None,
+) -> Iterator[Flaw]:
+    counts = DATASETS.get(config.data).counts if config.data in DATASETS else None
+    per_epoch = math.ceil(counts[0] / config.batch_size) if counts else None
+    if per_epoch is None and len(snapshots) > 1:
+        per_epoch = max(1, snapshots[1].step)
+    test = counts[1] if counts else None
+    if config.train_last > config.blocks:
+        yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
+    for place, snapshot in enumerate(snapshots):
+        for field, name, words in _of_snapshot(place, snapshot, config, per_epoch, test):
+            yield f"snapshots.jsonl line {place + 1}: {field}", name, words
+    if branches is not None and branches != config.blocks:
+        yield "identity.json: branch", "blocks", f"it has {branches} entries, and the net has {config.blocks} blocks"
+    last = snapshots[-1] if snapshots else None
+    if result is not None:
+        for field, name, words in _of_result(result, config, last, per_epoch):
+            yield f"result.json: {field}", name, words
+    if probes is not None:
+        for field, name, words in _of_probes(probes, config, last, result):
+            yield f"probes.json: {field}", name, words
+    if environment is not None:
+        for field, name, words in _of_sittings(environment, result):
+            yield f"environment.json: {field}", name, words
+    yield from _of_checkpoints(path, config, result)
+
+
+def _of_snapshot(
+    place: int, snapshot: Snapshot, config: RunConfig, per_epoch: int | None, test: int | None
+) -> Iterator[Flaw]:
+    if snapshot.epoch != place:
+        yield "epoch", "epochs", f"it is {snapshot.epoch}, and the line is that of epoch {place}"
+    if snapshot.epoch > config.epochs:
+        yield "epoch", "epochs", f"it is {snapshot.epoch}, and the config has {config.epochs} epochs"
+    wanted = 0 if place == 0 else None if per_epoch is None else place * per_epoch
+    if wanted is not None and snapshot.step != wanted:
+        yield "step", "steps", f"it is {snapshot.step}, and after {place} epochs there are {wanted} steps"
+    lr = scheduled(config, place)
+    if (snapshot.lr is None) != (lr is None) or (lr is not None and not _near(snapshot.lr, lr)):
+        yield "lr", "learning-rate", f"it is {snapshot.lr}, and the config gives {lr}"
+    if (snapshot.train_loss is None) != (place == 0):
+        yield "train_loss", "epochs", "only the snapshot at init has none"
+    right = math.nan if test is None else snapshot.accuracy * test
+    if math.isfinite(right) and abs(right - round(right)) > 1e-6:
+        yield "accuracy", "test-size", f"{snapshot.accuracy!r} of {test} test samples is {right:.3f} samples"
+    seen = config.probe_images if test is None else min(config.probe_images, test)
+    if snapshot.probe_images > seen or (test is not None and snapshot.probe_images != seen):
+        yield "probe_images", "test-size", f"it is {snapshot.probe_images}, and the probes see {seen}"
+    blocks = config.blocks
+    lengths = {
+        "hidden_norms": blocks + 1, "gradient_norms": blocks + 1, "branch_norms": blocks, "credit_norms": blocks,
+        "cosine": blocks, "cosine_out": blocks,
+    }  # fmt: skip
+    for field, length in lengths.items():
+        if len(getattr(snapshot, field)) != length:
+            yield field, "blocks", _entries(len(getattr(snapshot, field)), length, blocks)
+    for name in ("update", "zero credits"):
+        if len(snapshot.measured.get(name, [()] * blocks)) != blocks:
+            yield f"measured.{name}", "blocks", _entries(len(snapshot.measured[name]), blocks, blocks)
+    yield from _without_value(_values(snapshot))
+    records = {"cosine": snapshot.cosine, "cosine_out": snapshot.cosine_out, "cosine_embed": [snapshot.cosine_embed]}
+    for field, cosines in records.items():
+        for number, found in enumerate(cosines):
+            if found.total != snapshot.probe_images:
+                samples = f"of {found.total} samples, and the snapshot is of {snapshot.probe_images}"
+                yield f"{field}.{number}.total", "samples", samples
+
+
+def _without_value(values: Iterable[tuple[str, float, str]]) -> Iterator[Flaw]:
+    """Of measurements, as (place, value, status), every one that says "ok" of what is not finite."""
+    for place, value, status in values:
+        if not is_there(value, status):
+            yield place, "measured", 'the status is "ok", and the value is not finite'
+
+
+def _values(snapshot: Snapshot) -> Iterator[tuple[str, float, str]]:
+    for field, cosines in (("cosine", snapshot.cosine), ("cosine_out", snapshot.cosine_out)):
+        yield from ((f"{field}.{place}.value", c.value, c.status) for place, c in enumerate(cosines))
+    yield "cosine_embed.value", snapshot.cosine_embed.value, snapshot.cosine_embed.status
+    yield from _readings(snapshot.measured)
+
+
+def _readings(measured: Mapping[str, list[Reading]]) -> Iterator[tuple[str, float, str]]:
+    for name, found in measured.items():
+        yield from ((f"measured.{name}.{place}.value", r.value, r.status) for place, r in enumerate(found))
+
+
+def _probed(probes: DeepProbes) -> Iterator[tuple[str, float, str]]:
+    yield from ((f"precision.{place}.chord", p.chord, p.status) for place, p in enumerate(probes.precision))
+    yield "drift.value", probes.drift.value, probes.drift.status
+    for field in ("rho", "nudging"):
+        yield from ((f"{field}.{place}.value", v.value, v.status) for place, v in enumerate(getattr(probes, field)))
+    yield from _readings(probes.measured)
+
+
+def _too_few_draws(probes: DeepProbes) -> Iterator[Flaw]:
+    nulls = {f"{field}.{n}.n": null for field in ("null", "null_out") for n, null in enumerate(getattr(probes, field))}
+    for place, null in (nulls | {"null_gamma.n": probes.null_gamma}).items():
+        if null.n < 2 and not (math.isnan(null.mean) and math.isnan(null.std)):
+            yield place, "measured", f"a mean and a spread of {null.n} draws: at least two are needed"
+
+
+def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epoch: int | None) -> Iterator[Flaw]:
+    if last is None:
+        yield "epochs", "result", "there is a result, and no snapshot"
+        return
+    if result.epochs != last.epoch:
+        yield "epochs", "result", f"it is {result.epochs}, and the last snapshot is of epoch {last.epoch}"
+    if result.status == "finished" and result.epochs != config.epochs:
+        yield "epochs", "result", f"it finished {result.epochs} epochs, and the config has {config.epochs}"
+    if result.status == "fired" and not config.stop_when_fired:
+        yield "status", "result", "it ended because a check fired, and the config does not ask for that"
+    most = last.step + (per_epoch or result.steps) if result.status == "diverged" else last.step
+    if not last.step <= result.steps <= most:
+        yield "steps", "result", f"it is {result.steps}, and the last snapshot is of step {last.step}"
+    for field in ("accuracy", "loss"):
+        told, seen = getattr(result, field), getattr(last, field)
+        if told != seen and not (math.isnan(told) and math.isnan(seen)):
+            yield field, "result", f"it is {told!r}, and the last snapshot has {seen!r}"
+
+
+def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, result: Result | None) -> Iterator[Flaw]:
+    blocks = config.blocks
+    lengths = {"precision": blocks + 1} | dict.fromkeys(("null", "null_out", "rho", "nudging"), blocks)
+    yield from _without_value(_probed(probes))
+    yield from _too_few_draws(probes)
+    for field, length in lengths.items():
+        if len(getattr(probes, field)) != length:
+            yield field, "blocks", _entries(len(getattr(probes, field)), length, blocks)
+    if last is None or (result is not None and probes.step != last.step):
+        yield "step", "probes", f"it is {probes.step}, and the last snapshot is of {last.step if last else 'no'} step"
+    elif probes.images != last.probe_images:
+        yield "images", "probes", f"it is {probes.images}, and the snapshots are of {last.probe_images}"
+    for number, found in enumerate(probes.precision):
+        if found.samples > probes.images or (found.status == "ok" and found.samples < 1):
+            yield f"precision.{number}.samples", "alive", f"it speaks for {found.samples} of {probes.images} samples"
+
+
+def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Flaw]:
+    sittings = environment.sittings
+    if not sittings or sittings[0].from_step != 0:
+        yield "sittings", "sittings", "the first does not begin at step 0" if sittings else "there is none"
+        return
+    if result is not None:
+        late = [number for number, sitting in enumerate(sittings) if sitting.from_step > result.steps]
+        for number in late:
+            begun = sittings[number].from_step
+            yield f"sittings.{number}.from_step", "sittings", f"it is {begun}, and the run ended at {result.steps}"
+        if sittings[-1].to_step not in (None, result.steps):
+            ended = sittings[-1].to_step
+            yield f"sittings.{len(sittings) - 1}.to_step", "sittings", f"it is {ended}, the run ended at {result.steps}"
+
+
+def _of_checkpoints(path: Path, config: RunConfig, result: Result | None) -> Iterator[Flaw]:
+    ended = result is not None and result.status != "diverged"
+    for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"):
+        found = checkpoint_header(path / name)
+        if found is None:
+            continue
+        tensors, state = found
+        if state.get("seed") not in (None, config.seed):
+            yield f"{name}: seed", "checkpoint", f"it is of seed {state['seed']!r}, and the run is of {config.seed}"
+        if state.get("config") not in (None, config.hash()):
+            yield f"{name}: config", "checkpoint", f"it is {state['config']!r}, and the run's is {config.hash()}"
+        step = state.get("step")
+        if ended and result is not None and name == "checkpoint.safetensors" and step not in (None, result.steps):
+            yield f"{name}: step", "checkpoint", f"it is of step {step!r}, and the run ended at {result.steps}"
+        trained = {int(match[1]) for tensor in tensors if (match := BLOCK.match(tensor))}
+        frozen = sorted(block for block in trained if block < config.blocks - config.train_last)
+        if frozen:
+            words = f"block {frozen[0]} was trained, and the config trains the last {config.train_last} only"
+            yield f"{name}: tensors", "checkpoint", words
+
+
+def checkpoint_header(file: Path) -> tuple[list[str], dict[str, Any]] | None:
+    """The names of a checkpoint's tensors and its state, read without torch and without the tensors.
+
+    None if there is none, or if it cannot be read: damage is met, and told, by whoever resumes the run.
+    """
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            if length > LARGEST_HEADER:
+                return None
+            header = json.loads(opened.read(length))
+        state = json.loads(header["__metadata__"]["walkback"])["state"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return ([*header], state) if isinstance(state, dict) else None
+
+
+def scheduled(config: RunConfig, epoch: int) -> float | None:
+    """The learning rate that the epoch before a snapshot was trained with: lr (1 + cos(π (e − 1) / epochs)) / 2."""
+    if epoch == 0 or config.schedule == "constant":
+        return config.lr if epoch else None
+    return config.lr * (1 + math.cos(math.pi * (epoch - 1) / config.epochs)) / 2
+
+
+def _near(found: float | None, wanted: float) -> bool:
+    return found is not None and abs(found - wanted) <= 1e-9 * abs(wanted) + 1e-15
+
+
+def _entries(found: int, wanted: int, blocks: int) -> str:
+    return f"it has {found} entries, and a net of {blocks} blocks has {wanted}"

@@ -1,0 +1,330 @@
+"""What cannot be evidence: each invariant is broken in a folder that otherwise holds, and nothing may hold then."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report_material import config, write_run
+from walkback.audits import judge_paths, report_paths, told_by
+from walkback.checks import Audit
+from walkback.data import DATASETS, load
+from walkback.errors import WalkbackError
+from walkback.records import INVARIANTS, RunConfig, evidence_of_log, find_runs, join_seeds, read_run
+
+ROOT = Path(__file__).parent.parent
+NAN = "NaN"  # as records write it
+FULL = "-bp-s1-"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """bp with its upper half and its frozen net, three seeds each: it holds."""
+    out = tmp_path_factory.mktemp("sound") / "runs"
+    for last, reaches in ((3, 0.60), (2, 0.55), (0, 0.40)):
+        for seed in (1, 2, 3):
+            write_run(out, config("bp", seed, train_last=last), 1.3 if last else 1.0, reaches, [0.95] * 3)
+    return out
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "runs"))
+
+
+def run_of(folder: Path, part: str = FULL) -> Path:
+    (found,) = [path for path in find_runs(folder) if part in path.name]
+    return found
+
+
+def edit(file: Path, change: Callable[[Any], Any]) -> None:
+    raw = json.loads(file.read_text())
+    changed = change(raw)
+    file.write_text(json.dumps(raw if changed is None else changed))
+
+
+def put(place: str, value: Any) -> Callable[[Any], None]:
+    """Sets an entry by its path, such as cosine.0.value."""
+
+    def change(raw: Any) -> None:
+        *way, last = [int(part) if part.isdecimal() else part for part in place.split(".")]
+        for part in way:
+            raw = raw[part]
+        raw[last] = value
+
+    return change
+
+
+def snapshots(run: Path, change: Callable[[list[Any]], Any]) -> None:
+    file = run / "snapshots.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    changed = change(lines)
+    file.write_text("".join(json.dumps(line) + "\n" for line in (lines if changed is None else changed)))
+
+
+def last(place: str, value: Any, also_result: bool = False) -> Callable[[Path], None]:
+    """An entry of the last snapshot of one run, and of its result if both tell it."""
+
+    def mutate(folder: Path) -> None:
+        snapshots(run_of(folder), lambda lines: put(place, value)(lines[-1]))
+        if also_result:
+            edit(run_of(folder) / "result.json", put(place, value))
+
+    return mutate
+
+
+def of(file: str, place: str, value: Any) -> Callable[[Path], None]:
+    return lambda folder: edit(run_of(folder) / file, put(place, value))
+
+
+def lines(change: Callable[[list[Any]], Any]) -> Callable[[Path], None]:
+    return lambda folder: snapshots(run_of(folder), change)
+
+
+def reconfigured(**changes: Any) -> Callable[[Path], None]:
+    """Another config in a folder that is named after it, as somebody careful would do it."""
+
+    def mutate(folder: Path) -> None:
+        run = run_of(folder)
+        edit(run / "config.json", lambda raw: raw.update(changes))
+        made = RunConfig.model_validate_json((run / "config.json").read_text())
+        run.rename(folder / made.folder())
+
+    return mutate
+
+
+def copied(part: str) -> Callable[[Path], None]:
+    """The records of seed 1 given out as those of seed 2, with another accuracy so that nobody notices."""
+
+    def mutate(folder: Path) -> None:
+        one, other = run_of(folder, part.format(1)), run_of(folder, part.format(2))
+        for name in ("snapshots.jsonl", "probes.json", "result.json"):
+            shutil.copy(one / name, other / name)
+        snapshots(other, lambda lines: put("accuracy", lines[-1]["accuracy"] + 0.001)(lines[-1]))
+        edit(other / "result.json", lambda raw: put("accuracy", raw["accuracy"] + 0.001)(raw))
+
+    return mutate
+
+
+def checkpoint(tensor: str = "net.head.weight", **state: Any) -> Callable[[Path], None]:
+    """A checkpoint's header, as safetensors writes it."""
+
+    def mutate(folder: Path) -> None:
+        run = run_of(folder, "-bp_k_2-s1-")
+        known = {"seed": 1, "config": run.name[-10:], "step": 128}
+        about = {"schema": "walkback.checkpoint/1", "state": known | state}
+        header = {"__metadata__": {"walkback": json.dumps(about)}, tensor: {"dtype": "F32", "shape": [0]}}
+        text = json.dumps(header).encode()
+        (run / "checkpoint.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
+
+    return mutate
+
+
+def dead(name: str) -> Callable[[Path], None]:
+    def mutate(folder: Path) -> None:
+        for run in find_runs(folder):
+            if "-bp-s" in run.name:
+                snapshots(run, lambda lines: put(name, [0.0] * 4)(lines[-1]))
+
+    return mutate
+
+
+def audit(place: str, value: Any) -> Callable[[Path], None]:
+    def mutate(folder: Path) -> None:
+        judge_paths(folder).write(folder)
+        control = {"name": "bp", "expected": "holds", "got": "holds", "ok": True}
+        edit(folder / "audit.json", lambda raw: raw.update(controls=[control]))
+        edit(folder / "audit.json", put(place, value))
+
+    return mutate
+
+
+# invariant, what is broken, and the field that the refusal names ("": it is read, and does not hold)
+CASES: list[tuple[str, Callable[[Path], None], str]] = [
+    ("share", last("accuracy", 1.2, also_result=True), "line 5: accuracy"),
+    ("share", of("result.json", "accuracy", -0.1), "result.json: accuracy"),
+    ("size", last("hidden_norms.1", -1.0), "hidden_norms"),
+    ("size", last("gradient_norms.3", -1e-9), "gradient_norms"),
+    ("size", of("probes.json", "precision.0.chord", -1.0), "precision.0.chord"),
+    ("count", last("gamma_blocks", -3), "gamma_blocks"),
+    ("count", of("result.json", "steps", -128), "steps"),
+    ("cosine", last("cosine.0.value", 1.5), "cosine.0.value"),
+    ("cosine", last("cosine_out.2.value", -1.01), "cosine_out.2.value"),
+    ("cosine", last("gamma", 40.0), "gamma"),
+    ("cosine", of("probes.json", "rho.1.value", 1.1), "rho.1"),
+    ("cosine", of("probes.json", "precision.3.chord", 2.5), "precision.3"),
+    ("cosine", last("measured", {"update": [{"value": 9.0, "status": "ok"}] * 3}), "measured"),
+    ("share", last("measured", {"zero credits": [{"value": 1.5, "status": "ok"}] * 3}), "measured"),
+    ("cross-entropy", last("loss", -0.5, also_result=True), "loss"),
+    ("measured", last("cosine_embed.value", NAN), "cosine_embed.value"),
+    ("measured", last("cosine_out.1.value", "Infinity"), "cosine_out.1.value"),
+    ("measured", of("probes.json", "nudging.0.value", NAN), "nudging.0.value"),
+    ("measured", of("probes.json", "null.2.n", 1), "null.2.n"),
+    ("alive", last("cosine.1.alive", 0), "cosine.1"),
+    ("alive", last("cosine.1.alive", 513), "cosine.1"),
+    ("alive", of("probes.json", "precision.0.samples", 513), "precision.0.samples"),
+    ("alive", of("probes.json", "precision.3.samples", 0), "precision.3.samples"),
+    ("null", of("probes.json", "null.0.mean", 7.0), "null.0"),
+    ("null", of("probes.json", "null_out.1.std", 1.2), "null_out.1"),
+    ("null", of("probes.json", "null_gamma.mean", -2.0), "null_gamma"),
+    ("wrong-samples", last("loss", 0.01, also_result=True), "at least"),
+    ("gamma", last("gamma", 0.2), "mean of its cosines"),
+    ("gamma", last("gamma_blocks", 2), "2 blocks"),
+    ("blocks", last("branch_norms", [1.0] * 2), "branch_norms"),
+    ("blocks", last("hidden_norms", [1.0] * 3), "hidden_norms"),
+    ("blocks", of("probes.json", "null", []), "null"),
+    ("blocks", reconfigured(train_last=4), "train_last"),
+    ("epochs", lines(lambda found: [*found[:3], found[2], *found[3:]]), "line 4: epoch"),
+    ("epochs", lines(lambda found: [found[0], found[2], found[1], *found[3:]]), "line 2: epoch"),
+    ("epochs", lines(lambda found: [found[0], *found[2:]]), "line 2: epoch"),
+    ("epochs", lines(lambda found: found[1:]), "line 1: epoch"),
+    ("epochs", reconfigured(epochs=3, schedule="constant"), "epoch"),
+    ("steps", last("step", 129), "line 5: step"),
+    ("steps", reconfigured(batch_size=64), "line 2: step"),
+    ("learning-rate", last("lr", 0.1), "line 5: lr"),
+    ("learning-rate", reconfigured(lr=0.5), "lr"),
+    ("test-size", last("accuracy", 0.6004, also_result=True), "accuracy"),
+    ("test-size", reconfigured(probe_images=256), "probe_images"),
+    ("samples", last("cosine.0.total", 600), "cosine.0.total"),
+    ("result", of("result.json", "accuracy", 0.9), "result.json: accuracy"),
+    ("result", of("result.json", "loss", 0.9), "result.json: loss"),
+    ("result", of("result.json", "epochs", 3), "result.json: epochs"),
+    ("result", of("result.json", "steps", 64), "result.json: steps"),
+    ("result", of("result.json", "status", "fired"), "result.json: status"),
+    ("result", lines(lambda found: found[:-1]), "result.json: epochs"),
+    ("result", lines(lambda found: []), "no snapshot"),
+    ("probes", of("probes.json", "step", 96), "probes.json: step"),
+    ("probes", of("probes.json", "images", 1000), "probes.json: images"),
+    ("sittings", of("environment.json", "sittings.0.from_step", 5), "sittings"),
+    ("sittings", of("environment.json", "sittings.0.to_step", 999), "sittings.0.to_step"),
+    ("sittings", of("environment.json", "sittings", []), "sittings"),
+    ("folder", of("config.json", "seed", 9), "it hashes to"),
+    ("checkpoint", checkpoint(seed=9), "checkpoint.safetensors: seed"),
+    ("checkpoint", checkpoint(config="0123456789"), "checkpoint.safetensors: config"),
+    ("checkpoint", checkpoint(step=96), "checkpoint.safetensors: step"),
+    ("checkpoint", checkpoint("adam.m.net.blocks.0.weight"), "block 0 was trained"),
+    ("valid", audit("valid", False), "valid is False"),
+    ("valid", audit("controls.0.got", "inconclusive"), "bp must be holds"),
+    ("verdict", audit("subjects.0.findings.0.outcome", "fires"), "a check fires"),
+    ("verdict", audit("subjects.0.findings.2.outcome", "inconclusive"), "inconclusive"),
+    ("same-records", copied("-bp-s{}-"), ""),
+    ("same-records", copied("-bp_k_0-s{}-"), ""),
+    ("same-data", of("environment.json", "data_fingerprint", "0f" * 8), ""),
+    ("all-zero", dead("hidden_norms"), ""),
+    ("all-zero", dead("gradient_norms"), ""),
+    ("null-spread", lambda f: [edit(run / "probes.json", put("null.0.std", 0.0)) for run in find_runs(f)] and None, ""),
+]  # fmt: skip
+
+
+def test_the_folder_that_is_broken_below_holds(sound: Path) -> None:
+    (found,) = judge_paths(sound).subjects
+    assert (found.verdict, found.notes) == ("holds", [])
+
+
+@pytest.mark.parametrize(("name", "mutate", "field"), CASES, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CASES)])
+def test_planted_impossible_evidence_is_refused_by_field_or_does_not_hold(
+    folder: Path, name: str, mutate: Callable[[Path], None], field: str
+) -> None:
+    mutate(folder)
+    if field:
+        assert INVARIANTS[name].answer == "refused"
+        with pytest.raises(WalkbackError) as refused:
+            judge_paths(folder)
+        assert f"[{name}]" in refused.value.what
+        assert field in refused.value.what
+        assert refused.value.remedy
+        for reader in (report_paths, told_by):
+            with pytest.raises(WalkbackError):
+                reader(folder)
+        return
+    assert INVARIANTS[name].answer == "cannot hold"
+    for protocol in ("ours", "published"):
+        (found,) = judge_paths(folder, protocol=protocol).subjects
+        assert found.verdict != "holds"
+        assert f"[{name}]" in " ".join([found.says, *found.notes])
+
+
+def test_a_good_checkpoint_is_no_trouble(folder: Path) -> None:
+    checkpoint("adam.m.net.blocks.1.weight")(folder)
+    assert judge_paths(folder).subjects[0].verdict == "holds"
+    (run_of(folder) / "checkpoint.safetensors").write_bytes(b"\xff" * 40)  # damage is for whoever resumes
+    assert judge_paths(folder).subjects[0].verdict == "holds"
+
+
+LOGS: list[tuple[str, dict[str, Any], str]] = [
+    ("cosine", {"dfa_log": [{"epoch": 1, "gamma_dfa": 1.7}]}, "dfa_log[0]: gamma_dfa"),
+    ("cosine", {"dfa_log": [{"epoch": 1}, {"epoch": 2, "gamma": -40}]}, "dfa_log[1]: gamma"),
+    ("share", {"log": [{"epoch": 1, "acc_eval": 1.4}]}, "log[0]: acc_eval"),
+    ("share", {"log": [], "final_test_acc": -0.2}, "final_test_acc"),
+    ("size", {"dfa_log": [{"hidden_norms": [1.0, -1.0]}]}, "dfa_log[0]: hidden_norms.1"),
+    ("cross-entropy", {"dfa_log": [{"epoch": 1, "loss": -1.0}]}, "dfa_log[0]: loss"),
+    ("log-epochs", {"dfa_log": [{"epoch": 1}, {"epoch": 1}]}, "dfa_log[1]: epoch 1 is there twice"),
+    ("log-epochs", {"config": {"epochs": 10}, "log": [{"epoch": 11, "acc_eval": 0.3}]}, "log[0]: epoch is 11"),
+]
+
+
+@pytest.mark.parametrize(("name", "raw", "field"), LOGS, ids=[name for name, _, _ in LOGS])
+def test_planted_impossible_logs_are_refused_by_entry(name: str, raw: dict[str, Any], field: str) -> None:
+    with pytest.raises(WalkbackError) as refused:
+        evidence_of_log(raw, "their.json")
+    assert f"[{name}]" in refused.value.what
+    assert f"their.json: {field}" in refused.value.what
+
+
+def test_planted_logs_with_the_same_norms_are_copies() -> None:
+    """Another seed and another accuracy on the same norms; and the repair, norms of its own."""
+
+    def log(seed: int, accuracy: float, last: float = 11.3) -> Any:
+        entry = {"hidden_norms": [9.0, 9.7, last], "bp_grad_norms_per_sample_med": [4e-4, 3e-4, 2e-4]}
+        return evidence_of_log({"seed": seed, "fa_log": [{"epoch": 5, "acc_eval": accuracy, "loss": 1.0} | entry]})[0]
+
+    (copies,) = join_seeds([log(1, 0.5), log(2, 0.51)])
+    assert copies.doubts == ["the logs of seeds 1 and 2 end with the same norms [same-records]"]
+    (repaired,) = join_seeds([log(1, 0.5), log(2, 0.51, 11.4)])
+    assert repaired.doubts == []
+
+
+def test_every_invariant_is_broken_above() -> None:
+    assert {name for name, _, _ in (*CASES, *LOGS)} == set(INVARIANTS)
+
+
+def test_every_recorded_run_and_audit_keeps_every_invariant() -> None:
+    paths = find_runs(ROOT / "results", ROOT / "tests/recorded")
+    assert len(paths) > 100
+    for path in paths:
+        assert read_run(path).snapshots
+    for file in ROOT.glob("results/*/audit.json"):
+        assert Audit.read(file) is not None
+
+
+@pytest.mark.parametrize("name", ["mnist1d", "mnist1d-10k", "digits", "teacher"])
+def test_oracle_the_counts_of_a_data_set_are_those_of_its_data(name: str) -> None:
+    data = load(name)
+    assert DATASETS.get(name).counts == (len(data.train.labels), len(data.test.labels))
+
+
+def test_a_diverged_run_may_hold_what_is_not_finite(folder: Path) -> None:
+    run = run_of(folder)
+
+    def diverge(found: list[Any]) -> list[Any]:
+        gone = found[2] | {"loss": NAN, "hidden_norms": [NAN] * 4, "gradient_norms": ["Infinity"] * 4, "gamma": NAN}
+        none = {"value": NAN, "alive": 0, "total": 512, "status": "not finite"}
+        return [*found[:2], gone | {"cosine": [none] * 3, "cosine_out": [none] * 3, "gamma_blocks": 0}]
+
+    snapshots(run, diverge)
+    (run / "probes.json").unlink()
+    accuracy = json.loads((run / "snapshots.jsonl").read_text().splitlines()[-1])["accuracy"]
+    ended = {"status": "diverged", "epochs": 2, "steps": 70, "loss": NAN, "accuracy": accuracy}
+    edit(run / "result.json", lambda raw: raw.update(ended))
+    edit(run / "environment.json", put("sittings.0.to_step", 70))
+    (found,) = judge_paths(folder).subjects
+    assert found.verdict == "inconclusive"
+
+
+def test_the_page_lists_every_invariant() -> None:
+    page = (ROOT / "docs/judge-a-log.md").read_text()
+    for invariant in INVARIANTS.values():
+        assert f"| `{invariant.name}` | {invariant.of} | {invariant.says} | {invariant.answer} |" in page
