@@ -5,6 +5,10 @@ import torch
 
 from conftest import small_plan
 from walkback.data import load
+from walkback.nets import make_net
+from walkback.probes import feedback_null, observe
+from walkback.probes.feedback import turned
+from walkback.probes.null import Draws, row_norms
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Stopped, Trainer, plan, train
@@ -52,8 +56,8 @@ def test_property_a_probe_moves_nothing(name):
     states = {cosine.status for cosine in snapshot.cosine}
     assert states == ({"no credit"} if name in WITHOUT_CREDITS else {"ok"})
     assert all(reading.status == "ok" for reading in readings["update"])
-    fresh = {reading.null.kind for reading in readings["update"][:-1]}  # the last block of dtp hears no inverse
-    assert fresh == ({"random signs"} if name == "pc" else {"fresh feedback"})
+    redrawn = name not in ("pc", "predsim", "dtp")  # pc has nothing to draw anew; for the others that is no null
+    assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if redrawn else "random signs"}
 
 
 @pytest.mark.parametrize("net", ["resmlp", "mlp", "small-cnn"])
@@ -107,3 +111,61 @@ def test_property_what_a_rule_draws_comes_from_its_generator_alone(name):
     assert any(not torch.equal(v, other[k]) for k, v in one.items())
     torch.manual_seed(1)
     assert torch.equal(state, torch.random.get_rng_state())  # nothing was drawn from torch's own
+
+
+@pytest.mark.parametrize("name", [n for n in NEW if n not in WITHOUT_CREDITS])
+def test_property_the_null_of_every_rule_centres_on_zero(name):
+    """Else an audit calls itself invalid, or takes what a rule knows for chance. Blocks that matter, as if trained."""
+    torch.manual_seed(2)
+    net = make_net("resmlp", (6,), 4, {"width": 24, "depth": 3, "down_std": 0.15})
+    inputs, labels = torch.randn(64, 6), torch.arange(64) % 4
+
+    def fresh(n):
+        return make_rule(name, net, torch.Generator().manual_seed(100 + n), {})
+
+    report = feedback_null(net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0))
+    kind = {"pc": "random directions", "predsim": "turned credits", "dtp": "turned credits"}.get(name, "fresh feedback")
+    assert {null.kind for null in (*report.at_input, *report.at_output)} == {kind}
+    for null in (*report.at_input, *report.at_output, report.gamma):
+        assert null.n == 20
+        assert abs(null.mean) <= 1.5 * null.std  # what an audit's control asks
+
+
+@pytest.mark.parametrize(("name", "alike"), [("predsim", True), ("dtp", True), ("dkp", False)])
+def test_planted_two_fresh_draws_of_these_rules_say_the_same(name, alike):
+    """Why they are not their own null: redrawn, they give nearly the credit that they gave."""
+    torch.manual_seed(2)
+    net = make_net("resmlp", (6,), 4, {"width": 24, "depth": 3})
+    inputs, labels = torch.randn(64, 6), torch.arange(64) % 4
+    one, other = (
+        observe(net, make_rule(name, net, torch.Generator().manual_seed(seed), {}), inputs, labels, torch.Generator())
+        for seed in (1, 2)
+    )
+    for a, b in zip(one.credits.blocks, other.credits.blocks, strict=True):
+        cosine = torch.cosine_similarity(a, b).mean()
+        assert cosine > 0.8 if alike else abs(cosine) < 0.5
+
+
+def test_second_implementation_turned_credits_spread_as_rotated_ones():
+    """One signed permutation for all samples has the spread of one random rotation, and not that of a draw a sample."""
+    generator = torch.Generator().manual_seed(0)
+    common = torch.randn(1, 60, generator=generator)
+    credits = common + 0.3 * torch.randn(200, 60, generator=generator)  # samples that have much in common
+    gradients = common.flip(1) + 0.3 * torch.randn(200, 60, generator=generator)
+
+    def rotated():
+        Q, R = torch.linalg.qr(torch.randn(60, 60, generator=generator))
+        return credits @ (Q * R.diagonal().sign())
+
+    spreads = []
+    for turn in (lambda: turned(credits, generator), rotated, lambda: torch.randn(200, 60, generator=generator)):
+        draws = Draws([gradients])
+        for _ in range(300):
+            now = turn()
+            draws.add(0, now, row_norms(now))
+        (null,), _ = draws.report(["x"])
+        assert abs(null.mean) < 4 * null.std / 300**0.5
+        spreads.append(null.std)
+    ours, haar, narrow = spreads
+    assert ours == pytest.approx(haar, rel=0.15)
+    assert narrow < haar / 5

@@ -56,6 +56,8 @@ class DTP(Rule):
     source      Lee, Zhang, Fischer & Bengio 2015, Difference target propagation, arXiv:1412.7525
     """
 
+    fresh_is_null = False  # over a skip connection a fresh inverse carries the exact gradient of the top down
+
     def __init__(
         self,
         net: Net,

@@ -30,6 +30,8 @@ class PredSim(Rule):
     source      Nøkland & Eidnes 2019, Training neural networks with local error signals, arXiv:1901.06656
     """
 
+    fresh_is_null = False  # the similarity term, nearly all of the loss, has nothing to draw anew
+
     def __init__(self, net: Net, generator: torch.Generator, *, beta: float = 0.99):
         super().__init__(net, generator)
         if not 0 <= beta <= 1:
@@ -55,7 +57,7 @@ class PredSim(Rule):
 def similarity(rows: Tensor) -> Tensor:
     """The correlation of every two rows, (N, N): the cosine after each row's own mean is taken off. 0 for a flat row.
 
-    >>> similarity(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]))
+    >>> similarity(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])).round()
     tensor([[ 1., -1.,  0.],
             [-1.,  1.,  0.],
             [ 0.,  0.,  0.]])
