@@ -233,7 +233,7 @@ def test_second_implementation_dtp_targets_and_inversion_loss_by_hand(residual):
             off += ((undo(rule.inverses[layer], x + f if residual else f) - x) ** 2).sum()
             size += (x**2).sum()
         total += float(off.detach() / (size + 1e-6 * h.numel()))
-    assert float(rule(signal_of(net, inputs, labels)).loss) == pytest.approx(total, rel=1e-6)
+    assert rule(signal_of(net, inputs, labels)).loss.item() == pytest.approx(total, rel=1e-6)
 
 
 @both
