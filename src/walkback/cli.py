@@ -70,6 +70,9 @@ class Recipe:
     labels: Annotated[
         Literal["given", "random"], _option(HOW, "random: new labels for every minibatch, a control.")
     ] = "given"
+    validation: Annotated[
+        float, _option(HOW, "Share of the training data to measure on, instead of the test split: to choose settings.")
+    ] = 0.0
     weight_decay: Annotated[float, _option(HOW, "AdamW's weight decay.")] = 0.01
     augment: Annotated[bool | None, _option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
 
@@ -82,7 +85,7 @@ class Recipe:
         return {
             "data": self.data, "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
             "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
-            "labels": self.labels,
+            "labels": self.labels, "validation": self.validation,
             "net_options": {n: value for n, value in net.items() if value is not None} | _options(self.net_option),
             "rule_options": _options(self.rule_option),
             **{name: value for name, value in said.items() if value is not None},

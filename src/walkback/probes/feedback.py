@@ -11,7 +11,23 @@ from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.undisturbed import undisturbed
 from walkback.rules import START, Batch, Clock, Credits, Rule
 
-FRESH = "fresh feedback"
+FRESH, TURNED = "fresh feedback", "turned credits"
+
+
+def turned(credit: Tensor, generator: torch.Generator) -> Tensor:
+    """The credits turned by one random orthogonal map for all samples: columns in random order, with random signs.
+
+    Norms and what the samples' credits have in common stay as they are, so the spread of its cosines is that of fresh
+    feedback. Directions drawn for each sample would average out, and give a null far too narrow.
+
+    >>> rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> torch.equal(turned(rows, torch.Generator()) @ turned(rows, torch.Generator()).T, rows @ rows.T)
+    True
+    """
+    width = credit.shape[1]
+    order = torch.randperm(width, generator=generator)
+    signs = torch.randint(0, 2, (width,), generator=generator) * 2 - 1
+    return credit[:, order.to(credit.device)] * signs.to(credit)
 
 
 def feedback_null(
@@ -30,7 +46,8 @@ def feedback_null(
 
     Only the feedback differs between draws; samples, net and the rule's own random stream stay the same. A block whose
     redrawn credit is the real one, bit for bit, hears nothing of the feedback (every block of bp, the last one of fa):
-    its null is of random directions, Gaussian and fresh for every sample. Uses the first `samples` samples.
+    its null is of random directions, Gaussian and fresh for every sample. Of a rule whose fresh draw is no null
+    (`Rule.fresh_is_null`), the real credits are turned. Uses the first `samples` samples.
     """
     with undisturbed(net, rule), torch.enable_grad():
         inputs, labels = inputs[:samples], labels[:samples]
@@ -44,11 +61,17 @@ def feedback_null(
 
         real, places, kinds = credits(rule), (Draws(gradients[:-1]), Draws(gradients[1:])), [RANDOM] * net.depth
         directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        if not rule.fresh_is_null:
+            kinds = [TURNED] * net.depth
         for draw in range(draws):
-            fresh = credits(make_fresh(draw).to(inputs.device).eval())
+            if rule.fresh_is_null:
+                fresh = credits(make_fresh(draw).to(inputs.device).eval())
+            else:
+                fresh = Credits([None if a is None else turned(a, directions) for a in real.blocks])
             for block in range(net.depth):
                 a, b = fresh.blocks[block], real.blocks[block]
-                if draw == 0 and a is not None and b is not None and not torch.equal(a, b):
+                anew = kinds[block] == RANDOM and draw == 0
+                if anew and a is not None and b is not None and not torch.equal(a, b):
                     kinds[block] = FRESH
                 if kinds[block] == RANDOM:
                     random_draw(places, block, gradients[block], gradients[block + 1], directions)

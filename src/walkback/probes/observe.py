@@ -33,7 +33,9 @@ class Observation:
         return self.credits.blocks if self.credits.at_input is None else self.credits.at_input
 
 
-CHUNK = 256  # samples at once: bounds the memory; rows do not depend on it, since no sample sees another
+# Samples at once: bounds the memory. Rows do not depend on it, since no sample sees another; but for a rule that
+# compares samples (predsim), whose credits are those of batches of this size.
+CHUNK = 256
 
 
 def observe(

@@ -72,9 +72,9 @@ class Update(Probe):
     """Update alignment: the cosine between what the rule puts into a block's parameters and the true gradient there.
 
     On the first 256 probe images, as one batch, without the penalty. bp gives 1. At the end of a run it comes with its
-    null, of 20 draws: the same rule with fresh feedback; and where the feedback does not matter to a block, the
-    gradient of Σ s_i ℓ_i with a random sign s_i per sample, which points nowhere in particular among the directions
-    that these samples can give.
+    null, of 20 draws: the same rule with fresh feedback. Where the feedback does not matter to a block, or a fresh draw
+    is no null (`Rule.fresh_is_null`), it is the gradient of Σ s_i ℓ_i with a random sign s_i per sample, which points
+    nowhere in particular among the directions that these samples can give.
     """
 
     name = "update"
@@ -100,7 +100,7 @@ def update_null(view: View, updates: Sequence[Tensor | None], gradients: Sequenc
     coins = view.draws("update signs")
     for draw in range(DRAWS):
         fresh = signed = updates
-        if draw == 0 or FRESH in kinds:
+        if view.rule.fresh_is_null and (draw == 0 or FRESH in kinds):
             fresh = rule_updates(view.net, view.fresh(draw), view.batch(SAMPLES, "update"))
         if draw == 0:
             kinds = [SIGNS if _same(a, b) else FRESH for a, b in zip(fresh, updates, strict=True)]

@@ -60,6 +60,8 @@ class RunConfig(Record):
     stop_when_fired: bool = False  # end at the first epoch at which a check fires
     schedule: Literal["cosine", "constant"] = "cosine"  # of the learning rate
     labels: Literal["given", "random"] = "given"  # random: drawn anew for every minibatch, a control
+    # The share of the training samples that accuracy and probes are taken on; 0: they are taken on the test split.
+    validation: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     net_source: str | None = None  # a hash of the code, for a net that is not ours
     data_source: str | None = None  # likewise
     blocks: Annotated[int, Field(ge=0)]  # L
@@ -98,6 +100,7 @@ class RunConfig(Record):
             f"λ={self.penalty:g}" if self.penalty else "",
             "constant rate" if self.schedule == "constant" else "",
             "random labels" if self.labels == "random" else "",
+            f"validation {self.validation:g}" if self.validation else "",
             "until fired" if self.stop_when_fired else "",
         ]
         return " ".join([rule, *filter(None, parts)])
@@ -113,7 +116,7 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-LATER = ("stop_when_fired", "schedule", "labels", "net_source", "data_source")
+LATER = ("stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 

@@ -101,6 +101,9 @@ class Rule(nn.Module):
     default_normalize: ClassVar[str] = "none"
     added: ClassVar[Mapping[str, Any]] = {}
     """Options that came after runs were recorded, with the value that means "as before"; see `Net.added`."""
+    fresh_is_null: ClassVar[bool] = True
+    """Whether this rule with everything drawn anew says nothing of the gradient, so that it can be its own null. False
+    where a fresh draw is aligned already (an inverse that starts near the identity) or hardly matters."""
 
     def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
         super().__init__()

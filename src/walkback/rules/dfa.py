@@ -32,10 +32,14 @@ class DFA(Rule):
 
     def credits(self, signal: Signal) -> Credits:
         """a_l = B_l e."""
-        embed = None if self.B_embed is None else signal.error @ self.B_embed.T
+        return self.project(signal.error)
+
+    def project(self, rows: Tensor) -> Credits:
+        """B_l applied to each row of (N, C), for every block and, where it has a matrix of its own, the embedding."""
+        embed = None if self.B_embed is None else rows @ self.B_embed.T
         if isinstance(self.B, Tensor):
-            return Credits(signal.error @ self.B.mT, embed)  # (N, C) @ (L, C, d): all blocks at once
-        return Credits([signal.error @ self.B[block].T for block in range(len(self.B))], embed)
+            return Credits(rows @ self.B.mT, embed)  # (N, C) @ (L, C, d): all blocks at once
+        return Credits([rows @ self.B[block].T for block in range(len(self.B))], embed)
 
 
 RULES.add("dfa", DFA)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from walkback.data import Dataset, Split, is_own, load
 from walkback.data.batches import TrainBatches, eval_batches
+from walkback.data.held_out import held_out
 from walkback.errors import RecordError
 from walkback.nets import Net, OncePerStep, make_net
 from walkback.probes import REFERENCE_BATCH, Observation, View, accuracy_and_loss, observe, quantities, readings
@@ -81,6 +82,8 @@ class Trainer:
     def __init__(self, config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu"):
         self.config = config
         self.device = torch.device(device)
+        if config.validation:
+            dataset = held_out(dataset, config.validation)
         with global_stream(config.seed, "init"):
             self.net: Net = make_net(config.net, dataset.shape, dataset.classes, config.net_options).to(self.device)
         self.rule = self.make_rule("feedback")

@@ -46,10 +46,13 @@ def plan(
     stop_when_fired: bool = False,
     schedule: str = "cosine",
     labels: str = "given",
+    validation: float = 0.0,
 ) -> list[RunConfig]:
     """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
 
-    `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to every rule named.
+    `validation` holds out that share of the training samples: accuracy and probes are taken on them, and the test split
+    is not looked at. `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to
+    every rule named.
     """
     usual = usual_augment(data)
     if augment and not usual:
@@ -83,6 +86,7 @@ def plan(
                 "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
                 "penalty": penalty, "train_last": last, "probe_images": probe_images,
                 "stop_when_fired": stop_when_fired, "schedule": schedule, "labels": labels,
+                "validation": validation,
             }  # fmt: skip
             configs.append(_config(fields))
     return configs

@@ -78,9 +78,11 @@ class Case:
     def feedback(self) -> bool | None:
         """Whether any block's credit comes through feedback weights; None where it was not asked.
 
-        The null redraws them: a block whose credit stays the same has none, and its null is of random directions.
+        The null redraws them: a block whose credit stays the same has none, and its null is of random directions. A
+        null of turned credits redraws nothing.
         """
         kinds = {null.kind for moment in self.finals for null in moment.null or [] if null is not None}
+        kinds -= {"turned credits"}
         return "fresh feedback" in kinds if kinds and self.runs else None
 
     def gain_over(self, baseline: BaselineName) -> Finding | None:

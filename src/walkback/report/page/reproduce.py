@@ -57,6 +57,7 @@ def _words(configs: Sequence[RunConfig], rules: Sequence[str] | None = None) -> 
     words += ["--penalty", repr(c.penalty)] if c.penalty else []
     words += ["--schedule", c.schedule] if c.schedule != "cosine" else []
     words += ["--labels", c.labels] if c.labels != "given" else []
+    words += ["--validation", repr(c.validation)] if c.validation else []
     for name, value in c.net_options.items():
         words += ["--net-option", f"{name}={json.dumps(value)}"]
     return [*words, _switch("augment", c.augment)]

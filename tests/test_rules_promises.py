@@ -1,0 +1,172 @@
+"""What the rules of the field promise beside their formulas: same bits after a stop, quiet probes, live blocks."""
+
+import pytest
+import torch
+
+from conftest import small_plan
+from walkback.data import load
+from walkback.nets import make_net
+from walkback.probes import feedback_null, observe
+from walkback.probes.feedback import turned
+from walkback.probes.null import Draws, row_norms
+from walkback.records import read_run
+from walkback.rules import Batch, make_rule, rule_words
+from walkback.train import Stopped, Trainer, plan, train
+
+NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc"]
+WITHOUT_CREDITS = ["ff"]
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
+    options = {"rule_options": {"steps": 3}} if name == "pc" else {}
+    (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64, **options)
+    whole = train(config, tmp_path / "whole")
+    looks = 0
+
+    def stop():
+        nonlocal looks
+        looks += 1
+        return looks % 9 == 0
+
+    sittings = 0
+    while sittings < 20:
+        sittings += 1
+        try:
+            parts = train(config, tmp_path / "parts", should_stop=stop)
+            break
+        except Stopped:
+            continue
+    assert sittings > 2
+    for file in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
+        assert (whole.path / file).read_bytes() == (parts.path / file).read_bytes(), file
+    assert read_run(parts.path).result.status == "finished"
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_property_a_probe_moves_nothing(name):
+    (config,) = small_plan(data="digits", rules=[name], probe_images=64)
+    trainer = Trainer(config, load("digits"))
+    trainer.one_epoch(lambda: None)
+    before = {k: v.clone() for k, v in trainer.tensors().items()}
+    modes = [p.requires_grad for p in trainer.rule.parameters()]
+    readings = trainer.readings(trainer.observe(), final=True)
+    snapshot = trainer.snapshot()
+    assert all(torch.equal(v, before[k]) for k, v in trainer.tensors().items())
+    assert modes == [p.requires_grad for p in trainer.rule.parameters()]
+    states = {cosine.status for cosine in snapshot.cosine}
+    assert states == ({"no credit"} if name in WITHOUT_CREDITS else {"ok"})
+    assert all(reading.status == "ok" for reading in readings["update"])
+    redrawn = name not in ("pc", "predsim", "dtp")  # pc has nothing to draw anew; for the others that is no null
+    assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if redrawn else "random signs"}
+
+
+@pytest.mark.parametrize("net", ["resmlp", "mlp", "small-cnn"])
+@pytest.mark.parametrize("name", NEW)
+def test_property_a_step_moves_every_block_and_everything_that_learns(name, net):
+    options = {"small-cnn": {"channels": 2, "hidden": 8}}.get(net, {"width": 16, "depth": 3})
+    (config,) = plan(data="digits", net=net, net_options=options, rules=[name], epochs=1, probe_images=64)
+    trainer = Trainer(config, load("digits"))
+    named = dict(trainer.net.named_parameters()) | {f"rule.{k}": p for k, p in trainer.rule.named_parameters()}
+    before = {k: p.detach().clone() for k, p in named.items()}
+    batch = Batch(trainer.probe_inputs[:64], trainer.probe_labels[:64], torch.Generator().manual_seed(0))
+    trainer.rule.backward(trainer.net, batch)
+    trainer.optimizer.step(1e-3)
+    for key, parameter in named.items():
+        assert parameter.isfinite().all(), key
+        assert not torch.equal(parameter, before[key]), key
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_property_a_frozen_net_keeps_its_blocks_and_trains_the_rest(name):
+    (config,) = small_plan(data="digits", rules=[name], epochs=1, train_last=0)
+    trainer = Trainer(config, load("digits"))
+    before = {k: p.detach().clone() for k, p in trainer.net.named_parameters()}
+    trainer.one_epoch(lambda: None)
+    for key, parameter in trainer.net.named_parameters():
+        assert torch.equal(parameter, before[key]) == key.startswith("blocks."), key
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_property_the_docstring_states_what_a_card_needs(name):
+    words = rule_words(name)
+    parts = {"needs", "normalize", "embedding", "readout", "differs", "source", "update" if name == "ff" else "credit"}
+    assert parts <= words.parts.keys()
+    assert all(len(words.parts[part]) > 3 for part in parts)
+
+
+@pytest.mark.parametrize("name", [n for n in NEW if n not in ("pc",)])
+def test_property_what_a_rule_draws_comes_from_its_generator_alone(name):
+    (config,) = small_plan(data="digits")
+    net = Trainer(config, load("digits")).net
+
+    def drawn(seed):
+        return make_rule(name, net, torch.Generator().manual_seed(seed), {}).state_dict()
+
+    torch.manual_seed(1)
+    one, state = drawn(1), torch.random.get_rng_state()
+    torch.manual_seed(2)
+    same, other = drawn(1), drawn(2)
+    assert one
+    assert all(torch.equal(v, same[k]) for k, v in one.items())
+    assert any(not torch.equal(v, other[k]) for k, v in one.items())
+    torch.manual_seed(1)
+    assert torch.equal(state, torch.random.get_rng_state())  # nothing was drawn from torch's own
+
+
+@pytest.mark.parametrize("name", [n for n in NEW if n not in WITHOUT_CREDITS])
+def test_property_the_null_of_every_rule_centres_on_zero(name):
+    """Else an audit calls itself invalid, or takes what a rule knows for chance. Blocks that matter, as if trained."""
+    torch.manual_seed(2)
+    net = make_net("resmlp", (6,), 4, {"width": 24, "depth": 3, "down_std": 0.15})
+    inputs, labels = torch.randn(64, 6), torch.arange(64) % 4
+
+    def fresh(n):
+        return make_rule(name, net, torch.Generator().manual_seed(100 + n), {})
+
+    report = feedback_null(net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0))
+    kind = {"pc": "random directions", "predsim": "turned credits", "dtp": "turned credits"}.get(name, "fresh feedback")
+    assert {null.kind for null in (*report.at_input, *report.at_output)} == {kind}
+    for null in (*report.at_input, *report.at_output, report.gamma):
+        assert null.n == 20
+        assert abs(null.mean) <= 1.5 * null.std  # what an audit's control asks
+
+
+@pytest.mark.parametrize(("name", "alike"), [("predsim", True), ("dtp", True), ("dkp", False)])
+def test_planted_two_fresh_draws_of_these_rules_say_the_same(name, alike):
+    """Why they are not their own null: redrawn, they give nearly the credit that they gave."""
+    torch.manual_seed(2)
+    net = make_net("resmlp", (6,), 4, {"width": 24, "depth": 3})
+    inputs, labels = torch.randn(64, 6), torch.arange(64) % 4
+    one, other = (
+        observe(net, make_rule(name, net, torch.Generator().manual_seed(seed), {}), inputs, labels, torch.Generator())
+        for seed in (1, 2)
+    )
+    for a, b in zip(one.credits.blocks, other.credits.blocks, strict=True):
+        cosine = torch.cosine_similarity(a, b).mean()
+        assert cosine > 0.8 if alike else abs(cosine) < 0.5
+
+
+def test_second_implementation_turned_credits_spread_as_rotated_ones():
+    """One signed permutation for all samples has the spread of one random rotation, and not that of a draw a sample."""
+    generator = torch.Generator().manual_seed(0)
+    common = torch.randn(1, 60, generator=generator)
+    credits = common + 0.3 * torch.randn(200, 60, generator=generator)  # samples that have much in common
+    gradients = common.flip(1) + 0.3 * torch.randn(200, 60, generator=generator)
+
+    def rotated():
+        Q, R = torch.linalg.qr(torch.randn(60, 60, generator=generator))
+        return credits @ (Q * R.diagonal().sign())
+
+    spreads = []
+    for turn in (lambda: turned(credits, generator), rotated, lambda: torch.randn(200, 60, generator=generator)):
+        draws = Draws([gradients])
+        for _ in range(300):
+            now = turn()
+            draws.add(0, now, row_norms(now))
+        (null,), _ = draws.report(["x"])
+        assert abs(null.mean) < 4 * null.std / 300**0.5
+        spreads.append(null.std)
+    ours, haar, narrow = spreads
+    assert ours == pytest.approx(haar, rel=0.15)
+    assert narrow < haar / 5
