@@ -643,12 +643,17 @@ def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
     return 0
 
 
+def error_words(error: WalkbackError) -> str:
+    """What is printed of an error."""
+    return f"walkback: {error}"
+
+
 def main() -> None:
     """Run the command line; a user's mistake is told without a traceback."""
     try:
         code = app()
     except WalkbackError as error:
-        print(f"walkback: {error}", file=sys.stderr)
+        print(error_words(error), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print("walkback: interrupted", file=sys.stderr)

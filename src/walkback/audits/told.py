@@ -1,13 +1,13 @@
 """What paths tell, for tables and forms: an audit.json as it is, run folders and logs as they are judged."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from walkback.audits.records import Gathered, gather, nothing_to_judge, vouched
 from walkback.checks import Audit, Protocol, Thresholds
-from walkback.errors import BadValue
+from walkback.errors import BadValue, RecordError
+from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import Baseline, Evidence, Run, find_runs
 from walkback.report.form import Case
 
@@ -43,7 +43,7 @@ def told_by(
 
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
-    if path.is_dir():
+    if is_folder(path):
         return None if find_runs(path) else Audit.read(path)
     return Audit.read(path) if path.name == "audit.json" or _says_it_is_one(path) else None
 
@@ -51,8 +51,8 @@ def _alone(path: Path) -> Audit | None:
 def _says_it_is_one(file: Path) -> bool:
     """Whether a file of another name is an audit by its own word; what it is else, whoever reads logs will say."""
     try:
-        raw = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        raw = parse_json(read_bytes(file), str(file), "")
+    except (FileNotFoundError, RecordError):
         return False
     return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
 
@@ -64,7 +64,8 @@ def _of_records(
     protocol: Protocol | None,
 ) -> Told:
     gathered, runs = gather(paths, baselines)
-    audits = {path / "audit.json": audit for path in paths if path.is_dir() and (audit := Audit.read(path)) is not None}
+    folders = [path for path in paths if is_folder(path)]
+    audits = {path / "audit.json": audit for path in folders if (audit := Audit.read(path)) is not None}
     shown, _ = vouched([evidence for evidence, _ in gathered], audits, thresholds, protocol)
     return Told(shown, _cases(shown, gathered), runs)
 

@@ -6,15 +6,36 @@ times) is in `Environment` and nowhere else.
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from walkback.errors import RecordError
 
 if TYPE_CHECKING:  # records are read without torch
     from walkback.probes import Cosine, Null, Precision
     from walkback.probes import Reading as ProbeReading
 
+BLOCKS = 100_000  # ten times the deepest net that was ever trained
 Whole = Annotated[int, Field(ge=1)]
+
+
+def first_fault(error: ValidationError) -> str:
+    """What is wrong with a record, and where: the first of its faults."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}{': ' if place else ''}{first['msg']}"
+
+
+@contextmanager
+def refused(where: object, remedy: str) -> Iterator[None]:
+    """What pydantic finds wrong inside, as our own error."""
+    try:
+        yield
+    except ValidationError as error:
+        raise RecordError(f"{where}: {first_fault(error)}", remedy) from error
 
 
 def _size(value: float) -> float:
@@ -47,7 +68,7 @@ class RunConfig(Record):
     rule: str
     rule_options: dict[str, Any]
     rule_source: str | None = None  # a hash of the code, for a rule that is not ours
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
     epochs: Whole
     batch_size: Whole
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -60,7 +81,7 @@ class RunConfig(Record):
     labels: Literal["given", "random"] = "given"  # random: drawn anew for every minibatch, a control
     net_source: str | None = None  # a hash of the code, for a net that is not ours
     data_source: str | None = None  # likewise
-    blocks: Annotated[int, Field(ge=0)]  # L
+    blocks: Annotated[int, Field(ge=0, le=BLOCKS)]  # L
     residual: bool  # whether the blocks add to a stream
 
     @model_validator(mode="before")
@@ -177,6 +198,17 @@ class Snapshot(Record):
     gamma_blocks: int  # over so many blocks: those with status "ok"
     credit: str | None = None  # which credit was compared, of a rule that has several
     measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
+
+    @model_validator(mode="after")
+    def _of_one_net(self) -> "Snapshot":
+        """Every list is of the same number of blocks."""
+        states = {name: len(getattr(self, name)) - 1 for name in ("hidden_norms", "gradient_norms")}
+        blocks = {name: len(getattr(self, name)) for name in ("branch_norms", "credit_norms", "cosine", "cosine_out")}
+        counts = states | blocks
+        if len(set(counts.values())) > 1 or min(counts.values()) < 0:
+            stated = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise ValueError(f"its lists are not of one net; they mean so many blocks: {stated}")
+        return self
 
 
 class PrecisionRecord(Record):

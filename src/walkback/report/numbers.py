@@ -27,7 +27,7 @@ def duration(seconds: float | None) -> str:
     >>> [duration(s) for s in (4.2, 75, 3700, None)]
     ['4 s', '1 min 15 s', '1 h 01 min', '–']
     """
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
         return f"{seconds:.0f} s"

@@ -218,7 +218,7 @@ def show_run(run: Run, console: Console) -> None:
     )
     for note in run.notes:
         console.print(f"note: {note}", markup=False)
-    if run.environment:
+    if run.environment and run.environment.sittings:
         spent = sum(s.seconds or 0 for s in run.environment.sittings)
         last = run.environment.sittings[-1]
         sittings = f"{len(run.environment.sittings)} sitting{'s' * (len(run.environment.sittings) > 1)}"
