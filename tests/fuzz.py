@@ -23,6 +23,7 @@ from pathlib import Path
 from mutate import mutate
 from walkback import cli
 from walkback.errors import WalkbackError
+from walkback.plain import error_words
 from walkback.records import RunConfig
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -283,7 +284,7 @@ def _one(doors: Doors, door: str, number: int, seed: int, outcome: Outcome, show
         outcome.refused += 1
         if not error.remedy:
             outcome.fault(f"no remedy: {type(error).__name__}", number)
-        words.write(said := cli.error_words(error))
+        words.write(said := error_words(error))
         outcome.said[said] += 1
     except Hung:
         outcome.fault("hung", number)

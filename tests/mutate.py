@@ -87,7 +87,7 @@ def change(tree: Any, chance: random.Random) -> Any:
     elif kind == 2 and isinstance(inside, dict):
         inside[chance.choice((*TEXTS, "L", "depth", "config", "seed", "log", "results"))] = value(chance)
     elif kind == 2:
-        inside += [inside[key]] * chance.choice((1, 3, 2000))
+        inside += [inside[key]] * (2000 if isinstance(inside[key], (int, float)) else 2)
     elif kind == 3 and isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
         now = inside[key]
         inside[key] = chance.choice((-now, now * 1e6, str(now), [now], now + 0.5))

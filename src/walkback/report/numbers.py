@@ -3,6 +3,8 @@
 import math
 from pathlib import Path
 
+from walkback.plain import seen
+
 
 def number(value: float | None, digits: int = 3) -> str:
     """A plain number where that is readable, a power of ten where it is not.
@@ -37,8 +39,8 @@ def duration(seconds: float | None) -> str:
 
 
 def relative(path: Path) -> str:
-    """A path as the user would type it from here."""
+    """A path as the user would type it from here, fit to be printed."""
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+        return seen(str(path.resolve().relative_to(Path.cwd())))
+    except (ValueError, OSError, RuntimeError):
+        return seen(str(path))

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
+from walkback.plain import seen
 from walkback.report.numbers import number
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
@@ -16,7 +17,7 @@ STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not
 
 def _plain(text: str, style: str = "") -> Text:
     """Somebody's words, printed as they are: no markup, and nothing that a terminal would act on."""
-    return Text("".join(c if c.isprintable() else "�" for c in text), style)
+    return Text(seen(text), style)
 
 
 def finding_cell(finding: Finding) -> str:
@@ -64,9 +65,8 @@ def _table(subjects: Sequence[Judgement]) -> Table:
     for subject in subjects:
         a = subject.accuracy
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
-        style = STYLES[subject.verdict]
-        verdict = f"[{style}]{subject.verdict}[/{style}]"
-        table.add_row(_plain(subject.name), verdict, accuracy, *finding_cells(subject, checks))
+        verdict = Text(subject.verdict, STYLES[subject.verdict])
+        table.add_row(_plain(subject.name), verdict, accuracy, *map(_plain, finding_cells(subject, checks)))
     return table
 
 
@@ -74,7 +74,7 @@ def print_audit(audit: Audit, console: Console) -> None:
     """The table, the reasons, the controls, and whether the audit is valid."""
     console.print()
     console.print(_table(audit.subjects))
-    console.print("[dim]✓ passes  ✗ fires  ? inconclusive  – not applicable[/dim]")
+    console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
     for subject in audit.subjects:
         console.print()
         console.print(_plain(subject.name, "bold"), _plain(f" {subject.says}"))
@@ -94,7 +94,7 @@ def print_audit(audit: Audit, console: Console) -> None:
             console.print(Padding(_plain(f"note: {note}"), (0, 0, 0, 2)), style="dim")
     console.print()
     for control in audit.controls:
-        mark = "[green]✓[/green]" if control.ok else "[red]✗[/red]"
+        mark = Text("✓", "green") if control.ok else Text("✗", "red")
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
         console.print(mark, _plain(words))
     console.print(_plain(audit.says), style="" if audit.valid else "bold red")
