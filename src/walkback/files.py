@@ -94,7 +94,7 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
         raw = json.loads(decoded(content), parse_int=whole_number, object_pairs_hook=_each_once)
         _check_depth(raw)
     except RecursionError:
-        raise RecordError(f"{where} is not usable JSON (it is nested more than {DEEPEST} deep)", remedy) from None
+        raise RecordError(f"{where} is not whole JSON (it is nested more than {DEEPEST} deep)", remedy) from None
     except ValueError as error:
         raise RecordError(f"{where} is not whole JSON ({error})", remedy) from error
     return raw

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from walkback.checks.base import default_thresholds
 from walkback.checks.thresholds import LIMITS, Threshold, Thresholds, allowed
-from walkback.errors import BadValue, UnknownName
+from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.files import decoded, parse_json, read_bytes
 from walkback.records.schema import first_fault
 from walkback.registry import nearest
@@ -41,9 +41,11 @@ def load_thresholds(path: Path | str) -> Thresholds:
         content = read_bytes(path, 1 << 20)
         text = decoded(content)
         is_json = text.lstrip().startswith("{")
-        raw = parse_json(content, str(path), EXAMPLE) if is_json else tomllib.loads(text)
+        raw = parse_json(content, f"{path} is neither TOML nor JSON: it", EXAMPLE) if is_json else tomllib.loads(text)
     except FileNotFoundError as error:
-        raise BadValue(f"cannot read {path}: there is no such file", "name a file that is there") from error
+        raise BadValue(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+    except RecordError as error:
+        raise BadValue(error.what, error.remedy) from error
     except (ValueError, RecursionError) as error:
         raise BadValue(f"{path} is neither TOML nor JSON ({error})", EXAMPLE) from error
     version = raw.pop("version", None)

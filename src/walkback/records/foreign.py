@@ -50,7 +50,7 @@ def read_foreign(path: Path | str) -> list[Evidence]:
     try:
         content = read_bytes(path)
     except FileNotFoundError as error:
-        raise RecordError(f"cannot read {path}: there is no such file", "name a file that is there") from error
+        raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
     raw = parse_json(content, str(path), "get the file again; it may be cut off")
     return evidence_of_log(raw, str(path), path.stem)
 
