@@ -15,6 +15,7 @@ from walkback.files import decoded, parse_json, read_bytes
 from walkback.records.schema import first_fault
 from walkback.registry import nearest
 
+LARGEST = 10**300  # beyond it a whole number need not fit a float
 EXAMPLE = "see docs/checks.md for an example"
 
 
@@ -76,6 +77,8 @@ def _threshold(name: str, value: Any, path: Path) -> Threshold:
     number = fields.get("value")
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise BadValue(f"{path}: {name} is {number!r:.60}, not a number", EXAMPLE)
+    if isinstance(number, int) and abs(number) > LARGEST:
+        raise BadValue(f"{path}: {name} is a whole number larger than {LARGEST:.0e}", EXAMPLE)
     plain = {"who": path.name, "calibrated": "not stated"}
     try:
         return Threshold(**(plain | fields | {"value": allowed(name, number)}))
