@@ -9,8 +9,9 @@ AXE_VERSION := 4.14.0
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 WALKBACK_LATEX ?= required
+FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs test-network mutants bench clean help
+.PHONY: demo test tools lint browser latex docs test-network fuzz mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -71,6 +72,9 @@ docs: $(STAMP)  ## The documents as a site, in site/
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network
+
+fuzz: $(STAMP)  ## Put 10,000 mutated files to every door that reads some (half an hour; FUZZ=300 for fewer)
+	OMP_NUM_THREADS=1 WALKBACK_FUZZ=$(FUZZ) $(BIN)/pytest -n $(CORES) -rP tests/test_fuzz.py -k only_our_own
 
 mutants: $(STAMP)  ## Mutate the checks and see the tests notice (ten minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[mutants]'

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from walkback.data import Dataset, Split
 from walkback.data.batches import TrainBatches
+from walkback.files import write_whole
 from walkback.nets import make_net
 from walkback.probes import measure as probe_all
 from walkback.probes import net_precision
@@ -295,7 +296,7 @@ def main() -> None:
         table.add_row(name, f"{value:.3f}", f"{sign} {goal:g} {'✓' if met else '✗'}" if sign else "–", words)
     console.print(table)
     console.print("medians in ms: " + ", ".join(f"{name} {value:.2f}" for name, value in ms.items()))
-    Path("bench.json").write_text(json.dumps({"ms": ms, "ratio": ratio}, indent=1) + "\n")
+    write_whole(Path("bench.json"), (json.dumps({"ms": ms, "ratio": ratio}, indent=1) + "\n").encode())
     console.print("written to bench.json")
 
 

@@ -1,5 +1,6 @@
 """What a run must survive: real processes, real kills, torn files, a full disk, two writers at once."""
 
+import errno
 import json
 import os
 import random
@@ -110,11 +111,36 @@ def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     os.kill(workers[0], signal.SIGKILL)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 1, said
-    assert "its process ended" in said
+    assert "its process was killed (SIGKILL)" in said
+    assert "fewer --jobs" in said
     assert len(list(tmp_path.glob("*/result.json"))) == 2
     code, said = run(tmp_path, *words)
     assert code == 0, said
     assert len(list(tmp_path.glob("*/result.json"))) == 3
+
+
+def test_workers_killed_before_their_first_run_are_said_to_be_killed(tmp_path):
+    """Each worker is killed while it starts: every run fails with the signal and the remedy, and nothing hangs."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing.process as mp, os, signal, sys\n"
+        "from walkback.train import executor, plan, train_all\n"
+        "started = mp.BaseProcess.start\n"
+        "def start(process):\n"
+        "    started(process)\n"
+        "    os.kill(process.pid, signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    mp.BaseProcess.start = start\n"
+        "    events = []\n"
+        "    configs = plan(rules=['bp', 'fa', 'dfa'], epochs=1, net_options={'width': 8, 'depth': 2})\n"
+        "    runs = train_all(configs, 'runs', jobs=2, tell=events.append)\n"
+        "    print(runs, [e.index for e in events], {e.kind for e in events}, {e.says for e in events})\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, text=True, capture_output=True, timeout=120)
+    assert "[None, None, None] [0, 1, 2] {'failed'}" in done.stdout, done
+    assert "its process was killed (SIGKILL)" in done.stdout
+    assert "before this run could begin" in done.stdout
+    assert "fewer --jobs" in done.stdout
 
 
 def test_two_processes_on_one_run_one_works_and_the_other_leaves(tmp_path):
@@ -232,25 +258,30 @@ def test_snapshots_missing_behind_a_checkpoint_are_noticed(out):
         train(config, out)
 
 
-def test_full_disk_names_the_remedy_and_loses_nothing(tmp_path, out):
-    """/dev/full answers every write with "no space left", as a full disk does."""
-    if not Path("/dev/full").exists():
-        pytest.skip("needs /dev/full")
+def test_full_disk_names_the_remedy_and_loses_nothing(tmp_path, out, monkeypatch):
+    """The disk is full when the result is to be written: what was there stays, and the same call ends the run."""
     config, path = half_done(out)
     kept = (path / "snapshots.jsonl").read_bytes()
     checkpoint = (path / "checkpoint.safetensors").read_bytes()
-    (path / ".result.json.part").symlink_to("/dev/full")
+    synced = os.fsync
+
+    def full(descriptor):
+        if ".result.json." in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        synced(descriptor)
+
+    monkeypatch.setattr("walkback.files.os.fsync", full)
     events = []
     train_all([config], out, jobs=1, tell=events.append)
     assert events[-1].kind == "failed"
     assert "No space left" in events[-1].says
     assert "free some space" in events[-1].says
-    (path / ".checkpoint.safetensors.part").unlink(missing_ok=True)
-    (path / ".result.json.part").unlink(missing_ok=True)
+    assert not list(path.glob(".*"))
     assert (path / "snapshots.jsonl").read_bytes().startswith(kept)
     assert checkpoint in (
         (path / n).read_bytes() for n in ("checkpoint.safetensors", "checkpoint.previous.safetensors")
     )
+    monkeypatch.undo()
     assert same(train(config, out).path, whole(tmp_path, config))
 
 

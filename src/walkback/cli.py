@@ -1,5 +1,6 @@
 """The command line: words in, calls out. Torch and the rooms are imported only when a command needs them."""
 
+import io
 import os
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Group, Parameter
 
 from walkback.errors import BadValue, WalkbackError
+from walkback.plain import error_words, lines, seen
 
 app = App(
     name="walkback",
@@ -118,6 +120,13 @@ class Judging:
         return [str(word) for pair in said.items() if pair[1] is not None for word in pair]
 
 
+def _console() -> Any:
+    """A console that takes no text for markup: names and paths are printed as they are."""
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False)
+
+
 def _comma(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -171,8 +180,6 @@ def train(
     fresh: Annotated[bool, _option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
 ) -> int:
     """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
-    from rich.console import Console
-
     from walkback.audits import stopping
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
@@ -181,7 +188,7 @@ def train(
     configs = plan(
         rules=_comma(recipe.rules), train_last=train_last, stop_when_fired=stop_when_fired, **recipe.settings()
     )
-    console = Console(highlight=False)
+    console = _console()
     live = LiveTable(configs, console)
     with live as tell:
         runs = train_all(
@@ -213,14 +220,12 @@ def audit(
 
     With no options: bp, fa and dfa on the embedded MNIST-1D, four seeds of 16 epochs, in one to two minutes.
     """
-    from rich.console import Console
-
     from walkback.audits import audit_plan, audit_rules, usual
     from walkback.report.terminal import LiveTable
 
     rules = _comma(recipe.rules)
     configs = audit_plan(rules, **usual(recipe.data, recipe.settings()))
-    live = LiveTable(configs, Console(highlight=False))
+    live = LiveTable(configs, _console())
     with live as tell:
         try:
             found = audit_rules(
@@ -287,13 +292,11 @@ def _audit_page(found: Any, folders: list[Path], out: Path) -> None:
 
 
 def _write_page(material: Any, to: Path) -> int:
-    from rich.console import Console
-
     from walkback.report.numbers import relative
     from walkback.report.page import write_page
 
-    console = Console(highlight=False, emoji=False)
-    console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True, markup=False)
+    console = _console()
+    console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True)
     return 0
 
 
@@ -323,15 +326,13 @@ def table(
 
 def _give_table(table: Any, form: str, to: Path | None) -> None:
     """Print a table, or write it as a file."""
-    from rich.console import Console
-
     from walkback.report.numbers import relative
     from walkback.report.tables import print_table, table_text, write_table
 
     if to is not None:
         print(relative(write_table(table, to, form)))
     elif form == "text":
-        print_table(table, Console(highlight=False))
+        print_table(table, _console())
     else:
         print(table_text(table, form))
 
@@ -378,12 +379,10 @@ def _thresholds(file: Path | None) -> Any:
 
 
 def _tell(found: Any, out: Path | None, strict: bool) -> int:
-    from rich.console import Console
-
     from walkback.report.numbers import relative
     from walkback.report.verdicts import print_audit
 
-    console = Console(highlight=False, emoji=False)
+    console = _console()
     print_audit(found, console)
     if out is not None:
         console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
@@ -399,8 +398,6 @@ def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     places
         Run folders, or folders that hold runs.
     """
-    from rich.console import Console
-
     from walkback.records import find_runs, read_run
     from walkback.report.terminal import LEGEND, runs_table, show_run
 
@@ -408,7 +405,7 @@ def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     if not paths:
         raise WalkbackError(f"no runs in {', '.join(map(str, places)) or 'runs'}", "train some with `walkback train`")
     runs = [read_run(path) for path in paths]
-    console = Console(highlight=False)
+    console = _console()
     if len(runs) == 1:
         show_run(runs[0], console)
     else:
@@ -431,7 +428,7 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     from walkback.records import export_run, find_runs
 
     for path in find_runs(*places):
-        print(export_run(path, to))
+        print(seen(str(export_run(path, to))))
     return 0
 
 
@@ -447,7 +444,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     from walkback.records import find_runs, read_run
     from walkback.studies.reproduction import page
 
-    print(page([read_run(path) for path in find_runs(*places)]))
+    print(lines(page([read_run(path) for path in find_runs(*places)])))
     return 0
 
 
@@ -460,11 +457,9 @@ def list_names(pattern: str = "*") -> int:
     pattern
         A wildcard over their names, such as "*fa".
     """
-    from rich.console import Console
-
     from walkback.report.catalogue import catalogue
 
-    Console(highlight=False).print(catalogue(pattern))
+    _console().print(catalogue(pattern))
     return 0
 
 
@@ -518,11 +513,9 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
     out
         Folder that holds the runs.
     """
-    from rich.console import Console
-
     from walkback.studies import catalogue, studies
 
-    Console(highlight=False).print(catalogue(studies(), which.extent(), out).rich())
+    _console().print(catalogue(studies(), which.extent(), out).rich())
     return 0
 
 
@@ -550,8 +543,6 @@ def study_run(
     names
         Studies by name, or all.
     """
-    from rich.console import Console
-
     from walkback.report.terminal import LiveTable
     from walkback.studies import carry_out, in_order, left
     from walkback.train import train_all
@@ -560,13 +551,13 @@ def study_run(
     configs = in_order(wanted, extent)
     elsewhere = {path.name for place in records or () if place.is_dir() for path in place.iterdir()}
     todo = [config for config in configs if config.folder() not in elsewhere]
-    console = Console(highlight=False)
+    console = _console()
     live = LiveTable(todo, console)
     with live as tell:
         train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
     places = [out, *(records or ())]
     if seconds is not None:
-        console.print(left(configs, *places), soft_wrap=True, markup=False)
+        console.print(seen(left(configs, *places)), soft_wrap=True)
         return 0
     status = live.farewell()
     if live.interrupted:
@@ -629,11 +620,9 @@ def _figures(to: Path | None, which: Which) -> Path:
 @data_app.command(name="list")
 def data_list() -> int:
     """List the data sets, and whether they are here already."""
-    from rich.console import Console
-
     from walkback.report.catalogue import data_table
 
-    Console(highlight=False).print(data_table())
+    _console().print(data_table())
     return 0
 
 
@@ -650,18 +639,20 @@ def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
     """
     from walkback.data import fetch
 
-    path = fetch(name, data_folder, lambda words: print(words, file=sys.stderr))
+    path = fetch(name, data_folder, lambda words: print(lines(words), file=sys.stderr))
     if path is not None:
-        print(path)
+        print(seen(str(path)))
     return 0
 
 
 def main() -> None:
     """Run the command line; a user's mistake is told without a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no ‖ shows ?
     try:
         code = app()
     except WalkbackError as error:
-        print(f"walkback: {error}", file=sys.stderr)
+        print(error_words(error), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print("walkback: interrupted", file=sys.stderr)
@@ -669,4 +660,9 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
+    except OSError as error:  # a path that no file system takes, standard output on a full disk
+        name = f" {error.filename}" if error.filename else ""
+        trouble = WalkbackError(f"the system refused{name}: {error.strerror or error}", "check the path and the disk")
+        print(error_words(trouble), file=sys.stderr)
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

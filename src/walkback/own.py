@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import BadValue, UnknownName
+from walkback.files import read_bytes
 from walkback.registry import Registry, nearest
 
 
@@ -53,7 +54,7 @@ def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, r
 
 def load_file(path: Path) -> Any:
     """Import a file as a module of its own, once for each content."""
-    name = f"walkback_own_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    name = f"walkback_own_{path.stem}_{hashlib.sha256(read_bytes(path)).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -8,6 +8,7 @@ from walkback.audits.controls import judged, settled
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.errors import BadValue
+from walkback.files import is_folder
 from walkback.records import (
     Baseline,
     Evidence,
@@ -45,7 +46,7 @@ def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
     """Every audit.json that lies with the runs: in a folder that is named, or in the one around a run that is named."""
     places: dict[Path, None] = {}
     for path in map(Path, paths):
-        if path.is_dir():
+        if is_folder(path):
             places[path.parent if (path / "config.json").exists() else path] = None
     return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
 
@@ -62,7 +63,7 @@ def report_paths(
     Controls are those that are among the runs, or that an audit.json beside them states. A folder with an audit.json
     and no runs is shown as it was judged. `source`: the command, as words.
     """
-    folders = [Path(p) for p in paths if Path(p).is_dir()]
+    folders = [Path(p) for p in paths if is_folder(Path(p))]
     audits = audits_beside(paths)
     if len(paths) == len(audits) == 1 and not find_runs(*folders):
         if baselines or thresholds is not None or protocol is not None:
@@ -76,7 +77,7 @@ def report_paths(
 def nothing_to_judge(path: Path) -> BadValue:
     """What is said to one who would have an audit judged otherwise of which no run is there."""
     return BadValue(
-        f"{path} {'holds' if path.is_dir() else 'is'} an audit.json and no runs: there is nothing to judge again",
+        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json and no runs: there is nothing to judge again",
         "leave --protocol, --thresholds and --frozen out, or name the runs",
     )
 
@@ -92,8 +93,8 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
     """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
     if not paths:
         raise BadValue("nothing to judge is named", "give run folders, or log files")
-    folders = [Path(p) for p in paths if Path(p).is_dir()]
-    logs = [Path(p) for p in paths if not Path(p).is_dir()]
+    folders = [Path(p) for p in paths if is_folder(Path(p))]
+    logs = [Path(p) for p in paths if not is_folder(Path(p))]
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []
     if folders and not runs:
         raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")

@@ -1,6 +1,5 @@
 """What paths tell, for tables and forms: an audit.json as it is, run folders and logs as they are judged."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 from walkback.audits.controls import settled
 from walkback.audits.records import Gathered, audits_beside, gather, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
-from walkback.errors import BadValue
+from walkback.errors import BadValue, RecordError
+from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import Baseline, Evidence, Run, find_runs
 from walkback.report.form import Case
 
@@ -44,7 +44,7 @@ def told_by(
 
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
-    if path.is_dir():
+    if is_folder(path):
         return None if find_runs(path) else Audit.read(path)
     return Audit.read(path) if path.name == "audit.json" or _says_it_is_one(path) else None
 
@@ -52,8 +52,8 @@ def _alone(path: Path) -> Audit | None:
 def _says_it_is_one(file: Path) -> bool:
     """Whether a file of another name is an audit by its own word; what it is else, whoever reads logs will say."""
     try:
-        raw = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        raw = parse_json(read_bytes(file), str(file), "")
+    except (FileNotFoundError, RecordError):
         return False
     return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
 

@@ -11,8 +11,9 @@ from walkback.checks.thresholds import Thresholds
 from walkback.checks.thresholds_file import completed
 from walkback.checks.verdict import VerdictName
 from walkback.errors import RecordError
+from walkback.files import is_folder, make_folder, read_bytes, write_whole
 from walkback.records.invariants import Broken
-from walkback.records.run import FRESH, parse, write_whole, writing
+from walkback.records.run import FRESH, parse
 from walkback.records.schema import Record
 
 
@@ -53,23 +54,20 @@ class Audit(Record):
     def write(self, folder: Path | str) -> Path:
         """Write audit.json into a folder."""
         path = Path(folder) / "audit.json"
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_whole(path, self.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
         return path
 
     @classmethod
     def read(cls, place: Path | str) -> "Audit | None":
         """The audit.json of a folder, or a file that is one by another name; None if there is none."""
-        path = Path(place) / "audit.json" if Path(place).is_dir() else Path(place)
+        path = Path(place) / "audit.json" if is_folder(Path(place)) else Path(place)
         remedy = "give the command that wrote it again, or move the file away"
         try:
-            audit = parse(cls, path.read_text(encoding="utf-8-sig"), str(path))
+            audit = parse(cls, read_bytes(path), str(path))
             return audit.model_copy(update={"thresholds": completed(audit.thresholds)})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise RecordError(f"cannot read {path}: {error}", remedy) from error
         except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
             raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
 

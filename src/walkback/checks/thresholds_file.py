@@ -1,6 +1,5 @@
 """Thresholds from elsewhere: a file of somebody's own, or an audit that was written before there were so many."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,8 +10,13 @@ from pydantic import ValidationError
 
 from walkback.checks.base import default_thresholds
 from walkback.checks.thresholds import LIMITS, Threshold, Thresholds, allowed
-from walkback.errors import BadValue, UnknownName
+from walkback.errors import BadValue, RecordError, UnknownName
+from walkback.files import decoded, parse_json, read_bytes
+from walkback.records.schema import first_fault
 from walkback.registry import nearest
+
+LARGEST = 10**300  # beyond it a whole number need not fit a float
+EXAMPLE = "see docs/checks.md for an example"
 
 
 def completed(thresholds: Thresholds) -> Thresholds:
@@ -35,12 +39,16 @@ def load_thresholds(path: Path | str) -> Thresholds:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        raw = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-    except OSError as error:
-        raise BadValue(f"cannot read {path}: {error.strerror or error}", "name a file that is there") from error
+        content = read_bytes(path, 1 << 20)
+        text = decoded(content)
+        is_json = text.lstrip().startswith("{")
+        raw = parse_json(content, f"{path} is neither TOML nor JSON: it", EXAMPLE) if is_json else tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise BadValue(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+    except RecordError as error:
+        raise BadValue(error.what, error.remedy) from error
     except (ValueError, RecursionError) as error:
-        raise BadValue(f"{path} is neither TOML nor JSON ({error})", "see docs/checks.md for an example") from error
+        raise BadValue(f"{path} is neither TOML nor JSON ({error})", EXAMPLE) from error
     version = raw.pop("version", None)
     if not isinstance(version, str) or not version.strip():
         raise BadValue(f"{path} has no version", 'give it a line such as version = "our-lab-1"')
@@ -68,11 +76,11 @@ def _threshold(name: str, value: Any, path: Path) -> Threshold:
     fields = value if isinstance(value, dict) else {"value": value}
     number = fields.get("value")
     if not isinstance(number, (int, float)) or isinstance(number, bool):
-        raise BadValue(f"{path}: {name} is {number!r}, not a number")
+        raise BadValue(f"{path}: {name} is {number!r:.60}, not a number", EXAMPLE)
+    if isinstance(number, int) and abs(number) > LARGEST:
+        raise BadValue(f"{path}: {name} is a whole number larger than {LARGEST:.0e}", EXAMPLE)
     plain = {"who": path.name, "calibrated": "not stated"}
     try:
         return Threshold(**(plain | fields | {"value": allowed(name, number)}))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadValue(f"{path}: {name}: {place}: {first['msg']}") from error
+        raise BadValue(f"{path}: {name}: {first_fault(error)}", EXAMPLE) from error

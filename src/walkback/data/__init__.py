@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from walkback.data.base import Dataset, Say, Split
 from walkback.data.catalogue import DATASETS, Source
 from walkback.data.own import find_data, is_own, register_data, source_of, usual_augment
+from walkback.plain import lines
 from walkback.registry import walk
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ walk("walkback.data.sets")
 
 def tell(message: str) -> None:
     """Say something to whoever watches: on standard error, so that output stays clean."""
-    print(message, file=sys.stderr, flush=True)
+    print(lines(message), file=sys.stderr, flush=True)
 
 
 def load(name: str, folder: Path | None = None, say: Say = tell) -> Dataset:

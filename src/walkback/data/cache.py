@@ -16,7 +16,8 @@ import filelock
 import platformdirs
 
 from walkback.data.base import Say, Split
-from walkback.errors import DataError
+from walkback.errors import DataError, RecordError
+from walkback.files import check_regular, replace_whole
 
 PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170 MB fits
 
@@ -81,18 +82,10 @@ def write(path: Path, train: Split, test: Split, about: dict[str, str]) -> None:
         "test.inputs": test.inputs,
         "test.labels": test.labels,
     }
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
     with troubles(f"writing {path}"):
-        for left in path.parent.glob(f"{path.stem}.*.part"):  # by a process that was killed
+        for left in path.parent.glob(f".{path.name}.*.part"):  # by a process that was killed
             left.unlink(missing_ok=True)
-        try:
-            with unfinished.open("wb") as file:
-                file.write(save(tensors, about))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        replace_whole(path, save(tensors, about))
 
 
 def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
@@ -100,6 +93,7 @@ def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             about = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - the file is no dict
@@ -108,5 +102,5 @@ def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
             Split(tensors["test.inputs"], tensors["test.labels"]),
             about,
         )
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, RecordError) as error:
         raise DataError(f"the cached file {path} cannot be read: {error}", "delete it and fetch again") from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import math
 import pickle
 import zlib
@@ -20,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from walkback.data.base import LARGEST, Split
-from walkback.errors import DataError
+from walkback.errors import DataError, RecordError
+from walkback.files import parse_json
 
 Bytes = NDArray[np.uint8]
 
@@ -111,9 +111,9 @@ def cifar_strips(blobs: Sequence[bytes]) -> Split:
 
     *pngs, text = blobs
     try:
-        labels = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"the labels are not JSON: {error}") from error
+        labels = parse_json(text, "the list of labels", "get the file again")
+    except RecordError as error:
+        raise DataError(error.what, error.remedy) from error
     if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 256 for label in labels):
         raise DataError("the labels are not a JSON list of small whole numbers")
     images = []

@@ -20,7 +20,8 @@ from typing import Literal
 
 from walkback.data.base import LARGEST, Dataset, Say, Seal, Split, seal
 from walkback.data.catalogue import Source
-from walkback.errors import DataError
+from walkback.errors import DataError, RecordError
+from walkback.files import read_bytes
 
 Part = Literal["train", "test"]
 PARTS: tuple[Part, Part] = ("train", "test")
@@ -194,7 +195,10 @@ def _reader(path: Path) -> Callable[[], bytes]:
     def read() -> bytes:
         if path.stat().st_size > LARGEST:
             raise DataError(f"{path.name} has {path.stat().st_size} bytes, more than any file of these data sets")
-        return path.read_bytes()
+        try:
+            return read_bytes(path, LARGEST)
+        except RecordError as error:  # a pipe, a device
+            raise DataError(error.what, error.remedy) from error
 
     return read
 

@@ -12,8 +12,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from walkback.errors import RecordError
 from walkback.records.doubts import doubts_of_runs
-from walkback.records.run import Run
+from walkback.records.run import FRESH, Run
 from walkback.records.schema import (
+    BLOCKS,
     CosineRecord,
     CosineValue,
     DeepProbes,
@@ -26,6 +27,7 @@ from walkback.records.schema import (
     Size,
     Snapshot,
     Valued,
+    refused,
 )
 
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
@@ -148,7 +150,7 @@ class Evidence(Record):
 
     name: str
     rule: str | None = None
-    depth: Annotated[int, Field(ge=1)] | None = None  # the number of blocks, L
+    depth: Annotated[int, Field(ge=1, le=BLOCKS)] | None = None  # the number of blocks, L
     trained: Annotated[int, Field(ge=0)] | None = None  # how many of them train, from the top; None: all
     residual: bool | None = None  # False: the net has no residual stream
     classes: Annotated[int, Field(ge=1)] | None = None
@@ -222,9 +224,11 @@ def moment_of_snapshot(snapshot: Snapshot) -> Moment:
 
 def moments_of_run(run: Run) -> list[Moment]:
     """A run's snapshots as moments; the last one with what was measured at the end, if it was."""
-    moments = [moment_of_snapshot(s) for s in run.snapshots]
+    with refused(run.path / "snapshots.jsonl", FRESH):
+        moments = [moment_of_snapshot(s) for s in run.snapshots]
     if moments and run.probes is not None and run.probes.step == run.snapshots[-1].step:
-        moments[-1] = with_probes(moments[-1], run.probes)
+        with refused(run.path / "probes.json", FRESH):
+            moments[-1] = with_probes(moments[-1], run.probes)
     return moments
 
 
@@ -235,11 +239,11 @@ def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
         return valued.value if valued.status == "ok" else None
 
     added = {
-        "precision": probes.precision[-1], "null": probes.null, "null_out": probes.null_out,
+        "precision": next(reversed(probes.precision), None), "null": probes.null, "null_out": probes.null_out,
         "null_gamma": probes.null_gamma, "drift": told(probes.drift), "rho": [told(v) for v in probes.rho],
         "nudging": [told(v) for v in probes.nudging], "measured": {**moment.measured, **probes.measured},
     }  # fmt: skip
-    return moment.model_copy(update=added)
+    return Moment(**(dict(moment) | added))  # which makes sure that both are of one net
 
 
 def evidence_of_runs(
@@ -288,19 +292,14 @@ def evidence_of_runs(
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
-    return Evidence(
-        name=name, rule=config.rule, depth=depth, trained=None if config.train_last == depth else config.train_last,
-        residual=config.residual, classes=classes,
-        seeds=[
-            SeedEvidence(
-                seed=run.config.seed,
-                moments=moments_of_run(run),
-                ended=_ended(run),
-            )
-            for run in runs
-        ],
-        baselines=settled, notes=notes, doubts=doubts_of_runs([*runs, *used]),
-    )  # fmt: skip
+    seeds_told = [SeedEvidence(seed=run.config.seed, moments=moments_of_run(run), ended=_ended(run)) for run in runs]
+    with refused(f"the runs of {name} cannot be judged", FRESH):
+        return Evidence(
+            name=name, rule=config.rule, depth=depth,
+            trained=None if config.train_last == depth else config.train_last,
+            residual=config.residual, classes=classes, seeds=seeds_told, baselines=settled, notes=notes,
+            doubts=doubts_of_runs([*runs, *used]),
+        )  # fmt: skip
 
 
 def _runs(given: Sequence[Run] | Baseline | None) -> Sequence[Run]:
@@ -391,4 +390,5 @@ def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:
             ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
             how = "is not finished" if run.result is None else ends[run.result.status]
             notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
-    return Baseline.by_seed(accuracy)
+    with refused(f"the baseline {key}, {runs[0].path}", FRESH):
+        return Baseline.by_seed(accuracy)

@@ -20,8 +20,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from walkback.errors import RecordError
+from walkback.files import parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
+from walkback.records.schema import BLOCKS, first_fault
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
@@ -38,6 +40,9 @@ SHAPES = (
 STREAM = (
     "the log does not say whether its net has a residual stream; it is of a kind kept of such nets, so it is taken to"
 )
+MOST = 10**12  # of epochs, images, classes: more cannot be meant
+NAME = 200  # characters of a method's name
+CELLS = 10_000_000  # of the table that single norms are spread out in
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 
 
@@ -45,11 +50,10 @@ def read_foreign(path: Path | str) -> list[Evidence]:
     """The subjects of a log, one for each method in it."""
     path = Path(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror or error}", "name a file that is there") from error
-    except (ValueError, RecursionError) as error:  # torn, not text, or absurdly deep
-        raise RecordError(f"{path} is not whole JSON ({error})", "get the file again; it may be cut off") from error
+        content = read_bytes(path)
+    except FileNotFoundError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+    raw = parse_json(content, str(path), "get the file again; it may be cut off")
     return evidence_of_log(raw, str(path), path.stem)
 
 
@@ -60,16 +64,14 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
     try:
         logs = {key: value for key, value in raw.items() if key.endswith("_log") and len(key) > 4}
         if logs:
-            return [_of_method(key[:-4], entries, raw, f"{where}: {key}") for key, entries in logs.items()]
+            return [_of_method(_name(k[:-4], where), log, raw, f"{where}: {k}") for k, log in logs.items()]
         if "log" in raw:
             return [_of_single(raw, where, name)]
         if "results" in raw:
             return _of_ladder(raw, f"{where}: results")
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "mend the log") from error
-    found = ", ".join(sorted(raw)) or "nothing"
+        raise RecordError(f"{where}: {first_fault(error)}", "correct the log") from error
+    found = ", ".join(sorted(key[:40] for key in raw)[:20]) or "nothing"
     raise RecordError(f"{where} is no log that walkback knows: at its top it has {found}", SHAPES)
 
 
@@ -111,7 +113,13 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     depth, batch = _whole(config, DEPTH, where), _whole(config, BATCH, where)
     moments: list[Moment] = []
     notes: list[str] = []
-    for number, entry in enumerate(_list(raw["log"], f"{where}: log")):
+    entries = _list(raw["log"], f"{where}: log")
+    if depth is not None and depth * len(entries) > CELLS:
+        raise RecordError(
+            f"{where}: {len(entries)} entries of a net of {depth} blocks are more than can be spread out",
+            "keep fewer entries: the first, the last, and some between",
+        )
+    for number, entry in enumerate(entries):
         here = f"{where}: log[{number}]"
         moments.append(_sparse_moment(_object(entry, here), depth, batch, here))
     moments = _in_order(moments, config, notes, f"{where}: log")
@@ -122,7 +130,7 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
             notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
         moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
     method = _first(config, METHOD)
-    rule = config[method] if method and isinstance(config[method], str) else None
+    rule = _name(config[method], where) if method and isinstance(config[method], str) else None
     return _evidence(rule or name, rule, config, raw, moments, notes, where)
 
 
@@ -134,7 +142,7 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
             value = _number(entry, key, here)
             layer = match[2] if match[2] == "L" else int(match[2])
             if depth is not None and layer != "L" and int(layer) > depth:
-                raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "mend the log or its config")
+                raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "correct log or config")
             if value is not None:
                 norms[match[1]][depth if layer == "L" and depth is not None else layer] = value
     hidden, gradients = norms["h"], norms["g"]
@@ -164,7 +172,8 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
 def _of_ladder(raw: Mapping[str, Any], where: str) -> list[Evidence]:
     config = _config(raw, where)
     depth = _whole(config, DEPTH, where)
-    ladders = {method: _rungs(rungs, f"{where}.{method}") for method, rungs in _object(raw["results"], where).items()}
+    methods = _object(raw["results"], where)
+    ladders = {method: _rungs(rungs, f"{where}.{_name(method, where)}") for method, rungs in methods.items()}
     if not ladders:
         raise RecordError(f"{where} is empty", SHAPES)
     return [_of_rungs(method, ladders, depth, config, where) for method in ladders]
@@ -192,7 +201,7 @@ def _of_rungs(
     notes: list[str] = []
     top = max(rungs, default=0)
     if depth is not None and top > depth:
-        raise RecordError(f"{where}.{method}: {top} blocks are trained of {depth}", "mend the log or its config")
+        raise RecordError(f"{where}.{method}: {top} blocks are trained of {depth}", "correct the log or its config")
     baselines: dict[BaselineName, Baseline] = {}
     if rungs.get(0):
         baselines["frozen"] = Baseline.by_seed(rungs[0])
@@ -243,8 +252,8 @@ def _evidence(
     norms = any(m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for m in moments)
     if residual is None and norms:
         residual, notes = True, [*notes, STREAM]
-    seed = _stated(raw, ("seed",), int)
-    seed = _stated(config, ("seed",), int) if seed is None else seed
+    seed = _seed(raw, where)
+    seed = _seed(config, where) if seed is None else seed
     return Evidence(
         name=name,
         rule=rule,
@@ -315,8 +324,10 @@ def _stated(table: Mapping[str, Any], names: Sequence[str], kind: type) -> Any:
 def _whole(config: Mapping[str, Any], names: Sequence[str], where: str) -> int | None:
     """A whole number of at least 1 that the config states."""
     value: int | None = _stated(config, names, int)
-    if value is not None and value < 1:
-        raise RecordError(f"{where}: config has {_first(config, names)} = {value}, which cannot be", "mend the log")
+    if value is not None and not 1 <= value <= (BLOCKS if names is DEPTH else MOST):
+        raise RecordError(
+            f"{where}: config has {_first(config, names)} = {_short(value)}, which cannot be", "correct the log"
+        )
     return value
 
 
@@ -324,8 +335,8 @@ def _epoch(entry: Mapping[str, Any], where: str) -> int | None:
     value = _number(entry, "epoch", where)
     if value is None:
         return None
-    if not (math.isfinite(value) and value >= 0 and value == int(value)):
-        raise RecordError(f"{where}: epoch is {value:g}, not a whole number", "mend the log")
+    if not (math.isfinite(value) and 0 <= value <= MOST and value == int(value)):
+        raise RecordError(f"{where}: epoch is {value:g}, not a whole number up to {MOST:g}", "correct the log")
     return int(value)
 
 
@@ -345,15 +356,15 @@ def _as_number(value: Any, where: str) -> float | None:
         try:
             return float(value)
         except OverflowError:
-            raise RecordError(f"{where} is too large a number", "mend the log") from None
+            raise RecordError(f"{where} is too large a number", "correct the log") from None
     if isinstance(value, str) and value.strip().lower() in NOT_FINITE:
         return float(value)  # the way strict JSON writes NaN
-    raise RecordError(f"{where} is {_kind(value)}, not a number", "mend the log")
+    raise RecordError(f"{where} is {_kind(value)}, not a number", "correct the log")
 
 
 def _key(key: str, where: str, what: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", key):
-        raise RecordError(f"{where} has the key {key!r}, not a number of {what}", SHAPES)
+    if not re.fullmatch(r"0|[1-9][0-9]{0,17}", key):  # 01 would be a second 1
+        raise RecordError(f"{where} has the key {key[:40]!r}, not a number of {what}", SHAPES)
     return int(key)
 
 
@@ -377,4 +388,25 @@ def _kind(value: Any) -> str:
         return f"the text {value[:40]!r}"
     if isinstance(value, dict):
         return "an object"
-    return "a list" if isinstance(value, list) else f"the number {value!r:.40}"
+    return "a list" if isinstance(value, list) else f"the number {_short(value)}"
+
+
+def _short(value: float) -> str:
+    """A number in a message, however many digits it has."""
+    return f"{value!r:.40}"
+
+
+def _name(method: str, where: str) -> str:
+    if len(method) > NAME:
+        raise RecordError(
+            f"{where[:200]}: a method has a name of {len(method)} characters, {method[:20]!r}…",
+            f"give it a name of at most {NAME} characters",
+        )
+    return method
+
+
+def _seed(table: Mapping[str, Any], where: str) -> int | None:
+    value: int | None = _stated(table, ("seed",), int)
+    if value is not None and not -(2**63) <= value < 2**63:
+        raise RecordError(f"{where}: seed is {_short(value)}, which has more than 64 bits", "correct the log")
+    return value

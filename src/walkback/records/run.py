@@ -5,22 +5,30 @@ renamed, so they are whole or absent; snapshots are appended, and only a torn la
 unpickled. `read_run` needs no torch.
 """
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from walkback.errors import Busy, RecordError
+from walkback.files import Torn, append, check_regular, flush, make_folder, parse_json, read_bytes, sweep
+from walkback.files import write_whole as write_whole
+from walkback.files import writing as writing
 from walkback.records.invariants import broken
-from walkback.records.schema import DeepProbes, Environment, IdentityRecord, Record, Result, RunConfig, Snapshot
+from walkback.records.schema import (
+    DeepProbes,
+    Environment,
+    IdentityRecord,
+    Record,
+    Result,
+    RunConfig,
+    Snapshot,
+    refused,
+)
 from walkback.records.whole import check_run
 
 if TYPE_CHECKING:
@@ -34,10 +42,6 @@ FRESH = "restore it, or start this run again with --fresh (the old folder is mov
 
 class Damaged(RecordError):
     """A checkpoint that is not what was saved."""
-
-
-class Torn(RecordError):
-    """Text that is not whole JSON: a line that was cut off."""
 
 
 @dataclass(frozen=True)
@@ -54,74 +58,28 @@ class Run:
     identity: IdentityRecord | None = None  # of the net at init, if a study measured it
 
 
-@contextlib.contextmanager
-def writing(what: Path) -> Iterator[None]:
-    """Turn the machine's troubles into errors that name the cause and the remedy."""
-    try:
-        yield
-    except OSError as error:
-        remedies = {
-            errno.ENOSPC: "free some space and give the same command: it goes on from the last checkpoint",
-            errno.EDQUOT: "free some of your quota and give the same command: it goes on from the last checkpoint",
-            errno.EACCES: "get write permission there, or choose another folder with --out",
-            errno.EPERM: "get write permission there, or choose another folder with --out",
-            errno.EROFS: "the file system is read-only: choose another folder with --out",
-            errno.ENOTDIR: "a file is where a folder should be: choose another folder with --out",
-            errno.EEXIST: "a file is where a folder should be: choose another folder with --out",
-        }
-        remedy = remedies.get(error.errno or 0, "mend the cause and give the same command: it goes on where it was")
-        raise RecordError(f"cannot write {what}: {error.strerror or error}", remedy) from error
-
-
-def write_whole(path: Path, content: bytes, previous: Path | None = None) -> None:
-    """Write a file that is there whole or not at all, also after a power cut; the old one may stay as `previous`."""
-    temporary = path.with_name(f".{path.name}.part")
-    with writing(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if previous is not None and path.exists():
-                path.replace(previous)
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-
-
-def parse(model: type[R], text: str, where: str) -> R:
+def parse(model: type[R], content: bytes, where: str) -> R:
     """Read a record, saying what is wrong with it if anything is; a newer schema is told apart from damage."""
-    try:
-        raw = json.loads(text)
-    except ValueError as error:
-        raise Torn(f"{where} is not whole JSON ({error})", FRESH) from error
+    raw = parse_json(content, where, FRESH, digits=19)  # what we write are 64 bits at most
     expected = model.model_fields["schema_"].default if "schema_" in model.model_fields else None
     found = raw.get("schema") if isinstance(raw, dict) else None
     if expected and found != expected:
         if isinstance(found, str) and found.partition("/")[0] == expected.partition("/")[0]:
             raise RecordError(f"{where} has schema {found}; this walkback reads {expected}", "upgrade walkback")
         raise RecordError(f"{where} is not a {expected} file: its schema is {found!r}", FRESH)
-    try:
+    with refused(where, FRESH):
         return model.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{where}: {place}: {first['msg']}", FRESH) from error
 
 
 def read_config(path: Path) -> RunConfig:
     """The config of a run folder, refused if it is not the one that the folder was made for."""
     file = path / "config.json"
     try:
-        text = file.read_text()
+        content = read_bytes(file)
     except FileNotFoundError as error:
         there = "there is no such folder" if not path.exists() else "it has no config.json"
         raise RecordError(f"{path} is not a run: {there}", "give a folder that `walkback train` made") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"cannot read {file}: {error}", "check its permissions") from error
-    config = parse(RunConfig, text, str(file))
+    config = parse(RunConfig, content, str(file))
     if not path.name.endswith(config.hash()):
         words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
         raise RecordError(
@@ -134,21 +92,21 @@ def read_config(path: Path) -> RunConfig:
 def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
     """The snapshots of a folder, and a note if a torn last line was left out. Damage elsewhere is an error."""
     file = path / "snapshots.jsonl"
-    if not file.exists():
+    try:
+        lines = read_bytes(file).split(b"\n")
+    except FileNotFoundError:
         return [], None
-    lines = file.read_bytes().split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
     snapshots = []
     for number, line in enumerate(lines, 1):
         try:
-            snapshots.append(parse(Snapshot, line.decode(), f"{file} line {number}"))
-        except (RecordError, UnicodeDecodeError) as error:
+            snapshots.append(parse(Snapshot, line, f"{file} line {number}"))
+        except RecordError as error:
             # Only a line that was cut off is left out: a whole one that cannot be true is refused like any other.
-            cut_off = isinstance(error, (Torn, UnicodeDecodeError))
-            if cut_off and number == len(lines) and not torn:
+            if isinstance(error, Torn) and number == len(lines) and not torn:
                 torn = line
                 break
-            raise RecordError(f"{file} is damaged at line {number}: {error}", FRESH) from error
+            raise RecordError(f"{file} is damaged at line {number}: {error.what}", FRESH) from error
     return snapshots, "the last line of snapshots.jsonl is torn and was left out" if torn else None
 
 
@@ -168,11 +126,9 @@ def read_run(path: Path | str) -> Run:
 
 def _read_optional(model: type[R], file: Path) -> R | None:
     try:
-        return parse(model, file.read_text(), str(file))
+        return parse(model, read_bytes(file), str(file))
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"cannot read {file}: {error}", FRESH) from error
 
 
 def find_runs(*places: Path | str) -> list[Path]:
@@ -192,11 +148,10 @@ def export_run(path: Path | str, to: Path | str) -> Path:
     """Copy a run's records, without its weights, into the folder `to`: small enough to commit or to send."""
     run = read_run(path)
     target = Path(to) / run.path.name
-    with writing(target):
-        target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     for name in RECORDS:
         if (run.path / name).exists():
-            write_whole(target / name, (run.path / name).read_bytes())
+            write_whole(target / name, read_bytes(run.path / name))
     return target
 
 
@@ -234,8 +189,9 @@ class RunFolder:
                     number += 1
                 self.path.rename(aside)
             self.path.mkdir(exist_ok=True)
+        sweep(self.path)
         if not (self.path / "config.json").exists():
-            write_whole(self.path / "config.json", self.config.model_dump_json(by_alias=True, indent=1).encode())
+            self.write("config.json", self.config)
         read_config(self.path)
 
     def __exit__(self, *exception: object) -> None:
@@ -249,29 +205,26 @@ class RunFolder:
         """Drop the lines beyond a checkpoint, which will be written again, and a torn one; returns what is kept."""
         snapshots, _ = read_snapshots(self.path)
         kept = [s for s in snapshots if s.step <= up_to_step]
-        write_whole(self.path / "snapshots.jsonl", "".join(s.text() + "\n" for s in kept).encode())
+        write_whole(self.path / "snapshots.jsonl", "".join(s.text() + "\n" for s in kept).encode(), follow=False)
         return kept
 
     def append(self, snapshot: Snapshot) -> None:
         """Add one line."""
-        file = self.path / "snapshots.jsonl"
-        with writing(file), file.open("ab") as out:
-            out.write(snapshot.text().encode() + b"\n")
+        append(self.path / "snapshots.jsonl", snapshot.text().encode() + b"\n")
 
     def write(self, name: str, record: Record) -> None:
-        """Write environment.json or result.json."""
-        write_whole(self.path / name, record.model_dump_json(by_alias=True, indent=1).encode())
+        """Write environment.json, probes.json or result.json."""
+        write_whole(self.path / name, record.model_dump_json(by_alias=True, indent=1).encode(), follow=False)
 
     def save_checkpoint(self, tensors: Mapping[str, "Tensor"], state: Mapping[str, object]) -> None:
         """Keep `tensors` and a small JSON `state`; the checkpoint before stays as a second one until the next."""
         from safetensors.torch import save
 
-        with writing(self.path), (self.path / "snapshots.jsonl").open("ab") as lines:
-            os.fsync(lines.fileno())  # a checkpoint must never be ahead of its snapshots
+        flush(self.path / "snapshots.jsonl")  # a checkpoint must never be ahead of its snapshots
         named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
         metadata = {"walkback": json.dumps(about)}  # one entry: of several, safetensors would shuffle the order
-        write_whole(self.path / CHECKPOINT, save(named, metadata), previous=self.path / PREVIOUS)
+        write_whole(self.path / CHECKPOINT, save(named, metadata), previous=self.path / PREVIOUS, follow=False)
 
     def load_checkpoint(self) -> tuple[dict[str, "Tensor"], dict[str, Any], str | None] | None:
         """The newest whole checkpoint as (tensors, state, note), or None if there is none; note: what was damaged."""
@@ -295,17 +248,23 @@ class RunFolder:
 
 def load_tensors(file: Path) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
     """A checkpoint's tensors and state, refused unless they are what was saved."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     try:
+        check_regular(file)
         with safe_open(file, framework="pt") as opened:
-            about = json.loads((opened.metadata() or {}).get("walkback", "{}"))
+            words = (opened.metadata() or {}).get("walkback", "{}").encode()
+            about = parse_json(words, "its metadata", FRESH, digits=19)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, ValueError) as error:
-        raise Damaged(f"{file} is not a whole checkpoint: {error}", FRESH) from error
+        digest = _digest(tensors)
+    except Exception as error:  # there is no list of what a damaged file makes a reader raise
+        why = error.what if isinstance(error, RecordError) else f"{error or type(error).__name__}"
+        raise Damaged(f"{file} is not a whole checkpoint: {why}", FRESH) from error
+    if not isinstance(about, dict) or not isinstance(about.get("state"), dict):
+        raise Damaged(f"{file} does not say at which step it was saved", FRESH)
     if about.get("schema") != "walkback.checkpoint/1":
         raise RecordError(f"{file} has schema {about.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback")
-    if about.get("sha256") != _digest(tensors):
+    if about.get("sha256") != digest:
         raise Damaged(f"{file} does not match its own checksum", FRESH)
     return tensors, about["state"]
 

@@ -7,16 +7,20 @@ times) is in `Environment` and nowhere else.
 import hashlib
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from walkback.errors import RecordError
 from walkback.records import invariants
 
 if TYPE_CHECKING:  # records are read without torch
     from walkback.probes import Cosine, Null, Precision
     from walkback.probes import Reading as ProbeReading
 
+BLOCKS = 100_000  # ten times the deepest net that was ever trained
 Whole = Annotated[int, Field(ge=1)]
 
 # What each of them promises is in invariants.py, once.
@@ -26,6 +30,22 @@ Share = Annotated[float, AfterValidator(invariants.share)]
 CrossEntropy = Annotated[float, AfterValidator(invariants.cross_entropy)]
 CosineValue = Annotated[float, AfterValidator(invariants.cosine)]
 Count = Annotated[int, AfterValidator(invariants.count)]
+
+
+def first_fault(error: ValidationError) -> str:
+    """What is wrong with a record, and where: the first of its faults."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}{': ' if place else ''}{first['msg']}"
+
+
+@contextmanager
+def refused(where: object, remedy: str) -> Iterator[None]:
+    """What pydantic finds wrong inside, as our own error."""
+    try:
+        yield
+    except ValidationError as error:
+        raise RecordError(f"{where}: {first_fault(error)}", remedy) from error
 
 
 class Record(BaseModel):
@@ -49,7 +69,7 @@ class RunConfig(Record):
     rule: str
     rule_options: dict[str, Any]
     rule_source: str | None = None  # a hash of the code, for a rule that is not ours
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
     epochs: Whole
     batch_size: Whole
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -64,7 +84,7 @@ class RunConfig(Record):
     validation: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     net_source: str | None = None  # a hash of the code, for a net that is not ours
     data_source: str | None = None  # likewise
-    blocks: Annotated[int, Field(ge=0)]  # L
+    blocks: Annotated[int, Field(ge=0, le=BLOCKS)]  # L
     residual: bool  # whether the blocks add to a stream
 
     @model_validator(mode="before")
@@ -214,6 +234,13 @@ class Snapshot(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> "Snapshot":
+        """Every list is of the same number of blocks, and the numbers fit each other."""
+        states = {name: len(getattr(self, name)) - 1 for name in ("hidden_norms", "gradient_norms")}
+        blocks = {name: len(getattr(self, name)) for name in ("branch_norms", "credit_norms", "cosine", "cosine_out")}
+        counts = states | blocks
+        if len(set(counts.values())) > 1 or min(counts.values()) < 0:
+            stated = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise ValueError(f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
         cosines = [[(c.value, c.status) for c in those] for those in (self.cosine, self.cosine_out)]
         invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)

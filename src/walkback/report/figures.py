@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from walkback.files import make_folder, write_whole
 from walkback.records import Run, Snapshot
-from walkback.records.run import write_whole, writing
 from walkback.report.tables import Stat
 
 STYLE = Path(__file__).with_name("walkback.mplstyle")
@@ -71,8 +71,7 @@ def style() -> Iterator[None]:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write PDF and PNG, each whole or not at all. The same records give the same bytes: no date is kept."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {})):
         file = io.BytesIO()

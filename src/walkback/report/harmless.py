@@ -2,18 +2,11 @@
 
 import re
 
+from walkback.plain import one_line as one_line
+
 FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes a text that begins so
 COMMAND = r"walkback [A-Za-z0-9 ./=-]+"  # in our own notes; it can do nothing, whoever wrote it
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
-
-
-def one_line(text: str) -> str:
-    """On one line, with nothing in it that a terminal would act on.
-
-    >>> one_line("two\\nlines\\x1b[31m")
-    'two lines�[31m'
-    """
-    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def is_number(text: str) -> bool:

@@ -3,6 +3,8 @@
 import math
 from pathlib import Path
 
+from walkback.plain import seen
+
 
 def number(value: float | None, digits: int = 3) -> str:
     """A plain number where that is readable, a power of ten where it is not.
@@ -27,7 +29,7 @@ def duration(seconds: float | None) -> str:
     >>> [duration(s) for s in (4.2, 75, 3700, None)]
     ['4 s', '1 min 15 s', '1 h 01 min', '–']
     """
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
         return f"{seconds:.0f} s"
@@ -37,8 +39,8 @@ def duration(seconds: float | None) -> str:
 
 
 def relative(path: Path) -> str:
-    """A path as the user would type it from here."""
+    """A path as the user would type it from here, fit to be printed."""
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+        return seen(str(path.resolve().relative_to(Path.cwd())))
+    except (ValueError, OSError, RuntimeError):
+        return seen(str(path))

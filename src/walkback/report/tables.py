@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from walkback.checks.student import mean_interval
-from walkback.records.run import write_whole, writing
+from walkback.files import make_folder, write_whole
 from walkback.report import latex
 from walkback.report.harmless import for_csv, for_markdown, is_number, markdown_paragraph, one_line
 from walkback.report.numbers import number
@@ -294,7 +294,6 @@ def print_table(table: Table, console: Console) -> None:
 def write_table(table: Table, folder: Path, form: str) -> Path:
     """Write a table as a file of its own."""
     path = folder / f"{table.name}.{SUFFIXES[form]}"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_whole(path, table_text(table, form).encode())
     return path

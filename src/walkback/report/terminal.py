@@ -7,10 +7,10 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from walkback.plain import one_line
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
 from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
@@ -19,6 +19,11 @@ GLYPHS = {
     "progress": "·",
     "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
 }  # fmt: skip
+
+
+def words(text: str, style: str = "") -> Text:
+    """Text for a terminal that holds somebody's words: cleaned, on one line, and never markup."""
+    return Text(one_line(text), style)
 
 
 class LiveTable:
@@ -57,7 +62,7 @@ class LiveTable:
                 # The most so far: between the end of one run and the start of the next there are fewer for a moment.
                 self._at_once = max(self._at_once, sum(index not in self.ends for index in self.latest))
             if event.progress is not None and event.progress.note:
-                self.console.print(f"{escape(self._name(event.index))}: {escape(event.progress.note)}")
+                self.console.print(words(f"{self._name(event.index)}: {event.progress.note}"))
         else:
             self.ends[event.index] = event
         if not self.console.is_terminal:
@@ -104,7 +109,7 @@ class LiveTable:
         missing = [i for i in range(len(self.configs)) if i not in self.ends]
         for index, end in sorted(self.ends.items()):
             if end.kind in told and end.kind != "stopped":
-                self.console.print(f"{self._name(index)}: {end.says}", markup=False, soft_wrap=True)
+                self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
             self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command goes on where they are.")
@@ -121,7 +126,7 @@ class LiveTable:
             return
         self._said[event.index] = now
         cells = self._cells(event.index)
-        self.console.print(f"{' '.join(cells)}  [{self.summary()}]", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(words(f"{' '.join(cells)}  [{self.summary()}]"), soft_wrap=True)
 
     def _cells(self, index: int) -> list[str]:
         end, latest = self.ends.get(index), self.latest.get(index)
@@ -152,7 +157,7 @@ class LiveTable:
                 continue
             end, latest = self.ends.get(index), self.latest.get(index)
             progress = latest.progress if latest else None
-            row = [GLYPHS[end.kind] if end else "·" if latest else " ", escape(self._name(index))]
+            row: list[str | Text] = [GLYPHS[end.kind] if end else "·" if latest else " ", words(self._name(index))]
             if progress is not None:
                 s = progress.snapshot
                 row += [f"{s.epoch}/{progress.epochs}", number(s.accuracy), number(s.hidden_norms[-1])]
@@ -181,7 +186,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
         table.add_column(heading, justify="left" if heading in ("run", "") else "right", no_wrap=True)
     for run in runs:
         last = run.snapshots[-1] if run.snapshots else None
-        row = [escape(run.config.label()), str(run.config.seed)]
+        row = [run.config.label(), str(run.config.seed)]
         if last is None:
             row += ["0", "–", "–", "–", "–", "–"]
         else:
@@ -192,7 +197,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
             ]  # fmt: skip
         finished = run.result is not None and run.result.status == "finished"
         row.append("" if finished else run.result.says if run.result else "unfinished")
-        table.add_row(*row)
+        table.add_row(*map(words, row))
     return table
 
 
@@ -206,34 +211,32 @@ def show_run(run: Run, console: Console) -> None:
     """One run on one screen: what it is, how it went, every layer at its last snapshot."""
     c, depth = run.config, len(run.snapshots[-1].cosine) if run.snapshots else 0
     options = ", ".join(f"{k}={v}" for k, v in {**c.net_options, **c.rule_options}.items())
-    console.print(Text(f"{run.path.name}", style="bold"), soft_wrap=True)
-    console.print(
+    console.print(words(run.path.name, "bold"), soft_wrap=True)
+    sentence = (
         f"{c.rule} on {c.data}, {c.net} ({options}), seed {c.seed}; {c.epochs} epochs, batch {c.batch_size}, "
-        f"lr {c.lr:g}, weight decay {c.weight_decay:g}, λ {c.penalty:g}, last {c.train_last} blocks train",
-        markup=False, highlight=False,
-    )  # fmt: skip
-    state = run.result.says if run.result else f"not finished: {max(0, len(run.snapshots) - 1)} of {c.epochs} epochs"
-    console.print(
-        state + (f"; accuracy {number(run.snapshots[-1].accuracy, 4)}" if run.snapshots else ""), markup=False
+        f"lr {c.lr:g}, weight decay {c.weight_decay:g}, λ {c.penalty:g}, last {c.train_last} blocks train"
     )
+    console.print(words(sentence))
+    state = run.result.says if run.result else f"not finished: {max(0, len(run.snapshots) - 1)} of {c.epochs} epochs"
+    console.print(words(state + (f"; accuracy {number(run.snapshots[-1].accuracy, 4)}" if run.snapshots else "")))
     for note in run.notes:
-        console.print(f"note: {note}", markup=False)
-    if run.environment:
+        console.print(words(f"note: {note}"))
+    if run.environment and run.environment.sittings:
         spent = sum(s.seconds or 0 for s in run.environment.sittings)
         last = run.environment.sittings[-1]
         sittings = f"{len(run.environment.sittings)} sitting{'s' * (len(run.environment.sittings) > 1)}"
-        console.print(
+        sentence = (
             f"{duration(spent)} in {sittings}; walkback {last.walkback} ({last.commit or 'no commit'}), "
-            f"torch {last.torch}, {last.cpu}, {last.threads} thread{'s' * (last.threads > 1)}",
-            style="dim", markup=False, highlight=False,
-        )  # fmt: skip
+            f"torch {last.torch}, {last.cpu}, {last.threads} thread{'s' * (last.threads > 1)}"
+        )
+        console.print(words(sentence, "dim"))
     if not run.snapshots:
         return
     console.print()
     console.print(_layers(run.snapshots[-1], depth))
     console.print()
     console.print(_history(run.snapshots))
-    console.print(f"files in {relative(run.path)}", style="dim", markup=False)
+    console.print(words(f"files in {relative(run.path)}", "dim"))
 
 
 def _layers(snapshot: Snapshot, depth: int) -> Table:
@@ -247,7 +250,7 @@ def _layers(snapshot: Snapshot, depth: int) -> Table:
             row += [number(snapshot.branch_norms[layer]), number(snapshot.credit_norms[layer])]
             row += [f"{c.value:+.4f}" if c.status == "ok" else c.status for c in (at, out)]
             row.append(f"{at.alive}/{at.total}")
-        table.add_row(*row)
+        table.add_row(*map(words, row))
     return table
 
 

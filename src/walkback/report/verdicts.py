@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
+from walkback.plain import seen
 from walkback.report.numbers import number
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
@@ -17,7 +18,7 @@ STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not
 
 def _plain(text: str, style: str = "") -> Text:
     """Somebody's words, printed as they are: no markup, and nothing that a terminal would act on."""
-    return Text("".join(c if c.isprintable() else "�" for c in text), style)
+    return Text(seen(text), style)
 
 
 def finding_cell(finding: Finding) -> str:
@@ -67,7 +68,7 @@ def _table(subjects: Sequence[Judgement], counts: bool = True) -> Table:
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
         verdict = Text(subject.verdict, style) if counts else Text(f"({subject.verdict})", "dim strike")
-        table.add_row(_plain(subject.name), verdict, accuracy, *finding_cells(subject, checks))
+        table.add_row(_plain(subject.name), verdict, accuracy, *map(_plain, finding_cells(subject, checks)))
     return table
 
 
@@ -79,7 +80,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
     console.print(_table(audit.subjects, audit.valid))
-    console.print("[dim]✓ passes  ✗ fires  ? inconclusive  – not applicable[/dim]")
+    console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
     for subject in audit.subjects:
         console.print()
         before = "" if audit.valid else " (does not count)"
@@ -100,7 +101,7 @@ def print_audit(audit: Audit, console: Console) -> None:
             console.print(Padding(_plain(f"note: {note}"), (0, 0, 0, 2)), style="dim")
     console.print()
     for control in audit.controls:
-        mark = "[green]✓[/green]" if control.ok else "[red]✗[/red]"
+        mark = Text("✓", "green") if control.ok else Text("✗", "red")
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
         console.print(mark, _plain(words))
     console.print(_plain(audit.says if audit.valid else VOID), style="" if audit.valid else "bold red")

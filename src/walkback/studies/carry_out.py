@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from walkback.checks import DEFAULT
 from walkback.errors import RecordError
@@ -33,7 +34,7 @@ def carry_out(
         print_table(table, console)
     console.print()
     for path in draw(study, gathered, figures):
-        console.print(f"Written to {relative(path)}", style="dim", soft_wrap=True)
+        console.print(Text(f"Written to {relative(path)}", "dim"), soft_wrap=True)
 
 
 def tables(study: Study, gathered: Gathered) -> list[Table]:

@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 
 from walkback.checks.finding import listed
 from walkback.data import load
+from walkback.files import write_whole
 from walkback.nets import find_net
-from walkback.records.run import write_whole
 from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Stat, Table, gain
 from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study, setting
@@ -198,7 +198,8 @@ def measure(g: Gathered, data_folder: Path | None) -> None:
             if run.identity is None:
                 with arithmetic():
                     record = identity_now(Trainer(run.config, load(run.config.data, data_folder)))
-                write_whole(run.path / "identity.json", record.model_dump_json(by_alias=True, indent=1).encode())
+                content = record.model_dump_json(by_alias=True, indent=1).encode()
+                write_whole(run.path / "identity.json", content, follow=False)
 
 
 STUDIES.add(

@@ -190,6 +190,7 @@ def _in_processes(
     waiting = list(enumerate(configs))[::-1]
     workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
     stopping = False
+    lost = ""  # how a worker ended that had no run yet
 
     def start() -> None:
         ours, theirs = context.Pipe()
@@ -207,13 +208,13 @@ def _in_processes(
 
     def give(pipe: Connection) -> None:
         process, _ = workers[pipe]
-        if waiting and not interrupted():
-            index, config = waiting.pop()
-            workers[pipe] = (process, index)
-            pipe.send((index, config))
-        else:
+        task = waiting.pop() if waiting and not interrupted() else None
+        workers[pipe] = (process, -1 if task is None else task[0])
+        try:
+            pipe.send(task)
+        except OSError:  # it is dead, which its end of the pipe will say; the run is another's
             workers[pipe] = (process, -1)
-            pipe.send(None)
+            waiting.extend([] if task is None else [task])
 
     for _ in range(jobs):
         start()
@@ -222,14 +223,15 @@ def _in_processes(
             assert isinstance(pipe, Connection)
             try:
                 message = pipe.recv()
-            except (EOFError, ConnectionError):
+            except (EOFError, OSError):
                 process, index = workers.pop(pipe)
                 process.join()
                 if index >= 0:
-                    says = f"its process ended at once (exit {process.exitcode}); the same command goes on"
-                    note(Event(index, "failed", says=says))
+                    note(Event(index, "failed", says=f"{ended(process.exitcode)}; the same command resumes the run"))
                     if waiting and not interrupted():
                         start()
+                elif waiting:
+                    lost = ended(process.exitcode)  # no other is started in its place: it would end the same way
                 continue
             if message == "ready":
                 give(pipe)
@@ -241,6 +243,28 @@ def _in_processes(
             stopping = True
             for process, _ in workers.values():
                 process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
+    if lost and not interrupted():
+        for index, _ in reversed(waiting):
+            note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
+
+
+def ended(code: int | None) -> str:
+    """How a process ended that should not have, and what to do.
+
+    >>> ended(-9)
+    'its process was killed (SIGKILL), as the system does when memory runs out: try fewer --jobs'
+    >>> ended(1)
+    'its process ended by itself (exit 1), with the reason printed above'
+    """
+    if code is None or code >= 0:
+        return f"its process ended by itself (exit {code}), with the reason printed above"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if -code in (signal.SIGKILL, signal.SIGBUS):
+        return f"its process was killed ({name}), as the system does when memory runs out: try fewer --jobs"
+    return f"its process was ended by {name}"
 
 
 REGISTRIES: dict[str, Registry[Any]] = {"rule": RULES, "net": NETS, "data set": DATASETS}

@@ -213,17 +213,28 @@ class Trainer:
     def restore(self, tensors: dict[str, Tensor], state: dict[str, object]) -> None:
         """Go back to a checkpoint. Values are copied into our own memory, whose alignment the arithmetic depends on."""
         own = self.tensors()
-        if own.keys() != tensors.keys() or any(own[k].shape != tensors[k].shape for k in own):
-            odd = sorted(own.keys() ^ tensors.keys()) or [k for k in own if own[k].shape != tensors[k].shape]
-            raise RecordError(
-                f"the checkpoint does not fit this net and rule (first difference: {odd[0]})",
-                "start this run again with --fresh (the old folder is moved aside, not deleted)",
-            )
+        odd = sorted(own.keys() ^ tensors.keys())
+        odd = odd or [k for k in own if (own[k].shape, own[k].dtype) != (tensors[k].shape, tensors[k].dtype)]
+        if odd:
+            raise RecordError(f"the checkpoint does not fit this net and rule (first difference: {odd[0]})", FRESH)
+        step, loss_sum, loss_count = self._counters(state)
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(tensors[name])
-        self.step = int(str(state["step"]))
-        self.loss_sum, self.loss_count = float.fromhex(str(state["loss_sum"])), int(str(state["loss_count"]))
+        self.step, self.loss_sum, self.loss_count = step, loss_sum, loss_count
+
+    def _counters(self, state: dict[str, object]) -> tuple[int, float, int]:
+        """Step, running loss and how many it is of, refused unless a training of this config can have been there."""
+        step, loss, count = state.get("step"), state.get("loss_sum"), state.get("loss_count")
+        try:
+            loss_sum = float.fromhex(loss) if isinstance(loss, str) else math.nan
+        except (ValueError, OverflowError):
+            loss_sum = math.nan
+        if type(step) is int and 0 <= step <= self.total_steps and math.isfinite(loss_sum):
+            seen = min(step % self.steps_per_epoch * self.config.batch_size, len(self.batches))
+            if type(count) is int and count == seen:
+                return step, loss_sum, count
+        raise RecordError(f"the checkpoint's counters cannot be of this run: {str(state)[:200]}", FRESH)
 
 
 def train(

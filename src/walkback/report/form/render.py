@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from walkback.records.run import write_whole, writing
+from walkback.files import make_folder, write_whole
 from walkback.report import latex
 from walkback.report.form.shapes import Form, Question, Row, Section
 from walkback.report.harmless import for_markdown
@@ -23,8 +23,7 @@ def render(forms: Sequence[Form], form: str) -> str:
 
 def write_form(forms: Sequence[Form], form: str, to: Path) -> Path:
     """Write that document as a file."""
-    with writing(to.parent):
-        to.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(to.parent)
     write_whole(to, render(forms, form).encode())
     return to
 

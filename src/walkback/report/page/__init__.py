@@ -14,8 +14,7 @@ from pathlib import Path
 
 from walkback.checks import VerdictName
 from walkback.checks.finding import listed
-from walkback.errors import RecordError
-from walkback.records.run import write_whole, writing
+from walkback.files import make_folder, write_whole
 from walkback.report.page.claims import claims, controls, validity
 from walkback.report.page.curves import Curves
 from walkback.report.page.how import reproduce
@@ -63,12 +62,8 @@ def write_page(material: Material, to: Path | str) -> Path:
     """Write the page to a file, whole or not at all."""
     path = Path(to)
     content = page(material).encode()
-    try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-    except RecordError as error:  # the remedies of a run's folder are not those of a page
-        raise RecordError(error.what, "mend the cause, or choose another file with --to") from error
+    make_folder(path.parent)
+    write_whole(path, content)
     return path
 
 

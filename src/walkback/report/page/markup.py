@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from html import escape
 
+from walkback.plain import seen
 from walkback.report.numbers import number
 
 VOID = frozenset({"br", "col", "hr", "link", "meta"})
@@ -39,13 +40,12 @@ def clean(content: str) -> str:
     >>> clean("a\\u202eb\\nc")
     'a�b c'
     """
-    return content if content.isprintable() else "".join(map(_seen, content))
+    # Blanks of other widths stay: our own numbers are set with them.
+    return "".join(c if unicodedata.category(c) == "Zs" else seen(c) for c in content) if _odd(content) else content
 
 
-def _seen(character: str) -> str:
-    if character.isprintable() or unicodedata.category(character) == "Zs":
-        return character
-    return " " if character.isspace() else "�"
+def _odd(content: str) -> bool:
+    return not (content.isascii() and content.isprintable())
 
 
 def text(content: str) -> Html:

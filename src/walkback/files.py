@@ -1,0 +1,236 @@
+"""Files, read and written with care. What is read may come from anybody; what is written replaces only a file.
+
+Read: regular files of a bounded size (a pipe is never waited for, a device never read), JSON of a bounded depth whose
+keys are there once and whose whole numbers fit a float. Written: beside the target under a name of the writer's own,
+flushed, then renamed, so that a file is there whole or not at all and two writers do not meet.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import RecordError
+
+LARGEST = 64 << 20  # bytes of a text file that is read: a log of 100,000 entries has less
+DEEPEST = 64  # lists and objects inside each other
+DIGITS = 309  # of a whole number: more do not fit a float
+KINDS = {
+    stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device", stat.S_IFLNK: "a symbolic link that leads back to itself",
+}  # fmt: skip
+
+
+class Torn(RecordError):
+    """Text that is not whole JSON, such as a line that was cut off."""
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder; a name that no file system takes is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def check_regular(path: Path, most: int | None = None) -> None:
+    """Refuse what is no regular file, or is too large; `FileNotFoundError` if nothing is there."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise RecordError(f"cannot read {path}: it is {kind}, not a file", "name a regular file, or put one there")
+    if most is not None and found.st_size > most:
+        size = f"{found.st_size / 2**20:,.0f} MB, and at most {most >> 20} MB are read"
+        raise RecordError(f"cannot read {path}: it has {size}", "make sure it is the right file; shorten it if it is")
+
+
+def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+    """The content of a regular file. `FileNotFoundError` if there is none; any other trouble is a `RecordError`."""
+    try:
+        check_regular(path, most)
+        with open(path, "rb", opener=_without_waiting) as file:  # Path.open takes none
+            return file.read(most)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        remedies = {
+            errno.EACCES: "get permission to read it",
+            errno.ELOOP: "a symbolic link leads back to itself: put the file in its place",
+            errno.ENOTDIR: "a file is where a folder should be: check the path",
+            errno.ENAMETOOLONG: "check the path: it is longer than the file system allows",
+        }
+        number = error.errno if isinstance(error, OSError) else None
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        remedy = remedies.get(number or 0, "make sure that it is a file and can be read")
+        raise RecordError(f"cannot read {path}: {words}", remedy) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Between the look at a file and its opening a pipe may have taken its place."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+class NotText(ValueError):
+    """Bytes that are not UTF-8."""
+
+
+def decoded(content: bytes) -> str:
+    """Text in UTF-8, with or without the mark that some editors put in front; else a `NotText` that says where."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotText(f"byte {error.start} is not UTF-8") from None
+
+
+def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) -> Any:
+    """What a JSON file holds. Refused: torn text, a key twice, whole numbers of more `digits`, absurd depth."""
+
+    def whole_number(text: str) -> int:
+        if len(text.lstrip("-")) > digits:
+            raise ValueError(f"a whole number of {len(text)} digits, and at most {digits} can be meant")
+        return int(text)
+
+    try:
+        raw = json.loads(decoded(content), parse_int=whole_number, object_pairs_hook=_each_once)
+        _check_depth(raw)
+    except RecursionError:
+        raise RecordError(f"{where} is not whole JSON (it is nested more than {DEEPEST} deep)", remedy) from None
+    except ValueError as error:
+        # A key that is there twice or a number that cannot be meant is no sign of a cut.
+        kind = Torn if isinstance(error, (json.JSONDecodeError, NotText)) else RecordError
+        raise kind(f"{where} is not whole JSON ({error})", remedy) from error
+    return raw
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice[:60]!r} is there twice, and only one of them can be meant")
+    return table
+
+
+def _check_depth(raw: Any) -> None:
+    level, depth = [raw] if isinstance(raw, dict | list) else [], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise RecursionError
+        inside = [thing.values() if isinstance(thing, dict) else thing for thing in level]
+        level = [thing for things in inside for thing in things if isinstance(thing, dict | list)]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def writing(what: Path) -> Iterator[None]:
+    """Turn the machine's troubles into errors that name the cause and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        full = "and give the same command again; nothing that was written before is lost"
+        elsewhere = "choose another place with --out or --to"
+        remedies = {
+            errno.ENOSPC: f"free some space there {full}",
+            errno.EDQUOT: f"free some of your quota there {full}",
+            errno.EFBIG: f"raise the limit on the size of files {full}",
+            errno.EACCES: f"get write permission there, or {elsewhere}",
+            errno.EPERM: f"get write permission there, or {elsewhere}",
+            errno.EROFS: f"the file system is read-only: {elsewhere}",
+            errno.ENOTDIR: f"a file is where a folder should be: {elsewhere}",
+            errno.EEXIST: f"a file is where a folder should be: {elsewhere}",
+            errno.EISDIR: f"a folder is where a file should be: {elsewhere}",
+            errno.ELOOP: f"a symbolic link leads back to itself: {elsewhere}",
+            errno.ENAMETOOLONG: f"the name is longer than the file system allows: {elsewhere}",
+        }
+        remedy = remedies.get(error.errno or 0, "remove the cause and give the same command again")
+        raise RecordError(f"cannot write {what}: {error.strerror or error}", remedy) from error
+
+
+def make_folder(path: Path) -> None:
+    """A folder to write into, with those above it."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
+    """Write a file that is there whole or not at all, also after a power cut; the old one may stay as `previous`.
+
+    follow   whether a symbolic link is followed: the file behind it is replaced (or made), the link stays. In a run's
+             folder, which may be a stranger's, a link is replaced itself, so that nothing outside is touched.
+    """
+    with writing(path):
+        replace_whole(path, content, previous, follow=follow)
+
+
+def replace_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
+    """The same, with an `OSError` for the machine's troubles."""
+    target = Path(os.path.realpath(path)) if follow else path
+    mode = _replaceable(target, path, follow)
+    # A name of this writer's own, shorter than any limit; 0o666 is narrowed by the user's umask.
+    temporary = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        if previous is not None and target.exists():
+            target.replace(previous)
+        temporary.replace(target)
+    except BaseException:  # also an interrupt
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _replaceable(target: Path, named: Path, follow: bool) -> int | None:
+    """The permissions of the file that is to be replaced, None if there is none; what is no regular file is refused."""
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode):
+        return stat.S_IMODE(mode)
+    if stat.S_ISLNK(mode) and not follow:
+        return None
+    leads = f"leads to {target}, " if target != named and named.is_symlink() else "is "
+    kind = KINDS.get(stat.S_IFMT(mode), "no file")
+    raise RecordError(
+        f"cannot write {named}: it {leads}{kind}, and only a regular file is replaced",
+        "name a file with --out or --to" if kind != "a folder" else "name a file inside that folder",
+    )
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add to the end of a regular file, which is made if it is not there. A link is not followed."""
+    with writing(path):
+        _replaceable(path, path, follow=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+            file.write(content)
+
+
+def flush(path: Path) -> None:
+    """Have the system put on the disk what was appended."""
+    with writing(path), path.open("ab") as file:
+        os.fsync(file.fileno())
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that were killed left unfinished in a folder that nobody else writes to now."""
+    for left in folder.glob(".*.part"):
+        with contextlib.suppress(OSError):
+            left.unlink()
