@@ -623,9 +623,9 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (["torn"], "torn/audit.json is not whole JSON", "give the command that wrote it again"),
         (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
         (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
-        (["bytes"], "cannot read bytes/audit.json", "give the command that wrote it again"),
-        (["runs", "--to", "empty"], "cannot write empty", "choose another file with --to"),
-        (["runs", "--to", "file/x.html"], "cannot write file/x.html", "choose another file with --to"),
+        (["bytes"], "bytes/audit.json is not whole JSON (byte 0 is not UTF-8)", "give the command that wrote it again"),
+        (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
+        (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
         (["runs", "--frozen", "34.9"], "--frozen 34.9 is no accuracy", "divide a percentage by 100"),
         (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that is there"),
     ]

@@ -6,6 +6,7 @@ return is printed as `rich.text.Text`, or by a console without markup.
 """
 
 import re
+from unicodedata import category
 
 from walkback.errors import WalkbackError
 
@@ -17,14 +18,14 @@ LONGEST = 2000  # characters of a message
 
 
 def seen(text: str) -> str:
-    """The same text with nothing in it but what is seen: blanks for white space, � for the rest; on one line.
+    """The same text with nothing in it but what is seen, on one line: � for the rest, a blank for one of any width.
 
     >>> seen("two\\nlines\\x1b[31m, \\u202eright to left")
-    'two lines�[31m, �right to left'
+    'two�lines�[31m, �right to left'
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = "".join(c if c.isprintable() and c not in FILLERS else " " if c.isspace() else UNSEEN for c in text)
+    shown = "".join(c if c.isprintable() and c not in FILLERS else " " if category(c) == "Zs" else UNSEEN for c in text)
     return STACKED.sub(r"\1", shown)
 
 
@@ -46,11 +47,11 @@ def error_words(error: WalkbackError) -> str:
     """What is printed of an error. Only its own list of attempts and its remedy begin a line; a quoted name cannot.
 
     >>> print(error_words(WalkbackError("cannot read a\\n  Remedy: b\\x1b[0m", "name a file")))
-    walkback: cannot read a   Remedy: b�[0m
+    walkback: cannot read a Remedy: b�[0m
       Remedy: name a file
     """
-    what = "\n  - ".join(_short(seen(part)) for part in error.what.split("\n  - "))
-    return f"walkback: {what}" + (f"\n  Remedy: {_short(seen(error.remedy))}" if error.remedy else "")
+    what = "\n  - ".join(_short(one_line(part)) for part in error.what.split("\n  - "))
+    return f"walkback: {what}" + (f"\n  Remedy: {_short(one_line(error.remedy))}" if error.remedy else "")
 
 
 def _short(text: str) -> str:

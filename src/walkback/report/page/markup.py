@@ -41,11 +41,13 @@ def clean(content: str) -> str:
     'a�b c'
     """
     # Blanks of other widths stay: our own numbers are set with them.
-    return "".join(c if unicodedata.category(c) == "Zs" else seen(c) for c in content) if _odd(content) else content
+    return content if content.isascii() and content.isprintable() else "".join(map(_seen, content))
 
 
-def _odd(content: str) -> bool:
-    return not (content.isascii() and content.isprintable())
+def _seen(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return character
+    return " " if character.isspace() else seen(character)
 
 
 def text(content: str) -> Html:
