@@ -155,8 +155,13 @@ def test_blocks_that_return_more_keep_their_first_tensor_and_say_so() -> None:
         assert any("layers.0: first tensor of a" in note for note in notes)
 
 
-@pytest.mark.parametrize("output", [(1, torch.zeros(2)), [torch.zeros(2), 1], {"a": torch.zeros(2)},
-                                    Result(torch.zeros(2), torch.ones(2)), Named(torch.ones(1), torch.ones(2))])  # fmt: skip
+OUTPUTS = [
+    (1, torch.zeros(2)), [torch.zeros(2), 1], {"a": torch.zeros(2)}, Result(torch.zeros(2), torch.ones(2)),
+    Named(torch.ones(1), torch.ones(2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: type(output).__name__)
 def test_property_another_first_tensor_in_the_same_output(output: Any) -> None:
     new = torch.full((2,), 7.0)
     changed = with_first(output, new)

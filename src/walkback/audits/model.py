@@ -99,10 +99,9 @@ def audit(
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     labels = [*models, *(seed for seed in given if seed not in models)]
-    with uncompiled(*models.values()):
+    with undisturbed(), uncompiled(*models.values()):  # a loader that shuffles draws random numbers
         first = next(iter(models.values()))
-        with undisturbed():  # a loader that shuffles draws random numbers
-            gathered = gather(batches, first, max_samples, own_loss=loss is not None)
+        gathered = gather(batches, first, max_samples, own_loss=loss is not None)
         task = settle(first, gathered.batches, output, loss)
         kept, loss = task.batches, task.loss
         for seed, one in models.items():

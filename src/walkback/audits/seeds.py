@@ -111,8 +111,12 @@ def guarded(credits: Credits, notes: list[str]) -> Credits:
             given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone())
             if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
                 raise BadValue(f"credits gives a {type(given).__name__}", "give a list with one credit per block")
-            found = [None if a is None else torch.as_tensor(a).detach().clone() for a in given]
+            found = [None if a is None else _as_tensor(a).detach().clone() for a in given]
         notes.extend(note for note in changes.notes("the function credits") if note not in notes)
         return found
 
     return safe
+
+
+def _as_tensor(credit: Any) -> Tensor:
+    return credit if isinstance(credit, Tensor) else torch.as_tensor(credit)

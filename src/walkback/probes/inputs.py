@@ -77,7 +77,7 @@ def _each(batches: Any, own_loss: bool, notes: dict[str, None]) -> Iterator[Any]
     elif isinstance(batches, Mapping):
         yield batches
     elif _is_one_batch(batches, own_loss):
-        inputs, labels = (_tensor(each) for each in batches)
+        inputs, labels = (_array(each) for each in batches)
         for start in range(0, max(len(labels), 1), CHUNK):
             yield inputs[start : start + CHUNK], labels[start : start + CHUNK]
     elif isinstance(batches, Iterable) and not isinstance(batches, str | bytes | Tensor | np.ndarray):
@@ -190,6 +190,9 @@ def _labels(labels: Any, number: int) -> Tensor:
     if not isinstance(found, Tensor):
         raise BadValue(f"the labels of batch {number} are a {type(labels).__name__}, so it is not (inputs, labels)",
                        "give pairs of inputs and a tensor of labels")  # fmt: skip
+    if found.is_meta:
+        raise BadValue(f"the labels of batch {number} are on the device meta, which holds no numbers",
+                       "give real labels")  # fmt: skip
     return found
 
 
@@ -239,7 +242,7 @@ def _finite(inputs: Any, number: int) -> None:
     """NaN is refused. So is infinity, unless it comes beside other inputs, where it may be a mask."""
     there = tensors_of(inputs)
     for name, value in there.items():
-        if not value.is_floating_point() and not value.is_complex():
+        if value.is_meta or not (value.is_floating_point() or value.is_complex()):
             continue
         bad = value.isnan() if len(there) > 1 else ~value.isfinite()
         if bad.any():

@@ -122,8 +122,6 @@ def class_places(logits: torch.Size, labels: torch.Size) -> list[int]:
 def _as_classes(labels: Tensor, logits: Tensor, number: int, notes: list[str]) -> Tensor:
     """Labels as class numbers, checked against the logits."""
     where = f"the labels of batch {number}"
-    if labels.is_meta:
-        raise BadValue(f"{where} are on the device meta, which holds no numbers", "give real labels")
     labels = labels.to(logits.device)
     remedy = "give loss=, a function (output, labels) → one loss per sample, and metric= to score it"
     if labels.dim() == 2 and logits.dim() == 2 and labels.shape[1] == logits.shape[1] > 1:

@@ -27,7 +27,8 @@ def unwrapped(model: nn.Module) -> Unwrapped:
     Unwrapped are torch.compile's module, DataParallel, DistributedDataParallel and AveragedModel: their forward is that
     of the model inside. A wrapper that is not known stays, because its forward may do more.
     """
-    around = []
+    around: list[str] = []
+    _not_scripted(model)
     while (inside := _inside(model)) is not None:
         around.append(type(model).__name__)
         model = inside
@@ -45,13 +46,17 @@ def _inside(model: nn.Module) -> nn.Module | None:
     return parts["module"] if isinstance(model, known) else None
 
 
-def _check(model: nn.Module) -> None:
+def _not_scripted(model: nn.Module) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise BadValue(
             f"the model is scripted or traced ({type(model).__name__}): TorchScript calls no hooks, so its blocks "
             "cannot be watched",
             "give the Python model that it was made from, with the same weights (load_state_dict)",
         )
+
+
+def _check(model: nn.Module) -> None:
+    _not_scripted(model)
     tensors = [(name, t) for name, t in (*model.named_parameters(), *model.named_buffers())]
     lazy = [name for name, t in tensors if is_lazy(t)]
     if lazy:
