@@ -66,6 +66,7 @@ def described(model: nn.Module) -> dict[str, Any]:
         "modes": [part.training for part in model.modules()],
         "hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks)
                   for part in model.modules()],
+        "all hooks": len(nn.modules.module._global_forward_hooks),
         "tensor hooks": [len(p._backward_hooks or {}) for p in model.parameters()],
         "keys": [sorted(vars(part)) for part in model.modules()],
         "torch": (torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(),
@@ -129,6 +130,16 @@ def test_spectral_norm_in_training_mode() -> None:
     notes_of(model.train())
 
 
+def test_a_forward_pass_that_takes_gradients() -> None:
+    class Energy(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.detach().requires_grad_()
+            (force,) = torch.autograd.grad(super().forward(x).square().sum(), x, create_graph=True)
+            return super().forward(x - 0.1 * force)
+
+    wb.audit(Energy(), [(X, Y)], "head", metric=lambda out, y: out.argmax(1) == y)
+
+
 def rude(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     """A credit function that trains the model, turns torch's switches and hangs up hooks."""
     x.zero_()
@@ -137,6 +148,7 @@ def rude(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     for p in model.parameters():
         p.register_hook(lambda g: g)
     model.register_forward_hook(lambda *_: None)
+    nn.modules.module.register_module_forward_hook(lambda *_: None)
     model.layers[0].register_full_backward_hook(lambda *_: None)
     optimizer = torch.optim.SGD(model.parameters(), 1.0)
     F.cross_entropy(model(torch.randn_like(x)), y).backward()

@@ -72,6 +72,8 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "a user's table": (lambda: [UserDict({"x": X, "labels": Y})], ""),
     "a table of inputs": (lambda: [({"x": X}, Y)], ""),
     "a tuple of inputs": (lambda: [((X, 1.0), Y)], ""),
+    "one ((x,), y)": (lambda: ((X,), Y), ""),
+    "one ({x}, y)": (lambda: ({"x": X}, Y.numpy()), ""),
     "a loader": (lambda: DataLoader(TensorDataset(X, Y), batch_size=24), ""),
     "a data set": (lambda: TensorDataset(X, Y), "a data set was given"),
     "a data set of their own": (lambda: Pairs(), "a data set was given"),
@@ -189,6 +191,23 @@ def test_error_data_that_cannot_be_meant_are_named(batches: Any, options: Any, w
         measured(batches, ByKeyword(), **options)
     assert words in str(caught.value)
     assert "Remedy" in str(caught.value)
+
+
+def test_labels_beyond_127_and_labels_that_are_all_the_same() -> None:
+    """uint8 has no −100: as 156 it is a class like any other."""
+    y = torch.arange(24).to(torch.uint8) + 150
+    for labels in (y, y.numpy().astype("uint16")):
+        numbers, notes = measured([(X, labels)], Net(lambda h, z: (h, z), classes=174))
+        assert numbers == measured([(X, y.long())], Net(classes=174))[0]
+        assert "part 1 was taken" in notes[0]
+    assert "every label is class 2" in measured([(X, Y * 0 + 2)])[1][0]
+    two = X[:, 0] > 0
+    assert measured([(X, two)])[0] == measured([(X, two.long())])[0]
+
+
+def test_error_a_score_and_its_metric() -> None:
+    with pytest.raises(BadValue, match="both given"):
+        measured([(X, Y)], accuracy=0.5, metric=lambda out, y: 1.0)
 
 
 def test_an_infinite_mask_beside_the_inputs_is_no_defect() -> None:

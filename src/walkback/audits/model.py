@@ -95,6 +95,8 @@ def audit(
     same = repeated(models)
     notes = [(str(seed), note) for seed, each in opened.items() for note in each.notes]
     notes += [(str(seed), f"the same model as seed {other}, counted once") for seed, other in same.items()]
+    if accuracy is not None and metric is not None:
+        raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
@@ -110,12 +112,13 @@ def audit(
                 continue
             reading, told = task.reading(one), list[str]()
             own = None if credits is None else guarded(credits, told)
-            seen = looks[seed] = look(reading, kept, blocks, credits=own, reduction=reduction, loss=loss)
-            precise = module_precision(reading, kept, blocks, reduction=reduction, loss=loss)
-            moment = _moment(reading, seen, precise[-1], kept, blocks, reduction, loss)
-            if accuracy is None:
-                value, more = _scored(reading, seen, task, metric)
-                told += more
+            with undisturbed(one, whole=True):  # one memory of the weights serves all that follows
+                seen = looks[seed] = look(reading, kept, blocks, credits=own, reduction=reduction, loss=loss)
+                precise = module_precision(reading, kept, blocks, reduction=reduction, loss=loss)
+                moment = _moment(reading, seen, precise[-1], kept, blocks, reduction, loss)
+                if accuracy is None:
+                    value, more = _scored(reading, seen, task, metric)
+                    told += more
             notes += [(str(seed), note) for note in (*_notes(seen), *told)]
             update = {"accuracy": value, "dtype": _dtype(one)}
             seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update=update)]))

@@ -100,7 +100,7 @@ def barred(judgement: Judgement, why: Sequence[str]) -> Judgement:
 
 
 def guarded(credits: Credits, notes: list[str]) -> Credits:
-    """Your credit function, called with your model, its data and nothing else to change: all is put back each time.
+    """Your credit function, called with your model, and everything that it changes put back after every batch.
 
     What it returns is copied first, because it may be part of what is put back.
     """

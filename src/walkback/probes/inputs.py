@@ -80,6 +80,8 @@ def _each(batches: Any, own_loss: bool, notes: dict[str, None]) -> Iterator[Any]
         inputs, labels = (_array(each) for each in batches)
         for start in range(0, max(len(labels), 1), CHUNK):
             yield inputs[start : start + CHUNK], labels[start : start + CHUNK]
+    elif _is_one_batch_of_several(batches):
+        yield batches
     elif isinstance(batches, Iterable) and not isinstance(batches, str | bytes | Tensor | np.ndarray):
         yield from batches
     else:
@@ -94,6 +96,14 @@ def _is_one_batch(given: Any, own_loss: bool) -> bool:
     if not inputs.ndim or not labels.ndim or len(inputs) != len(labels):
         return False
     return own_loss or labels.ndim == 1 or not _is_float(labels) or inputs.shape != labels.shape
+
+
+def _is_one_batch_of_several(given: Any) -> bool:
+    """Whether it is ((a, b), labels) or ({…}, labels) itself: a bare array cannot be a batch."""
+    if not isinstance(given, tuple | list) or len(given) != 2 or not _is_array(given[1]) or not given[1].ndim:
+        return False
+    parts = given[0].values() if isinstance(given[0], Mapping) else given[0]
+    return isinstance(given[0], Mapping | tuple | list) and any(_is_array(part) for part in parts)
 
 
 def _is_array(value: Any) -> bool:

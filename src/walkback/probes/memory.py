@@ -6,7 +6,8 @@ can be reached from a module by its attributes; other objects are remembered by 
 """
 
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,30 @@ from torch.nn.parameter import is_lazy
 from walkback.probes.outputs import Reading
 
 HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
+
+
+_held: dict[tuple[int, ...], "Memory"] = {}
+
+
+@contextmanager
+def remembered(*modules: nn.Module) -> Iterator["Memory"]:
+    """The modules' memory, made here; or, inside another such block of the same modules, that of the outer one.
+
+    Every block puts everything back, so the modules are at the start of an inner block as at that of the outer one.
+    """
+    key = tuple(id(_inside(module)) for module in modules)
+    if key in _held:
+        yield _held[key]
+        return
+    _held[key] = Memory(*modules)
+    try:
+        yield _held[key]
+    finally:
+        del _held[key]
+
+
+def _inside(module: nn.Module) -> nn.Module:
+    return module.model if isinstance(module, Reading) else module
 
 
 class Memory:
@@ -30,9 +55,7 @@ class Memory:
 
     def _visit(self, modules: tuple[nn.Module, ...]) -> None:
         seen: set[int] = set()
-        todo: deque[tuple[str, Any]] = deque(
-            ("", module.model if isinstance(module, Reading) else module) for module in modules
-        )
+        todo: deque[tuple[str, Any]] = deque(("", _inside(module)) for module in modules)
         while todo:
             path, value = todo.popleft()
             if id(value) in seen:
@@ -231,4 +254,16 @@ def switches() -> list[Callable[[], None]]:
         if torch.is_grad_enabled() != grad:
             torch.set_grad_enabled(grad)
 
-    return [default_dtype, default_device, thread_count, deterministic, anomaly, matmul, grad_mode]
+    names = (
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_backward_pre_hooks",
+    )
+    tables = [_table(getattr(nn.modules.module, name), ordered=True) for name in names]
+
+    def global_hooks() -> None:
+        for undo in tables:
+            undo()
+
+    return [default_dtype, default_device, thread_count, deterministic, anomaly, matmul, grad_mode, global_hooks]

@@ -49,6 +49,9 @@ def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: Pe
     for number, (_, labels) in enumerate(fitted):
         _in_range(labels, logits.shape[place], f"the labels of batch {number}")
     if fitted[0][1].dim() == 1:
+        seen = {label for _, labels in fitted for label in labels.tolist()}
+        if len(seen) == 1:
+            notes.append(f"every label is class {seen.pop()}, so the accuracy here tells little")
         return Task(take, fitted, None, False, notes)
     return _dense(take, fitted, place == logits.dim() - 1, notes)
 
@@ -56,7 +59,8 @@ def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: Pe
 def _fit(labels: list[Tensor]) -> Callable[[Tensor], int]:
     """How well a part of the output fits the labels: 2 if it has just as many classes as they name, 1 if more."""
     first = _one_column(labels[0])
-    highest = max((int(y[y != IGNORED].max()) for y in labels if _whole(y) and (y != IGNORED).any()), default=0)
+    whole = [y.long() for y in labels if _whole(y)]  # −100 is 156 in uint8
+    highest = max((int(y[y != IGNORED].max()) for y in whole if (y != IGNORED).any()), default=0)
 
     def fits(part: Tensor) -> int:
         if part.dim() == 2 and part.shape == labels[0].shape and part.shape[1] > 1 and _one_hot(labels[0]):
@@ -76,7 +80,11 @@ def _trial(model: nn.Module, inputs: Any) -> Any:
     from walkback.probes.modules import on_tensors
 
     own = on_tensors(inputs, Tensor.clone)
-    with undisturbed(model, whole=True), torch.inference_mode(False), torch.no_grad():
+    with (
+        undisturbed(model, whole=True),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):  # a forward may take gradients
         try:
             return model(own) if isinstance(own, Tensor) else model(**own) if isinstance(own, Mapping) else model(*own)
         except (RuntimeError, ValueError, TypeError) as error:
@@ -246,9 +254,9 @@ def score(model: nn.Module, task: Task, metric: Metric | None) -> float | None:
     if metric is None and not task.dense:
         return None
     total, weight = 0.0, 0
-    with undisturbed(model, whole=True), torch.inference_mode(False), torch.no_grad():
+    with undisturbed(model, whole=True), torch.inference_mode(False), torch.enable_grad():
         for inputs, labels in task.batches:
-            output = call(model, on_tensors(inputs, Tensor.clone))
+            output = call(model, on_tensors(inputs, Tensor.clone)).detach()
             if metric is None:
                 right, count = dense_hits(output, labels)
                 total, weight = total + right, weight + count

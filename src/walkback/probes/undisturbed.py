@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
 from torch import nn
 
-from walkback.probes.memory import Memory
+from walkback.probes.memory import remembered
 
 
 class Changes:
@@ -44,7 +44,7 @@ def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
     `whole`, for models that are not ours: weights, attributes, hooks and torch's switches are put back too, and what is
     yielded says afterwards what had changed. It takes a copy of the weights.
     """
-    memory, changes = Memory(*modules) if whole else None, Changes()
+    changes = Changes()
     parts = [part for module in modules for part in module.modules()]
     modes = [part.training for part in parts]
     parameters = [p for module in modules for p in module.parameters()]
@@ -55,7 +55,7 @@ def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
     flags = [t.requires_grad for t in tensors]
     devices = sorted({t.device.index for t in tensors if t.device.type == "cuda"})
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), remembered(*modules) if whole else nullcontext() as memory:
         try:
             for module in modules:
                 module.eval()
