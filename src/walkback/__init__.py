@@ -3,6 +3,7 @@
 The public names, each imported when it is first used: `import walkback as wb` costs nothing.
 """
 
+import random
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'walkback' has no attribute {name!r}; it has {', '.join(sorted(_HOME))}")
     room, _, inner = _HOME[name].partition(":")
+    state = random.getstate()  # rich draws a random number when it is imported, and an audit should change nothing
     thing = getattr(import_module(f"walkback.{room}"), inner or name)
+    random.setstate(state)
     globals()[name] = thing
     return thing
 

@@ -1,14 +1,17 @@
 """The second door: somebody's own trained nn.Module, looked into through its named blocks."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, judge
-from walkback.checks.finding import by_text
+from walkback.audits.result import ModelAudit
+from walkback.audits.seeds import barred, doubts, guarded, repeated
+from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
+from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes import (
     Cosine,
@@ -26,7 +29,12 @@ from walkback.probes import (
     random_null,
     replay_module,
 )
+from walkback.probes.inputs import MAX_SAMPLES, gather
 from walkback.probes.modules import PerSampleLoss
+from walkback.probes.outputs import Asked
+from walkback.probes.task import Metric, Task, score, settle
+from walkback.probes.undisturbed import undisturbed
+from walkback.probes.wrapped import uncompiled, unwrapped
 from walkback.records import (
     Baseline,
     BaselineName,
@@ -45,7 +53,7 @@ Accuracies = float | Sequence[float] | Mapping[int, float]
 
 def audit(
     model: nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module],
-    batches: Iterable[tuple[Any, Tensor]],
+    batches: Any,
     blocks: str | Sequence[str],
     *,
     name: str = "your model",
@@ -60,13 +68,16 @@ def audit(
     half_bp: Accuracies | None = None,
     reduction: str = "auto",
     loss: PerSampleLoss | None = None,
+    output: Asked = None,
+    metric: Metric | None = None,
+    max_samples: int | None = MAX_SAMPLES,
     thresholds: Thresholds = DEFAULT,
     protocol: Protocol = "ours",
-) -> Audit:
-    """Judge a trained model of yours, or one a seed, through its named blocks. Nothing of it is changed.
+) -> ModelAudit:
+    """Judge a trained model of yours, or one per seed, through its named blocks. Nothing of it is changed.
 
-    model      one model, a list of them (one a seed), or a table {seed: model}
-    batches    (inputs, labels) of held-out data, 1,000 samples or so
+    model      one model, a list of them (one per seed), or a table {seed: model}
+    batches    held-out data, 1,000 samples or so: pairs (inputs, labels), a DataLoader, a Dataset, or one pair
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
     residual   whether the blocks add to a stream; not said, a large growth cannot be judged
     credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such
@@ -74,67 +85,118 @@ def audit(
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
     half, half_bp   … with only the upper half of the blocks trained (the last ⌈L/2⌉), by the same rule; by backprop
+    loss       (output, labels) → one loss per sample; by default cross-entropy, of classes or of one class per token
+    output     where in the model's output the logits are: a key, an attribute, an index, or a function
+    metric     (output, labels) → a score per sample, or one number for the batch, between 0 and 1 and larger is better
+    max_samples   no more than so many are looked at; None: all of them
     """
-    models = _by_seed(model)
-    kept = _kept(batches)
-    notes: list[tuple[str, str]] = []
-    depths: dict[int, int] = {}
+    opened = {seed: unwrapped(one) for seed, one in _by_seed(model).items()}
+    models = {seed: each.model for seed, each in opened.items()}
+    same = repeated(models)
+    notes = [(str(seed), note) for seed, each in opened.items() for note in each.notes]
+    notes += [(str(seed), f"the same model as seed {other}, counted once") for seed, other in same.items()]
+    if accuracy is not None and metric is not None:
+        raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
+    looks: dict[int, Look] = {}
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
-    for seed, one in models.items():
-        seen = look(one, kept, blocks, credits=credits, reduction=reduction, loss=loss)
-        depths[seed] = len(seen.layers)
-        notes += [(str(seed), note) for note in _notes(seen)]
-        precise = module_precision(one, kept, blocks, reduction=reduction, loss=loss)
-        moment = _moment(one, seen, precise[-1], kept, blocks, reduction, loss)
-        value = given.pop(seed, seen.accuracy if accuracy is None else None)
-        seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update={"accuracy": value})]))
+    labels = [*models, *(seed for seed in given if seed not in models)]
+    with undisturbed(), uncompiled(*models.values()):  # a loader that shuffles draws random numbers
+        first = next(iter(models.values()))
+        gathered = gather(batches, first, max_samples, own_loss=loss is not None)
+        task = settle(first, gathered.batches, output, loss)
+        kept, loss = task.batches, task.loss
+        for seed, one in models.items():
+            value = given.pop(seed, None)
+            if seed in same:
+                continue
+            reading, told = task.reading(one), list[str]()
+            own = None if credits is None else guarded(credits, told)
+            with undisturbed(one, whole=True):  # one memory of the weights serves all that follows
+                seen = looks[seed] = look(reading, kept, blocks, credits=own, reduction=reduction, loss=loss)
+                precise = module_precision(reading, kept, blocks, reduction=reduction, loss=loss)
+                moment = _moment(reading, seen, precise[-1], kept, blocks, reduction, loss)
+                if accuracy is None:
+                    value, more = _scored(reading, seen, task, metric)
+                    told += more
+            notes += [(str(seed), note) for note in (*_notes(seen), *told)]
+            update = {"accuracy": value, "dtype": _dtype(one)}
+            seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update=update)]))
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
     }  # fmt: skip
+    depths = {seed: len(seen.layers) for seed, seen in looks.items()}
     for key in HALVES:
         if 1 in depths.values() and lists[key] is not None:
             raise BadValue(f"{key} is given, and a net of one block has no lower half", "leave it out")
     if len(set(depths.values())) > 1:
         counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
         raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")
-    labels = [each.seed for each in seeds]
     baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
-        notes=by_text(notes),
+        notes=[*gathered.notes, *task.notes, *by_text(notes)],
     )  # fmt: skip
-    return Audit(
+    found = barred(judge(evidence, thresholds, protocol), doubts(models, blocks, seeds, same))
+    if metric is not None and accuracy is None:
+        found = _in_its_unit(found, metric)
+    judged = Audit(
         valid=True, says="Judged as it was given: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[judge(evidence, thresholds, protocol)],
+        thresholds=thresholds, controls=[], subjects=[found],
     )  # fmt: skip
+    return ModelAudit.made(judged, evidence, looks)
+
+
+def _scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
+    """A model's accuracy, or its score by your metric; None with the reason where there is none to compare."""
+    if metric is None and not task.dense:
+        if math.isfinite(seen.accuracy):
+            return seen.accuracy, []
+        return None, ["no accuracy is known: with a loss of your own, give metric= or accuracy="]
+    value = score(model, task, metric)
+    what = "accuracy per labelled place" if metric is None else f"metric {_name_of(metric)}"
+    if value is not None and 0 <= value <= 1:
+        return value, [f"scored by {what}: {value:.4g}"]
+    return None, [f"scored by {what}: {'nothing' if value is None else f'{value:.4g}'}. Only scores between 0 and 1, "
+                  "larger is better, are compared: accuracy counts as not known, and depth is not judged"]  # fmt: skip
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _in_its_unit(judgement: Judgement, metric: Metric) -> Judgement:
+    """What is said of gains, with a warning that they are of a metric and the limit was set for accuracy."""
+    said = []
+    for finding in judgement.findings:
+        warning = (
+            f"a point is 0.01 of the metric {_name_of(metric)}; the limit of {points(finding.threshold)} points was "
+            "set for accuracy, so choose one that fits with thresholds="
+        )
+        gains = check_named(finding.check).form == "points" and finding.value is not None
+        said.append(finding.model_copy(update={"warnings": [*finding.warnings, warning]}) if gains else finding)
+    return judgement.model_copy(update={"findings": said})
+
+
+def _dtype(model: nn.Module) -> str:
+    """The precision that most of a model's weights are in."""
+    counts: Counter[str] = Counter()
+    for parameter in model.parameters():
+        counts[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
+    return counts.most_common(1)[0][0] if counts else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
 def _by_seed(model: nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module]) -> dict[int, nn.Module]:
     if isinstance(model, nn.Module):
         return {0: model}
     if not isinstance(model, Iterable):
-        raise BadValue(f"a {type(model).__name__} is no model to audit", "give one nn.Module, or one a seed")
+        raise BadValue(f"a {type(model).__name__} is no model to audit", "give one nn.Module, or one per seed")
     models = {_seed(key): each for key, each in (model.items() if isinstance(model, Mapping) else enumerate(model))}
     if not models or not all(isinstance(each, nn.Module) for each in models.values()):
         kinds = ", ".join(type(each).__name__ for each in models.values()) or "nothing"
-        raise BadValue(f"models to audit are nn.Modules, and these are: {kinds}", "give one nn.Module, or one a seed")
+        raise BadValue(f"models to audit are nn.Modules, and these are: {kinds}", "give one nn.Module, or one per seed")
     return models
-
-
-def _kept(batches: Iterable[tuple[Any, Tensor]]) -> list[tuple[Any, Tensor]]:
-    """The batches, which are gone through more than once, without those that hold no sample."""
-    if not isinstance(batches, Iterable):
-        raise BadValue(f"batches is a {type(batches).__name__}", "give an iterable of (inputs, labels) pairs")
-    kept = []
-    for batch in batches:
-        labels = batch[1] if isinstance(batch, tuple | list) and len(batch) == 2 else None
-        if isinstance(labels, Tensor) and labels.dim() == 0:
-            raise BadValue("a batch has one label without a batch dimension", "give labels (N,), one a sample")
-        if not (isinstance(labels, Tensor) and len(labels) == 0):
-            kept.append(batch)
-    return kept
 
 
 def _baseline(given: Accuracies, seeds: Sequence[int | None], what: str) -> Baseline:

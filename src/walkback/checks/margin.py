@@ -87,7 +87,10 @@ def interval_said(m: Margin) -> str:
 def typed_said(evidence: Evidence, names: Sequence[BaselineName]) -> list[str]:
     """Which of these baselines were typed in, as part of a sentence."""
     typed = sorted(name for name in names if name in evidence.baselines and evidence.baselines[name].typed)
-    return [f"typed in and not measured here, hence without a spread: {listed(typed)}"] if typed else []
+    alone = [name for name in typed if evidence.baselines[name].alone]
+    by_seed = [name for name in typed if name not in alone]
+    said = [f"typed in and not measured here, hence without a spread: {listed(alone)}"] if alone else []
+    return said + ([f"given by seed and not measured here: {listed(by_seed)}"] if by_seed else [])
 
 
 def same_margins(own: Margin | None) -> list[str]:

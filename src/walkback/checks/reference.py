@@ -38,7 +38,7 @@ class Norm(NamedTuple):
 
 
 def chord(moment: Moment) -> float | None:
-    """How far the direction of the deepest gradient is off in float32, if that was measured."""
+    """How far the direction of the deepest gradient is off in the net's own precision, if that was measured."""
     measured = moment.precision
     if measured is None or measured.status != "ok" or measured.samples < 1 or not known(measured.chord):
         return None
@@ -99,7 +99,8 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     numbers = [c for c in chords if c is not None]
     if not numbers:
         return "How precise the deepest gradient is was not measured"
-    off = f"float32 turns it by {spread_said(numbers)}"
+    kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
+    off = f"{listed(kinds)} turns it by {spread_said(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is noise: {off} on every seed, more than {limit:g}"
     if outcome == "passes":
@@ -211,9 +212,9 @@ class Reference(Check):
     place = 2
     protocols = ("ours", "published")
     asks = "Is the true gradient fit to compare with?"
-    raised = "float32 and float64 disagree on its direction by more than 0.01 on every seed"
+    raised = "the net's precision and float64 disagree on its direction by more than 0.01 on every seed"
     heading = "error"
-    quantity: Mapping[Protocol, str] = {"ours": "how far float32 turns the direction of g_L", "published": "‖g_L‖"}
+    quantity: Mapping[Protocol, str] = {"ours": "how far rounding turns the direction of g_L", "published": "‖g_L‖"}
     form = "size"
     at_init = True
     figure = "gradient norms"
@@ -236,8 +237,8 @@ class Reference(Check):
              before="below the published floor from ", stops="‖g_L‖ is below 1e-7"),
     )  # fmt: skip
     judged = (
-        "The chord between the direction of the deepest gradient in float32 and in float64. One dot is one seed; the "
-        "bar spans them."
+        "The chord between the direction of the deepest gradient in the net's own precision and in float64. One dot is "
+        "one seed; the bar spans them."
     )
     layers = (
         "The size of the true gradient at every state, ‖g_l‖, as in a batch-mean loss over {batch} samples. Below the "
@@ -257,7 +258,7 @@ class Reference(Check):
     }
     do: Mapping[Outcome, str] = {
         "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",
-        "inconclusive": "Measure the gradient in float32 and in float64 on every seed.",
+        "inconclusive": "Measure the gradient in the net's own precision and in float64 on every seed.",
     }
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:

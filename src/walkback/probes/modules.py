@@ -19,7 +19,9 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue, UnknownName
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
+from walkback.probes.outputs import entries, first_tensor
 from walkback.probes.undisturbed import undisturbed
+from walkback.probes.wrapped import plain_name, plain_pattern
 from walkback.registry import nearest
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
@@ -84,10 +86,16 @@ def find_blocks(model: nn.Module, pattern: str | Sequence[str]) -> dict[str, nn.
     ['layers.0', 'layers.1']
     """
     # With duplicates: a module registered under two names is two blocks, and both rows will say "called 2 times".
-    names = {name: part for name, part in model.named_modules(remove_duplicate=False) if name}
+    names: dict[str, nn.Module] = {}
+    for name, part in model.named_modules(remove_duplicate=False):
+        if plain_name(name):
+            names.setdefault(plain_name(name), part)  # of a wrapped part the wrapper, which comes first
     found: dict[str, nn.Module] = {}
     for one in [pattern] if isinstance(pattern, str) else pattern:
-        matched = {name: part for name, part in names.items() if _matches(name, one)}
+        wanted = plain_pattern(one, set(names))
+        matched = {name: part for name, part in names.items() if _matches(name, wanted)}
+        if not matched and "module" in names:  # in a wrapper that is not known
+            matched = {name: part for name, part in names.items() if _matches(name, f"module.{wanted}")}
         if not matched:
             near = difflib.get_close_matches(one, names, n=8, cutoff=0)  # a large model has too many to list
             raise UnknownName(f"none of the {len(names)} modules in {type(model).__name__} matches {one!r}",
@@ -103,19 +111,6 @@ def _matches(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=True))
 
 
-def first_tensor(output: Any) -> tuple[Tensor | None, str]:
-    """A module's output, or the first tensor in a tuple, list or mapping, and a word that says so."""
-    if isinstance(output, Tensor):
-        return output, ""
-    values: Iterable[Any] = ()
-    if isinstance(output, Mapping):
-        values = output.values()
-    elif isinstance(output, Sequence) and not isinstance(output, str):
-        values = output
-    found = next((value for value in values if isinstance(value, Tensor)), None)
-    return found, f"first tensor of a {type(output).__name__}" if found is not None else ""
-
-
 def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
     """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
     if isinstance(inputs, Tensor):
@@ -126,12 +121,13 @@ def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
 
 
 def call(model: nn.Module, inputs: Any) -> Tensor:
-    """model(x), model(*sequence) or model(**mapping); the logits, which are the first tensor of what comes out."""
+    """model(x), model(*sequence) or model(**mapping); its logits: the part of that name, else the first tensor."""
     if isinstance(inputs, Tensor):
         output = model(inputs)
     else:
         output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
-    logits, _ = first_tensor(output)
+    named = None if isinstance(output, Tensor) else entries(output).get("logits")
+    logits, _ = first_tensor(output) if not isinstance(named, Tensor) else (named, "")
     if logits is None:
         raise BadValue(f"the model gives {type(output).__name__} with no tensor in it", "let it return its logits")
     return logits
@@ -254,7 +250,7 @@ def look(
     sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
     given: list[list[Tensor | None]] = [[] for _ in found]
     right, total, loss_sum, countable = 0, 0, 0.0, True
-    with undisturbed(model), torch.inference_mode(False), torch.enable_grad():
+    with undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad():
         for batch in batches:
             inputs, labels = _pair(batch)
             parts, logits, losses = _one_batch(model, inputs, labels, found, reduction, cls, loss)
@@ -282,7 +278,7 @@ def look(
         accuracy=right / total if countable else float("nan"),
         loss=loss_sum / total,
         status="not finite" if not finite else "ok" if countable else "no accuracy: it needs logits (N, classes)",
-        notes=_notes(model),
+        notes=(*_notes(model), *changes.notes("the forward pass" if credits is None else "a forward pass or credits")),
     )
 
 

@@ -115,7 +115,7 @@ def module_precision(
     first = look(model, kept, blocks, reduction=reduction, loss=loss)
     rows = [first.start, *first.layers]
     try:
-        with undisturbed(model):  # copying and casting may draw random numbers in odd modules
+        with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(model).double()
         doubles = ((to_double(inputs), labels) for inputs, labels in kept)
         second = look(twin, doubles, blocks, reduction=reduction, loss=loss)

@@ -19,11 +19,11 @@ from walkback.probes.modules import (
     call,
     fastpath_off,
     find_blocks,
-    first_tensor,
     look,
     on_tensors,
     per_sample_losses,
 )
+from walkback.probes.outputs import first_tensor, with_first
 from walkback.probes.undisturbed import undisturbed
 
 LossFrom = Callable[[int, Tensor], Tensor]
@@ -99,12 +99,7 @@ def replay_module(
             del block, args
             first, _ = first_tensor(output)
             assert first is not None
-            if isinstance(output, Tensor):
-                return moved(output)
-            if isinstance(output, dict):
-                return type(output)({k: moved(v) if v is first else v for k, v in output.items()})
-            items = [moved(v) if v is first else v for v in output]
-            return type(output)(*items) if hasattr(output, "_fields") else type(output)(items)
+            return with_first(output, moved(first))
 
         handle = (
             modules[layer - 1].register_forward_hook(after)

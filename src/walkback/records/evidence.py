@@ -55,6 +55,7 @@ class Moment(Record):
     epoch: Annotated[int, Field(ge=0)] | None = None
     accuracy: Share | None = None
     loss: float | None = None
+    dtype: str | None = None  # what the model computes in; None: float32
     hidden_norms: Sizes = None  # ‖h_0‖ … ‖h_L‖
     hidden_at: SizeAt = None  # by layer, of a log that does not tell L
     deepest_hidden: Size | None = None  # ‖h_L‖, of such a log

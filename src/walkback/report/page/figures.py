@@ -164,7 +164,7 @@ def _gradient(check: Check, finding: Finding, subject: Subject, style: Style, th
         told = spread(there, num) if published or value is None else ranged(finding, num)
         axis = Axis.over([limit, value, low, high, *there], *ENDS, log=True)
         row = Row("chord", told, value, low, high, seeds, *drawn(style))
-        said = f"Chord between the deepest gradient's direction in float32 and float64: {told}. The limit is {limit:g}."
+        said = f"Chord between the deepest gradient's direction as computed and in float64: {told}. Limit {limit:g}."
         aside = " It does not judge here: the published protocol goes by the floor below." if published else ""
         svg = strip([row], axis, "chord, log scale", said, limit=(limit, f"limit {limit:g}"))
         parts.append(Figure(svg, dots(check.judged, evidence) + aside))

@@ -98,11 +98,14 @@ def _gaps(subject: Subject) -> list[tuple[str, str, str]]:
     rows += [(check.name, "not asked", check.not_asked) for check in in_order() if check.name not in asked]
     there = known_of.baselines
     absent = [words for name, words in BASELINES.items() if name not in there]
-    typed = [words for name, words in BASELINES.items() if name in there and there[name].typed]
+    typed = [words for name, words in BASELINES.items() if name in there and there[name].alone]
+    by_seed = [w for name, w in BASELINES.items() if name in there and there[name].typed and not there[name].alone]
     if absent and known_of.seeds:
         rows.append(("baselines", "missing", f"No run and no number is among the records for {listed(absent)}."))
     if typed:
         rows.append(("baselines", "typed in", f"Not measured here, and without a spread: {listed(typed)}."))
+    if by_seed:
+        rows.append(("baselines", "given", f"Given by seed and not measured here: {listed(by_seed)}."))
     for name, values in (("drift", judgement.described.drift), ("ρ", judgement.described.rho),
                          ("nudging", judgement.described.nudging)):  # fmt: skip
         lacking = [seed for seed, value in values.items() if value is None]

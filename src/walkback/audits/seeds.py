@@ -1,0 +1,122 @@
+"""Are the seeds different trainings? The same model twice would feign a certainty that nobody has."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from walkback.checks import Judgement
+from walkback.checks.finding import seeds_said
+from walkback.errors import BadValue
+from walkback.probes.modules import find_blocks, on_tensors
+from walkback.probes.outputs import Reading
+from walkback.probes.undisturbed import undisturbed
+from walkback.records import Moment, SeedEvidence
+
+CLOSE = 1e-5  # relative: weights or measurements that differ by less are of one training, rounded or permuted
+
+Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
+
+
+def repeated(models: Mapping[int, nn.Module]) -> dict[int, int]:
+    """The seeds whose model is that of an earlier seed, each with that seed: the same object, or the same weights."""
+    found: dict[int, int] = {}
+    for seed, model in models.items():
+        for other, earlier in models.items():
+            if other == seed:
+                break
+            if other not in found and same_weights(_weights([model]), _weights([earlier]), model is earlier):
+                found[seed] = other
+                break
+    return found
+
+
+def _weights(parts: Iterable[nn.Module]) -> list[Tensor]:
+    return [p.detach() for part in parts for p in part.parameters()]
+
+
+def same_weights(one: Sequence[Tensor], other: Sequence[Tensor], empty: bool = False) -> bool:
+    """Whether all weights agree: ‖a − b‖ ≤ 1e-5 ‖a‖ in every tensor. Without any weights the answer is `empty`.
+
+    Two trainings differ by far more in at least one tensor; a copy, a cast or a last digit does not.
+    """
+    if len(one) != len(other) or not one:
+        return empty and len(one) == len(other)
+    return all(a.shape == b.shape and _near(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _near(a: Tensor, b: Tensor) -> bool:
+    if a.device != b.device:
+        b = b.to(a.device)
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    a, b = a.double(), b.double()
+    apart = float(torch.linalg.vector_norm(torch.nan_to_num(a) - torch.nan_to_num(b)))
+    return apart <= CLOSE * float(torch.linalg.vector_norm(torch.nan_to_num(a)))
+
+
+def doubts(
+    models: Mapping[int, nn.Module], blocks: str | Sequence[str], seeds: Sequence[SeedEvidence], same: Mapping[int, int]
+) -> list[str]:
+    """Why these seeds are not different trainings, in sentences; a subject with one of them never holds."""
+    found = [f"{seeds_said([str(other), str(seed)])} are the same model" for seed, other in same.items()]
+    alone = {seed: _weights(find_blocks(m, blocks).values()) for seed, m in models.items() if seed not in same}
+    found += [
+        f"{seeds_said([str(a), str(b)])} have the same weights in every block, so the blocks are of one training"
+        for a, b in _pairs(list(alone)) if same_weights(alone[a], alone[b])
+    ]  # fmt: skip
+    if not found:
+        moments = {each.seed: each.final for each in seeds if each.seed in alone}
+        found += [
+            f"{seeds_said([str(a), str(b)])} measure the same at every layer, so they are one training"
+            for a, b in _pairs(list(moments)) if same_moment(moments[a], moments[b])
+        ]  # fmt: skip
+    return found
+
+
+def _pairs(keys: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return [(a, b) for place, a in enumerate(keys) for b in keys[place + 1 :]]
+
+
+def same_moment(one: Moment, other: Moment) -> bool:
+    """Whether loss, ‖h_l‖ and ‖g_l‖ agree to 1e-5 at every layer: also a net whose units are permuted does that."""
+    numbers = [[m.loss, *(m.hidden_norms or []), *(m.gradient_norms or [])] for m in (one, other)]
+    known = [[v for v in each if v is not None and math.isfinite(v) and v] for each in numbers]
+    if len(known[0]) < 3 or [v is None for v in numbers[0]] != [v is None for v in numbers[1]]:
+        return False
+    return len(known[0]) == len(known[1]) and all(
+        math.isclose(a, b, rel_tol=CLOSE) for a, b in zip(*known, strict=True)
+    )
+
+
+def barred(judgement: Judgement, why: Sequence[str]) -> Judgement:
+    """The judgement of a subject whose seeds are in doubt: it does not hold, whatever the checks say."""
+    if not why or judgement.verdict != "holds":
+        return judgement
+    says = f"Inconclusive: {'; '.join(why)}. Give one model per training."
+    return judgement.model_copy(update={"verdict": "inconclusive", "decided_by": ["evidence"], "says": says})
+
+
+def guarded(credits: Credits, notes: list[str]) -> Credits:
+    """Your credit function, called with your model, and everything that it changes put back after every batch.
+
+    What it returns is copied first, because it may be part of what is put back.
+    """
+
+    def safe(reading: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
+        model = reading.model if isinstance(reading, Reading) else reading
+        with undisturbed(model, whole=True) as changes:
+            given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone())
+            if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
+                raise BadValue(f"credits gives a {type(given).__name__}", "give a list with one credit per block")
+            found = [None if a is None else _as_tensor(a).detach().clone() for a in given]
+        notes.extend(note for note in changes.notes("the function credits") if note not in notes)
+        return found
+
+    return safe
+
+
+def _as_tensor(credit: Any) -> Tensor:
+    return credit if isinstance(credit, Tensor) else torch.as_tensor(credit)

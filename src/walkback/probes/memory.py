@@ -1,0 +1,269 @@
+"""What a model holds, remembered so that it can be put back: weights, buffers, attributes, hooks and torch's switches.
+
+A forward pass may write into weights (an embedding with max_norm), count its calls in a plain attribute or fill a list.
+A credit function may do anything. Remembered are the tensors, numpy arrays, random generators, lists and tables that
+can be reached from a module by its attributes; other objects are remembered by identity only.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from walkback.probes.outputs import Reading
+
+HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
+
+
+_held: dict[tuple[int, ...], "Memory"] = {}
+
+
+@contextmanager
+def remembered(*modules: nn.Module) -> Iterator["Memory"]:
+    """The modules' memory, made here; or, inside another such block of the same modules, that of the outer one.
+
+    Every block puts everything back, so the modules are at the start of an inner block as at that of the outer one.
+    """
+    key = tuple(id(_inside(module)) for module in modules)
+    if key in _held:
+        yield _held[key]
+        return
+    _held[key] = Memory(*modules)
+    try:
+        yield _held[key]
+    finally:
+        del _held[key]
+
+
+def _inside(module: nn.Module) -> nn.Module:
+    return module.model if isinstance(module, Reading) else module
+
+
+class Memory:
+    """The state of some modules at the moment this was made."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        self._undo: list[tuple[str, Callable[[], bool]]] = []
+        self._parameters: set[str] = set()
+        self._visit(modules)
+        self._switches = switches()
+
+    def _visit(self, modules: tuple[nn.Module, ...]) -> None:
+        seen: set[int] = set()
+        todo: deque[tuple[str, Any]] = deque(("", _inside(module)) for module in modules)
+        while todo:
+            path, value = todo.popleft()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Tensor):
+                self._tensor(path, value)
+            elif isinstance(value, nn.Module | torch.optim.Optimizer):
+                self._undo.append((path, _table(value.__dict__, ordered=False)))
+                todo.extend((_joined(path, key), inner) for key, inner in value.__dict__.items())
+            elif isinstance(value, dict):
+                self._undo.append((path, _table(value, ordered=True)))
+                todo.extend((_joined(path, str(key)), inner) for key, inner in value.items())
+            elif isinstance(value, list | deque):
+                self._undo.append((path, _row(value)))
+                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
+            elif isinstance(value, tuple):
+                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
+            elif isinstance(value, set):
+                self._undo.append((path, _set(value)))
+            elif isinstance(value, np.ndarray):
+                self._undo.append((path, _array(value)))
+            elif isinstance(value, torch.Generator):
+                self._undo.append((path, _generator(value)))
+
+    def _tensor(self, path: str, value: Tensor) -> None:
+        if is_lazy(value) or value.is_meta:
+            return
+        if isinstance(value, nn.Parameter):
+            self._parameters.add(path)
+        self._undo.append((path, _values(value)))
+        for hooks in (value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)):
+            if hooks is not None:
+                self._undo.append((path, _table(hooks, ordered=True)))
+            else:
+                self._undo.append((path, _no_hooks(value)))
+
+    def restore(self) -> tuple[list[str], list[str]]:
+        """Put everything back. The parameters whose values had changed, and whatever could not be put back."""
+        changed, stuck = [], []
+        for path, undo in self._undo:
+            try:
+                if undo() and path in self._parameters:
+                    changed.append(path)
+            except (RuntimeError, ValueError, TypeError, NotImplementedError):
+                stuck.append(path)
+        for put_back in self._switches:
+            put_back()
+        return list(dict.fromkeys(changed)), list(dict.fromkeys(stuck))
+
+
+def _joined(path: str, key: str) -> str:
+    return path if key in HIDDEN else f"{path}.{key}" if path else key
+
+
+def _table(table: MutableMapping[Any, Any], ordered: bool) -> Callable[[], bool]:
+    before = dict(table)
+
+    def undo() -> bool:
+        if len(table) == len(before) and all(key in table and table[key] is before[key] for key in before):
+            return False
+        if ordered:  # a Sequential calls its modules in the order of this table
+            table.clear()
+        for key in [key for key in table if key not in before]:
+            del table[key]
+        table.update(before)
+        return True
+
+    return undo
+
+
+def _row(row: Any) -> Callable[[], bool]:
+    before = list(row)
+
+    def undo() -> bool:
+        if len(row) == len(before) and all(a is b for a, b in zip(row, before, strict=True)):
+            return False
+        row.clear()
+        row.extend(before)
+        return True
+
+    return undo
+
+
+def _set(members: set[Any]) -> Callable[[], bool]:
+    before = set(members)
+
+    def undo() -> bool:
+        differs = members != before
+        if differs:
+            members.clear()
+            members.update(before)
+        return differs
+
+    return undo
+
+
+def _array(array: Any) -> Callable[[], bool]:
+    before = array.copy()
+
+    def undo() -> bool:
+        differs: bool = array.tobytes() != before.tobytes()
+        if differs:
+            array[...] = before
+        return differs
+
+    return undo
+
+
+def _generator(generator: torch.Generator) -> Callable[[], bool]:
+    before = generator.get_state()
+
+    def undo() -> bool:
+        generator.set_state(before)
+        return False
+
+    return undo
+
+
+def _no_hooks(tensor: Tensor) -> Callable[[], bool]:
+    def undo() -> bool:
+        for hooks in (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)):
+            if hooks:
+                hooks.clear()
+        return False
+
+    return undo
+
+
+def _values(tensor: Tensor) -> Callable[[], bool]:
+    home, before = tensor.detach(), tensor.detach().clone()  # the same storage; a copy of what is in it
+    flag = tensor.requires_grad
+
+    def undo() -> bool:
+        moved = tensor.shape != home.shape or tensor.dtype != home.dtype or tensor.data_ptr() != home.data_ptr()
+        if moved:  # somebody assigned to .data
+            tensor.data = home
+        differs = not same_bits(home, before)
+        if differs:
+            with torch.inference_mode(home.is_inference()), torch.no_grad():
+                home.copy_(before)
+        if tensor.is_leaf and tensor.requires_grad != flag:
+            tensor.requires_grad_(flag)
+        return moved or differs
+
+    return undo
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same numbers; NaN is the same as NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if torch.equal(a, b):
+        return True
+    return bool((a.is_floating_point() or a.is_complex()) and ((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def switches() -> list[Callable[[], None]]:
+    """torch's own settings that a careless function may turn, each with the way back."""
+    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    exact, only_warn = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    anomalies, anomalies_raise = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    products, grad = torch.get_float32_matmul_precision(), torch.is_grad_enabled()
+
+    def default_dtype() -> None:
+        torch.set_default_dtype(dtype)
+
+    def default_device() -> None:
+        if torch.get_default_device() != device:
+            torch.set_default_device(None)
+        if torch.get_default_device() != device:
+            torch.set_default_device(device)
+
+    def thread_count() -> None:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+
+    def deterministic() -> None:
+        if (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()) != (
+            exact, only_warn,
+        ):  # fmt: skip
+            torch.use_deterministic_algorithms(exact, warn_only=only_warn)
+
+    def anomaly() -> None:
+        if (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) != (anomalies, anomalies_raise):
+            torch.autograd.set_detect_anomaly(anomalies, anomalies_raise)
+
+    def matmul() -> None:
+        if torch.get_float32_matmul_precision() != products:
+            torch.set_float32_matmul_precision(products)
+
+    def grad_mode() -> None:
+        if torch.is_grad_enabled() != grad:
+            torch.set_grad_enabled(grad)
+
+    names = (
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_backward_pre_hooks",
+    )
+    tables = [_table(getattr(nn.modules.module, name), ordered=True) for name in names]
+
+    def global_hooks() -> None:
+        for undo in tables:
+            undo()
+
+    return [default_dtype, default_device, thread_count, deterministic, anomaly, matmul, grad_mode, global_hooks]
