@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from walkback.audits import judge_paths
-from walkback.checks import Audit
+from walkback.audits.records import gather
+from walkback.checks import Audit, judge
 
 MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
 NET = ["--width", "32", "--depth", "2", "--lr", "6e-3", "--jobs", "1"]
@@ -136,7 +136,8 @@ def test_audit_writes_its_page_and_report_writes_the_same(audited):
 def test_audit_strict_exits_by_what_it_found(audited):
     """One set of runs, held against margins that make it hold, walk back, straddle, and prove nothing."""
     folder, _ = audited
-    found = {s.name: next(f for f in s.findings if f.check == "depth") for s in judge_paths(folder / "runs").subjects}
+    subjects = [judge(evidence) for evidence, _ in gather([folder / "runs"])[0]]
+    found = {s.name: next(f for f in s.findings if f.check == "depth") for s in subjects}
     bp, dfa, noise = (found[name] for name in ("bp", "dfa", "random"))
     assert bp.low > max(dfa.high, noise.high) + 0.01, "give the runs more epochs"
     margins = {"apart": (bp.low + max(dfa.high, noise.high)) / 2, "amid": (dfa.value + dfa.high) / 2, "beyond": 0.5}
@@ -276,7 +277,9 @@ def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
     one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
     every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
     assert every.status == single.status == mixed.status == 0
-    assert [line.split()[0] for line in every.said.splitlines()[3:6]] == ["bp", "dfa", "random"]
+    assert "control random: should be walked back" in every.words  # as the audit had it, and dfa is its only subject
+    assert re.search(r"\ndfa +\(?(walked back|inconclusive)", every.said)
+    assert not re.search(r"\nrandom +", every.said)
     assert "Too few seeds" in single.words or "No frozen net to compare with" in single.words
     assert "sb" in mixed.words
 

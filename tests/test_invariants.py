@@ -181,7 +181,7 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("epochs", lines(lambda found: [found[0], found[2], found[1], *found[3:]]), "line 2: epoch"),
     ("epochs", lines(lambda found: [found[0], *found[2:]]), "line 2: epoch"),
     ("epochs", lines(lambda found: found[1:]), "line 1: epoch"),
-    ("epochs", reconfigured(epochs=3, schedule="constant"), "epoch"),
+    ("epochs", lines(lambda found: [*found, found[-1] | {"epoch": 5, "step": 160}]), "line 6: epoch"),
     ("steps", last("step", 129), "line 5: step"),
     ("steps", reconfigured(batch_size=64), "line 2: step"),
     ("learning-rate", last("lr", 0.1), "line 5: lr"),
@@ -215,7 +215,7 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("same-data", of("environment.json", "data_fingerprint", "0f" * 8), ""),
     ("all-zero", dead("hidden_norms"), ""),
     ("all-zero", dead("gradient_norms"), ""),
-    ("null-spread", lambda f: [edit(run / "probes.json", put("null.0.std", 0.0)) for run in find_runs(f)] and None, ""),
+    ("null-spread", of("probes.json", "null.0.std", 0.0), ""),
 ]  # fmt: skip
 
 
