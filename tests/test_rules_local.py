@@ -258,7 +258,7 @@ def test_second_implementation_penalty_adds_its_gradient(name):
     [
         ("predsim", {"beta": 1.5}, "beta=0.99"),
         ("pepita", {"scale": 0.0}, "scale=0.05"),
-        ("ff", {"goodness": "sum"}, "goodness=branch"),
+        ("ff", {"goodness": "sum"}, "goodness=stream"),
         ("ff", {"theta": -1.0}, "theta=1"),
         ("ff", {"label": 0.0}, "label=1"),
         ("mono-forward", {"normalize": "sample"}, "normalize"),

@@ -13,15 +13,15 @@ from walkback.rules.library import RULES
 from walkback.rules.local import backward, learn_alone, read_loss
 from walkback.rules.signal import Batch
 
-GOODNESS = ("branch", "stream")
+GOODNESS = ("stream", "branch")
 
 
 class ForwardForward(Rule):
     """Forward-forward: a block's activity should be high for inputs with the right label and low with a wrong one.
 
     update      block l minimises the mean of softplus(θ − g⁺) + softplus(g⁻ − θ), with h_l held fixed. g is its
-                goodness: the mean of the squares of its output f_l (goodness=branch) or of the stream h_{l+1}
-                (goodness=stream); in a plain net the two are the same. Positive inputs are x + U y, negative ones
+                goodness: the mean of the squares of the stream h_{l+1} (goodness=stream) or of its own output f_l
+                (goodness=branch); in a plain net the two are the same. Positive inputs are x + U y, negative ones
                 x + U y′. y′ is a wrong label, drawn from the readout's probabilities of the wrong labels. U is fixed:
                 one Gaussian pattern of the input's shape per class, std `label`. There is no credit: the passes that
                 train are not the net's own
@@ -31,8 +31,9 @@ class ForwardForward(Rule):
     embedding   learns through block 0's loss
     readout     (head and terminal norm) the gradient of the loss on the plain input x, h_L held fixed. It alone gives
                 the accuracy
-    defaults    theta 1, goodness branch, label 1: chosen here. The goodness of the *stream* is handed from block to
-                block by the skip connections: a block that adds nothing has it already
+    defaults    theta 1, goodness stream, label 1: chosen here. In a residual net the goodness of the stream is handed
+                from block to block by the skip connections: a block that adds nothing has it already. The goodness of
+                the branch is the block's own, as in the paper's plain nets
     differs     the paper overwrites ten pixels with the label, and its readout sees every layer of a net with a neutral
                 label. A pattern over the whole input reaches convolutions and patches as well, and x without any
                 pattern is what the net is tested on
@@ -45,12 +46,12 @@ class ForwardForward(Rule):
         generator: torch.Generator,
         *,
         theta: float = 1.0,
-        goodness: str = "branch",
+        goodness: str = "stream",
         label: float = 1.0,
     ):
         super().__init__(net, generator)
         if goodness not in GOODNESS:
-            raise BadValue(f"ff has no goodness named {goodness!r}", "give goodness=branch or goodness=stream")
+            raise BadValue(f"ff has no goodness named {goodness!r}", "give goodness=stream or goodness=branch")
         if not theta > 0 or not label > 0:
             raise BadValue(f"ff needs theta and label above 0, not {theta!r} and {label!r}", "give theta=1 label=1")
         self.theta, self.goodness = theta, goodness
