@@ -1,7 +1,7 @@
 """Weight mirrors (Akrout et al. 2019): feedback learns the weights from the noise that it hears through them."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets import Net
@@ -13,7 +13,7 @@ class Mirror(DrawnFeedback):
     """Weight mirror: noise goes into every layer, and feedback learns the correlation of what comes out with it.
 
     update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ
-    learns      after every step: x ~ N(0, I), `samples` of them for each weight, y = W x, B ← (1 − r) B + r mean(y xᵀ).
+    learns      after every step: x ~ N(0, I), `samples` of them, y = W x for each weight, B ← (1 − r) B + r mean(y xᵀ).
                 E[y xᵀ] = W, so B is a moving mean of noisy copies of W, of W's own size, and cannot grow beyond it.
                 r = max(rate, 1/(t+1)) at step t: at first the mean of all noise so far. B begins Gaussian, with the
                 std that W had at init, until the first step
@@ -55,9 +55,13 @@ class Mirror(DrawnFeedback):
         """Noise through every layer; B learns from it."""
         step = int(self.steps)
         draws, rate = numbered(self.key, step), max(self.rate, 1 / (step + 1))
+        noise: dict[int, Tensor] = {}  # drawing it costs more than sending it through
         for name, w in self.weights(net).items():
             matrix = w.view(len(w), -1) if w.dim() > 1 else w[None]
-            x = torch.randn(self.samples, matrix.shape[1], generator=draws).to(w)
+            inputs = matrix.shape[1]
+            if inputs not in noise:
+                noise[inputs] = torch.randn(self.samples, inputs, generator=draws).to(w)
+            x = noise[inputs]
             y = x @ matrix.T
             self.B[name].view_as(matrix).addmm_(y.T, x, beta=1 - rate, alpha=rate / self.samples)
         self.steps.add_(1)
