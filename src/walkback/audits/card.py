@@ -39,7 +39,7 @@ from walkback.train.loop import arithmetic
 SHAPE, CLASSES = (24,), 6
 SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
 SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
-STEPS, TRAINING_BATCH, LR, DECAY = 12, 16, 3e-3, 0.01
+STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
 COST_SHAPE, COST_BATCH = (784,), 128
 ROUNDS, BURST = 5, 3
 
@@ -90,7 +90,7 @@ class Laboratory:
 
     def build(self, net: Net | None = None, state: Mapping[str, Tensor] | None = None) -> Rule:
         """The rule on the net as it was at first, with the same draws; then with a state that it learned."""
-        model = copy.deepcopy(self.origin) if net is None else net
+        model = self.origin if net is None else net
         made = make_rule(self.rule, model, torch.Generator().manual_seed(2), self.options).to(self.dtype)
         if state is not None:
             made.load_state_dict(state)
