@@ -11,7 +11,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs test-network fuzz mutants bench clean help
+.PHONY: demo test tools lint browser latex docs test-network test-slow fuzz mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -69,6 +69,9 @@ endef
 docs: $(STAMP)  ## The documents as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open site/index.html"
+
+test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched
+	$(BIN)/pytest -m slow -s
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network

@@ -46,7 +46,8 @@ _HOME = {
     "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
-    "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train", "train_all": "train",
+    "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",
+    "train_all": "train",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -3,6 +3,7 @@
 The room is not named `audit` because `walkback.audit` is the function.
 """
 
+from walkback.audits.card import make_card
 from walkback.audits.model import audit
 from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
@@ -16,6 +17,7 @@ __all__ = [
     "evidence_by_subject",
     "fired_by",
     "judge_paths",
+    "make_card",
     "report_audit",
     "report_paths",
     "stopping",

@@ -210,3 +210,9 @@ class Rule(nn.Module):
 
     def after_step(self, net: Net) -> None:
         """Called after every optimizer step, and never by a probe: learned feedback, moving averages, counters."""
+
+    def beside(self, trained: "Rule") -> None:
+        """Called on a rule with fresh feedback that stands beside `trained` in a null, on the trained net.
+
+        For a rule whose feedback has a size that was read from the net at init: take it from `trained`.
+        """

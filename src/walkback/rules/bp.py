@@ -36,12 +36,12 @@ class BP(Rule):
         """One backward pass of the mean loss, with λ Σ_l ‖f_l‖² over the blocks that train."""
         stream, branches = net.unroll(net.embed(batch.inputs))
         loss = F.cross_entropy(net.readout(stream[-1]), batch.labels)
-        total = loss + batch.penalty * _branch_energy(net, branches) if batch.penalty else loss
+        total = loss + batch.penalty * branch_energy(net, branches) if batch.penalty else loss
         total.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
 
-def _branch_energy(net: Net, branches: Sequence[Tensor]) -> Tensor:
+def branch_energy(net: Net, branches: Sequence[Tensor]) -> Tensor:
     """Σ_l of the batch mean of ‖f_l‖², over the blocks that train."""
     energy = branches[0].new_zeros(())
     for block, branch in zip(net.blocks, branches, strict=True):

@@ -35,8 +35,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     def draws(purpose: str) -> torch.Generator:
         return stream(seed, purpose, trainer.step)
 
-    fresh = lambda n: trainer.make_rule("null", n)  # noqa: E731
-    null = feedback_null(net, rule, fresh, inputs, labels, draws("null draws"), clock=trainer.clock)
+    null = feedback_null(net, rule, trainer.fresh_rule, inputs, labels, draws("null draws"), clock=trainer.clock)
     seen = trainer.observe()
     turned = drift(seen.gradients[net.depth // 2])
     moved_images = FUNCTIONAL_IMAGES if max(net.widths) <= WIDE else FUNCTIONAL_IMAGES_WIDE

@@ -107,6 +107,12 @@ class Trainer:
         draws = stream(self.config.seed, purpose, counter)
         return make_rule(self.config.rule, self.net, draws, self.config.rule_options).to(self.device)
 
+    def fresh_rule(self, draw: int) -> Rule:
+        """The same with fresh feedback, for a null."""
+        rule = self.make_rule("null", draw)
+        rule.beside(self.rule)
+        return rule
+
     @property
     def epoch(self) -> int:
         """Epochs completed."""
@@ -163,7 +169,7 @@ class Trainer:
         """What the probes that are one file each read now."""
         view = View(
             self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
-            fresh=lambda n: self.make_rule("null", n), draws=lambda p: stream(self.config.seed, p, self.step),
+            fresh=self.fresh_rule, draws=lambda p: stream(self.config.seed, p, self.step),
         )  # fmt: skip
         return {name: [Reading.of(r) for r in found] for name, found in readings(view).items()}
 

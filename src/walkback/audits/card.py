@@ -1,0 +1,262 @@
+"""A card per rule: what it uses, found by intervention on a small net, and what a step of it costs.
+
+The rule is asked twice, as it is when new and after a short training with the clock run to its end: a warm-up is over
+by then, and learned feedback has learned something.
+"""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from walkback.errors import WalkbackError
+from walkback.nets import Net, defaults, find_net, make_net
+from walkback.own import as_written
+from walkback.probes.expense import expense
+from walkback.probes.transport import (
+    STRENGTH,
+    Question,
+    Subject,
+    Transport,
+    change,
+    condition,
+    immediate,
+    questions,
+    shuffled,
+    size,
+    uses_labels,
+)
+from walkback.probes.update import alignment
+from walkback.records.card import Card
+from walkback.rules import START, Batch, Clock, Rule, fingerprint, make_rule
+from walkback.train.adamw import AdamW
+from walkback.train.loop import arithmetic
+
+SHAPE, CLASSES = (24,), 6
+SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
+SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
+STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
+COST_SHAPE, COST_BATCH = (784,), 128
+ROUNDS, BURST = 5, 3
+
+
+def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str = "resmlp", timed: bool = True) -> Card:
+    """The card of a rule by name, or of a class in a file (`my_rule.py:MyRule`)."""
+    given = dict(options or {})
+    family = find_net(net)
+    known = defaults(family)
+    sizes = {name: value for name, value in SIZES.items() if name in known}
+    facts: dict[str, Any] = {
+        "rule": as_written(rule), "rule_options": given, "rule_source": fingerprint(rule),
+        "net": family.words({**known, **sizes}),
+    }  # fmt: skip
+    with arithmetic():
+        try:
+            try:
+                found = what_it_uses(rule, given, net=net, sizes=sizes)
+            except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
+                found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
+            return Card.model_validate({**facts, **found, **_cost(rule, given, net, timed)})
+        except WalkbackError as error:
+            return Card(**facts, refused=error.what)
+        except Exception as error:
+            if fingerprint(rule) is None:
+                raise
+            return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
+
+
+class Laboratory:
+    """A small net, and a rule that can be built, trained and asked on it."""
+
+    def __init__(self, rule: str, options: Mapping[str, Any], net: str, sizes: Mapping[str, Any], dtype: torch.dtype):
+        self.rule, self.options, self.dtype = rule, options, dtype
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.net = make_net(net, SHAPE, CLASSES, sizes).to(dtype)
+        condition(self.net)
+        self.origin = copy.deepcopy(self.net)  # `net` itself is changed by the questions
+        draws = torch.Generator().manual_seed(1)
+        self.inputs = torch.randn(SAMPLES, *SHAPE, generator=draws).to(dtype)
+        self.labels = torch.arange(SAMPLES) % CLASSES
+        self.others = (self.labels + 1 + torch.arange(SAMPLES) % 2) % CLASSES
+        self.batches = [
+            (torch.randn(TRAINING_BATCH, *SHAPE, generator=draws).to(dtype), torch.arange(TRAINING_BATCH) % CLASSES)
+            for _ in range(STEPS)
+        ]
+
+    def build(self, net: Net | None = None, state: Mapping[str, Tensor] | None = None) -> Rule:
+        """The rule on the net as it was at first, with the same draws; then with a state that it learned."""
+        model = self.origin if net is None else net
+        made = make_rule(self.rule, model, torch.Generator().manual_seed(2), self.options).to(self.dtype)
+        if state is not None:
+            made.load_state_dict(state)
+        return made
+
+    def twin(self, question: Question) -> Net:
+        """The net with other weights in the layers in question."""
+        twin = copy.deepcopy(self.origin)
+        with torch.no_grad():
+            for layer, weight in shuffled(question.modules(twin)).items():
+                layer.weight.copy_(weight)
+        return twin
+
+    def trained(self, net: Net) -> dict[str, Tensor]:
+        """Train `net` by the rule for a few steps, and return the rule's state."""
+        rule = self.build()
+        named = {f"net.{k}": p for k, p in net.named_parameters()}
+        named |= {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
+        optimizer = AdamW(named, DECAY)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            for step, (inputs, labels) in enumerate(self.batches):
+                optimizer.zero_grad()
+                draws = torch.Generator().manual_seed(100 + step)
+                rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
+                optimizer.step(LR)
+                rule.after_step(net)
+        return {key: value.clone() for key, value in rule.state_dict().items()}
+
+    def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> Subject:
+        """The rule at one moment."""
+        return Subject(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
+
+
+def what_it_uses(
+    rule: str,
+    options: Mapping[str, Any],
+    *,
+    net: str = "resmlp",
+    sizes: Mapping[str, Any] = SIZES,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, Any]:
+    """All of a card but the costs, by the names of its fields."""
+    lab = Laboratory(rule, options, net, sizes, dtype)
+    later = copy.deepcopy(lab.net)
+    state = lab.trained(later)
+    condition(later)
+    moments = {
+        "new": lab.subject(lab.net, None, START),
+        "trained": lab.subject(later, state, Clock(STEPS - 1, STEPS, STEPS - 1, STEPS)),
+    }
+    new, trained = moments["new"], moments["trained"]
+    places = {place: _transport(lab, new, trained, asked, state) for place, asked in questions(lab.net).items()}
+    names = [name for name, _ in lab.net.named_parameters()]
+    made = new.make()
+    return {
+        **places,
+        "labels": any(uses_labels(subject, lab.others) for subject in moments.values()),
+        "repeatable": change(new.usual, new.again, list(new.usual)) == 0,
+        "alignment": {moment: _alignment(subject) for moment, subject in moments.items()},
+        **_shares(lab.net, names, new.usual, new.truth()),
+        "learned": sum(p.numel() for p in made.parameters()),
+        "fixed": sum(b.numel() for b in made.buffers() if b.is_floating_point()),
+    }
+
+
+def _transport(
+    lab: Laboratory, new: Subject, trained: Subject, asked: Sequence[Question], state: Mapping[str, Tensor]
+) -> Transport:
+    """The strongest that is found; what is weaker is not looked for."""
+    now = {found for subject in (new, trained) for found in immediate(subject, asked)}
+    for strongest in STRENGTH:
+        if strongest in now and strongest != "none":
+            return strongest
+    if any(_from_init(lab, new, question) for question in asked):
+        return "init"
+    return "learned" if state and any(_learned(lab, trained, question) for question in asked) else "none"
+
+
+def _from_init(lab: Laboratory, subject: Subject, question: Question) -> bool:
+    """Whether the rule copied something of these weights when it was built: built on others, it answers differently."""
+    twin = lab.twin(question)
+    return subject.notices(subject.answer(make=lambda: lab.build(twin)), question.watched)
+
+
+def _learned(lab: Laboratory, subject: Subject, question: Question) -> bool:
+    """Whether what the rule learned in training depends on these weights: trained with others, it answers differently.
+
+    Both are asked on the same net, so that nothing but the rule's own state can make the difference.
+    """
+    other = lab.trained(lab.twin(question))
+    return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
+
+
+def _alignment(subject: Subject) -> list[float]:
+    answer, truth = subject.usual, subject.truth()
+    found = []
+    for layer in range(subject.net.depth):
+        names = [n for n, _ in subject.net.named_parameters() if n.startswith(f"blocks.{layer}.")]
+        u, g = (torch.cat([given[n].flatten() for n in names]) for given in (answer, truth))
+        found.append(alignment(u, g).value)
+    return found
+
+
+def _shares(
+    net: Net, names: Sequence[str], answer: Mapping[str, Tensor], truth: Mapping[str, Tensor]
+) -> dict[str, int]:
+    """How many of the net's numbers the rule trains, how many have the true gradient's direction, how many nothing."""
+    counts = {"by_rule": 0, "by_gradient": 0, "untrained": 0}
+    for name in names:
+        how = "by_rule"
+        if not size(dict(answer), [name]):
+            how = "untrained"
+        elif alignment(answer[name].flatten(), truth[name].flatten()).value > 1 - 1e-6:
+            how = "by_gradient"
+        counts[how] += net.get_parameter(name).numel()
+    return counts
+
+
+def _cost(rule: str, options: Mapping[str, Any], net: str, timed: bool) -> dict[str, float | None]:
+    """Products, time and memory of a step relative to bp's, on the family's default sizes and a batch of 128.
+
+    memory  weights and learned numbers with AdamW's two moments, what the rule keeps, and the peak within the step
+    """
+    steps, whole, products = {}, {}, {}
+    for name, given in (("bp", {}), (rule, options)):
+        step, kept = _step(name, given, net)
+        step()
+        steps[name] = step
+        spent = expense(step)
+        products[name], whole[name] = spent.flops, kept + spent.bytes
+    ratio: float | None = None
+    if timed:
+        times = _times(steps)
+        ratio = times[rule] / times["bp"]
+    return {"products": products[rule] / products["bp"], "time": ratio, "memory": whole[rule] / whole["bp"]}
+
+
+def _step(name: str, options: Mapping[str, Any], net: str) -> tuple[Callable[[], None], int]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = make_net(net, COST_SHAPE, CLASSES, {})
+    rule = make_rule(name, model, torch.Generator().manual_seed(2), options)
+    learned = {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
+    optimizer = AdamW({**dict(model.named_parameters()), **learned}, DECAY)
+    draws = torch.Generator().manual_seed(1)
+    inputs, labels = torch.randn(COST_BATCH, *COST_SHAPE, generator=draws), torch.arange(COST_BATCH) % CLASSES
+
+    def step() -> None:
+        optimizer.zero_grad()
+        rule.backward(model, Batch(inputs, labels, draws, Clock(1, 2)))
+        optimizer.step(1e-3)
+        rule.after_step(model)
+
+    numbers = [*model.parameters(), *rule.parameters()]
+    kept = 3 * sum(p.nbytes for p in numbers) + sum(b.nbytes for b in rule.buffers())
+    return step, kept
+
+
+def _times(steps: Mapping[str, Callable[[], None]]) -> dict[str, float]:
+    """The median time of each, in bursts in turn: a busy machine slows all alike."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(ROUNDS):
+        for name, step in steps.items():
+            for _ in range(BURST):
+                began = time.perf_counter()
+                step()
+                times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(found) for name, found in times.items()}

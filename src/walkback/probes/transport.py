@@ -1,0 +1,283 @@
+"""What does a rule use? Found by intervention on a small net: change one thing, hold the rest, see whether it notices.
+
+Weights are changed *behind the data*: each matrix is turned in the directions that no input of its layer has, so that
+every hidden state, the error and the labels stay as they are, and the matrix keeps its norm. Only a rule that reads the
+weights, to carry credit down through them, can notice.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from walkback.errors import BadValue
+from walkback.nets import Net
+from walkback.probes.undisturbed import undisturbed
+from walkback.rules import START, Batch, Clock, Rule, probe_signal
+
+Transport = Literal["none", "learned", "init", "signs", "full"]
+STRENGTH: Sequence[Transport] = ("full", "signs", "init", "learned", "none")
+"""From the strongest down."""
+FLOOR = 0.3  # no weight is smaller than this share of its matrix' RMS: so signs can be kept while sizes change
+NOTICED = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5
+LABEL_NOTICED = 1e-4
+SURE = 40.0  # a logit beside zeros: softmax then errs by 1e-17
+
+Answer = dict[str, Tensor]
+"""What a rule puts into each parameter of the net, and ("credit l") what it tells each block."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A rule on a net at one moment, to be asked again and again. `make` builds the rule anew as it is then."""
+
+    net: Net
+    make: Callable[[], Rule]
+    inputs: Tensor
+    labels: Tensor
+    clock: Clock = START
+
+    def batch(self, labels: Tensor | None = None) -> Batch:
+        """The same batch and the same random stream every time."""
+        given = self.labels if labels is None else labels
+        return Batch(self.inputs, given, torch.Generator().manual_seed(7), self.clock)
+
+    @cached_property
+    def usual(self) -> Answer:
+        """The answer with nothing changed: to be asked for before anything is."""
+        return self.answer()
+
+    @cached_property
+    def again(self) -> Answer:
+        """The same once more: what differs is noise."""
+        return self.answer()
+
+    def notices(self, answer: Answer, watched: Sequence[str]) -> bool:
+        """Whether an answer differs from the usual one by more than rounding and noise."""
+        limit = max(NOTICED[self.inputs.dtype], 10 * change(self.usual, self.again, watched))
+        return change(self.usual, answer, watched) > limit
+
+    def answer(self, labels: Tensor | None = None, make: Callable[[], Rule] | None = None) -> Answer:
+        """What the rule does with the net as it stands. Built anew each time: it has no chance to remember."""
+        rule = (make or self.make)()
+        with undisturbed(self.net, rule), torch.enable_grad():
+            self.net.train()  # it might behave differently where it is only watched
+            rule.train()
+            torch.manual_seed(7)
+            for parameter in self.net.parameters():
+                parameter.requires_grad_()
+            rule.backward(self.net, self.batch(labels))
+            found = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.net.named_parameters()}
+            return found | self._credits(rule, labels)
+
+    def _credits(self, rule: Rule, labels: Tensor | None) -> Answer:
+        batch = self.batch(labels)
+        stream, _ = self.net.unroll(self.net.embed(batch.inputs).detach().requires_grad_())
+        logits = self.net.readout(stream[-1])
+        loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+        gradients = [self.net.gradient_rows(g) for g in torch.autograd.grad(loss, stream)]
+        credits = rule(probe_signal(self.net, batch, logits.detach(), [h.detach() for h in stream], gradients))
+        return {f"credit {i}": a.detach() for i, a in enumerate(credits.blocks) if a is not None}
+
+    def truth(self) -> Answer:
+        """The true gradients."""
+        with undisturbed(self.net), torch.enable_grad():
+            for parameter in self.net.parameters():
+                parameter.requires_grad_()
+            F.cross_entropy(self.net(self.inputs), self.labels).backward()  # type: ignore[no-untyped-call]
+            return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.net.named_parameters()}
+
+
+def size(answer: Answer, names: Sequence[str]) -> float:
+    """The norm over some of the parameters or credits."""
+    return math.sqrt(sum(float(answer[n].double().square().sum()) for n in names if n in answer))
+
+
+def distance(before: Answer, after: Answer, names: Sequence[str]) -> float:
+    """‖after − before‖ over some of the parameters or credits; a credit that only one of them has counts as it is."""
+    both = {
+        n: after.get(n, torch.zeros(())) - before.get(n, torch.zeros(())) for n in names if n in {**before, **after}
+    }
+    return size(both, names)
+
+
+def change(before: Answer, after: Answer, names: Sequence[str]) -> float:
+    """How much differs, relative to the size before."""
+    apart, whole = distance(before, after, names), size(before, names)
+    return apart / whole if whole else (math.inf if apart else 0.0)
+
+
+def linears(part: nn.Module) -> list[nn.Linear]:
+    """The linear layers of a part, in order. Anything else that has a matrix is refused: it could not be turned."""
+    found = [m for m in part.modules() if isinstance(m, nn.Linear)]
+    own = {id(m.weight) for m in found}
+    if any(p.dim() > 1 and id(p) not in own for p in part.parameters()):
+        raise BadValue("a card is made on a net of linear layers", "use --net resmlp, mlp or student")
+    return found
+
+
+@contextmanager
+def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
+    """Everything that goes into each linear layer inside, whoever runs it."""
+    seen: dict[nn.Linear, list[Tensor]] = {}
+
+    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        assert isinstance(module, nn.Linear)
+        seen.setdefault(module, []).append(args[0].detach().flatten(0, -2).to(module.weight.dtype))
+
+    handles = [m.register_forward_pre_hook(hook) for m in net.modules() if isinstance(m, nn.Linear)]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def condition(net: Net) -> None:
+    """Make every weight at least FLOOR of its matrix' RMS, with the sign that it has."""
+    with torch.no_grad():
+        for layer in (m for m in net.modules() if isinstance(m, nn.Linear)):
+            w = layer.weight
+            least = FLOOR * w.square().mean().sqrt()
+            w.copy_(torch.where(w < 0, -1.0, 1.0) * w.abs().clamp_min(least))
+
+
+def turned(weight: Tensor, inputs: Tensor, angle: float, generator: torch.Generator) -> Tensor:
+    """W with its part behind the inputs turned by `angle` towards a random one: W x for the inputs and ‖W‖ are kept.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> w, x = torch.randn(3, 8, generator=g).double(), torch.randn(2, 8, generator=g).double()
+    >>> v = turned(w, x, 1.0, g)
+    >>> torch.allclose(v @ x.T, w @ x.T), torch.allclose(v.norm(), w.norm()), torch.allclose(v, w)
+    (True, True, False)
+    """
+    u, s, vh = torch.linalg.svd(inputs, full_matrices=False)
+    del u
+    rank = int((s > s.max() * 1e-9).sum())
+    basis = vh[:rank]
+    if rank >= weight.shape[1]:
+        raise BadValue(
+            f"the rule runs the net so often that nothing is left to turn in a layer of {weight.shape[1]} inputs",
+            "make the card on a wider net",
+        )
+    free = weight - weight @ basis.T @ basis
+    new = torch.randn(weight.shape, generator=generator).to(weight)
+    new = new - new @ basis.T @ basis
+    new = new - (new * free).sum() / (free * free).sum() * free
+    new = new * (free.norm() / new.norm())
+    found: Tensor = weight + (math.cos(angle) - 1) * free + math.sin(angle) * new
+    return found
+
+
+@contextmanager
+def replaced(weights: Mapping[nn.Linear, Tensor]) -> Iterator[None]:
+    """Other weights inside."""
+    kept = {layer: layer.weight.detach().clone() for layer in weights}
+    with torch.no_grad():
+        try:
+            for layer, weight in weights.items():
+                layer.weight.copy_(weight)
+            with torch.enable_grad():
+                yield
+        finally:
+            for layer, weight in kept.items():
+                layer.weight.copy_(weight)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether what `watched` (parameters, credits) are given depends on the weights of `layers` (linear, by name)."""
+
+    layers: Sequence[str]
+    watched: Sequence[str]
+
+    def modules(self, net: Net) -> list[nn.Linear]:
+        """The layers in a net."""
+        found = [net.get_submodule(name) for name in self.layers]
+        return [m for m in found if isinstance(m, nn.Linear)]
+
+
+def questions(net: Net) -> dict[str, list[Question]]:
+    """By place: inside a block (its later layers, for its first), the blocks above a block, and the readout.
+
+    The embedding goes with block 0: what it hears through that block is "inside".
+    """
+    names = {id(m): name for name, m in net.named_modules()}
+    blocks = [[names[id(m)] for m in linears(block)] for block in net.blocks]
+    units = [[n for n, _ in net.named_parameters() if n.startswith(f"blocks.{i}.")] for i in range(net.depth)]
+    embed = [n for n, _ in net.named_parameters() if n.startswith("embed.")]
+    inside = [Question(found[1:], [f"{found[0]}.weight"]) for found in blocks if len(found) > 1]
+    if embed:
+        inside.append(Question(blocks[0], embed))
+    units = [[f"credit {i}", *unit, *(() if i else embed)] for i, unit in enumerate(units)]
+    above = [Question([m for found in blocks[i + 1 :] for m in found], unit) for i, unit in enumerate(units[:-1])]
+    head = [Question([names[id(m)] for m in linears(net.readout)], unit) for unit in units]
+    return {"inside": inside, "blocks": above, "readout": head}
+
+
+def immediate(subject: Subject, asked: Sequence[Question]) -> list[Transport]:
+    """none, signs or full, per question: weights turned behind the data, first with all signs kept, then freely."""
+    assert subject.usual
+    assert subject.again
+    with inputs_of(subject.net) as seen:
+        subject.answer()
+    data = {layer: torch.cat(rows) for layer, rows in seen.items()}
+    found: list[Transport] = []
+    for number, question in enumerate(asked):
+        draws = torch.Generator().manual_seed(number)
+        layers = question.modules(subject.net)
+        small = {m: _signs_kept(m.weight.detach(), data[m], draws) for m in layers}
+        large = {m: turned(m.weight.detach(), data[m], math.pi / 2, draws) for m in layers}
+        noticed = []
+        for weights in (small, large):
+            with replaced(weights):
+                noticed.append(subject.notices(subject.answer(), question.watched))
+        found.append("full" if noticed[0] else "signs" if noticed[1] else "none")
+    return found
+
+
+def _signs_kept(weight: Tensor, inputs: Tensor, generator: torch.Generator) -> Tensor:
+    state, angle = generator.get_state(), 0.2
+    while True:
+        generator.set_state(state)
+        new = turned(weight, inputs, angle, generator)
+        if torch.equal(new.sign(), weight.sign()):
+            return new
+        angle /= 2
+
+
+def shuffled(layers: Sequence[nn.Linear], seed: int = 0) -> dict[nn.Linear, Tensor]:
+    """Each matrix with its entries in another order: nothing is kept but their distribution."""
+    draws = torch.Generator().manual_seed(seed)
+    return {m: m.weight.detach().flatten()[torch.randperm(m.weight.numel(), generator=draws)].view_as(m.weight)
+            for m in layers}  # fmt: skip
+
+
+def uses_labels(subject: Subject, others: Tensor) -> bool:
+    """Whether any block is told something else when the labels change and the error does not: it is zero both times.
+
+    The head is set so that it is sure of whatever the labels say. A use of labels that is multiplied by the error is
+    not seen by this.
+    """
+    net, usual = subject.net, subject.usual
+    head = linears(net.readout)[-1]
+    with inputs_of(net) as seen, torch.no_grad():
+        net(subject.inputs)
+    rows, bias = seen[head][-1], head.bias.detach().clone()
+    answers = []
+    for labels in (subject.labels, others):
+        wanted = SURE * F.one_hot(labels, net.classes).to(rows) - bias
+        with replaced({head: (torch.linalg.pinv(rows) @ wanted).T}):
+            answers.append(subject.answer(labels))
+    for layer in range(net.depth):
+        names = [n for n, _ in net.named_parameters() if n.startswith(f"blocks.{layer}.")]
+        limit = max(LABEL_NOTICED * size(usual, names), 10 * distance(usual, subject.again, names))
+        if distance(answers[0], answers[1], names) > limit:
+            return True
+    return False

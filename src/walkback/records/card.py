@@ -1,0 +1,53 @@
+"""A rule's card: what it was found to use and to cost, by intervention on a small net."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from walkback.records.schema import Record
+
+Transport = Literal["none", "learned", "init", "signs", "full"]
+
+
+class Card(Record):
+    """One rule.
+
+    inside, blocks, readout   whether what a block is told depends on the weights of its own later layers, of the blocks
+                              above it, and of the readout, with all hidden states, the error and the labels held
+    labels                    whether it changes with the labels while the error is the same (zero)
+    alignment                 cosine of each block's update with the true gradient, by a new rule and a trained one
+    by_rule, by_gradient, untrained   the net's parameters: trained by the rule, by the true gradient, not at all
+    learned, fixed            numbers that the rule itself learns, and keeps
+    products, time, memory    of a step, relative to backprop's
+    """
+
+    schema_: Literal["walkback.card/1"] = Field(default="walkback.card/1", alias="schema")
+    rule: str
+    rule_options: dict[str, Any] = Field(default_factory=dict)
+    rule_source: str | None = None
+    net: str
+    refused: str | None = None
+    inside: Transport = "none"
+    blocks: Transport = "none"
+    readout: Transport = "none"
+    labels: bool = False
+    repeatable: bool = True
+    alignment: dict[str, list[float]] = Field(default_factory=dict)
+    by_rule: int = 0
+    by_gradient: int = 0
+    untrained: int = 0
+    learned: int = 0
+    fixed: int = 0
+    products: float | None = None
+    time: float | None = None
+    memory: float | None = None
+
+    @property
+    def is_backprop(self) -> bool:
+        """Update cosine above 0.999 in every block, at one of the moments."""
+        return any(values and min(values) > 0.999 for values in self.alignment.values())
+
+    @property
+    def parameters(self) -> int:
+        """Of the net that the card was made on."""
+        return self.by_rule + self.by_gradient + self.untrained

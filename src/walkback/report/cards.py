@@ -1,0 +1,108 @@
+"""Cards of rules for people: one as a sheet, several as a table; in a terminal, as Markdown or as JSON."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from walkback.errors import BadValue
+from walkback.records.card import Card
+from walkback.records.run import write_whole
+from walkback.report.harmless import one_line
+from walkback.report.tables import Table, print_table
+
+BEGIN, END = "<!-- cards: written by `walkback card --into` -->", "<!-- end of cards -->"
+
+MEANINGS = {
+    "full": "the weights themselves",
+    "signs": "the signs of the weights, not their sizes",
+    "init": "the weights as they were when the rule was built",
+    "learned": "what the rule has learned from them in training",
+    "none": "nothing",
+}
+NOTES = (
+    "What a block is told depends on the weights of its own later layers (inside), of the blocks above it (blocks) and "
+    "of the readout by: full, the weights themselves; signs; init, a copy from when the rule was built; learned, state "
+    "that the rule learned in training; none.",
+    "labels: it changes with the labels at the same error, 0. bp: it is backprop, its update's cosine with the true "
+    "gradient is above 0.999 in every block. by rule: the share of parameters whose update is not the true gradient.",
+    "flops (of all products), time and memory of a step: how many times those of bp.",
+)
+
+
+def cards_table(cards: Sequence[Card]) -> Table:
+    """One row per rule."""
+    rows = []
+    for card in cards:
+        if card.refused is not None:
+            rows.append([card.rule, *["–"] * 9])
+            continue
+        costs = ["–" if value is None else f"{value:.2f}" for value in (card.products, card.time, card.memory)]
+        rows.append(
+            [card.rule, card.inside, card.blocks, card.readout, _yes(card.labels), _yes(card.is_backprop),
+             f"{100 * card.by_rule / card.parameters:.0f}%", *costs]
+        )  # fmt: skip
+    headings = ["rule", "inside", "blocks", "readout", "labels", "bp", "by rule", "flops", "time", "memory"]
+    refused = [f"{card.rule}: {card.refused}" for card in cards if card.refused is not None]
+    nets = ", ".join(dict.fromkeys(card.net for card in cards))
+    return Table("cards", f"What the rules use and cost, measured on {nets}", headings, rows, [*NOTES, *refused])
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def sheet(card: Card) -> list[tuple[str, str]]:
+    """One card as pairs of a word and what is found."""
+    if card.refused is not None:
+        return [("refused", card.refused)]
+    pairs = [("measured on", f"{card.net}, and backprop beside it")]
+    places = {"inside": "its own later layers", "blocks": "the blocks above", "readout": "the readout"}
+    for place, words in places.items():
+        found = getattr(card, place)
+        pairs.append((place, f"{found}: of {words}, a block is told by {MEANINGS[found]}"))
+    pairs.append(
+        ("labels", "yes: used beside the error" if card.labels else "no: nothing changes at the same error, 0")
+    )
+    aligned = "; ".join(
+        f"{moment} {' '.join(f'{value:.3f}' for value in values)}" for moment, values in card.alignment.items()
+    )
+    pairs.append(("backprop", f"{_yes(card.is_backprop)}: update cosine per block, {aligned}"))
+    whole = card.parameters
+    shares = [f"{100 * part / whole:.0f}%" for part in (card.by_rule, card.by_gradient, card.untrained)]
+    pairs.append(("parameters", f"{shares[0]} by the rule, {shares[1]} by the true gradient, {shares[2]} untrained"))
+    pairs.append(("own numbers", f"{card.learned:,} learned, {card.fixed:,} kept (the net has {whole:,})"))
+    costs = {"flops": card.products, "time": card.time, "memory": card.memory}
+    known = [f"{value:.2f} × the {name}" for name, value in costs.items() if value is not None]
+    pairs.append(("a step", f"{', '.join(known)} of backprop's"))
+    if not card.repeatable:
+        pairs.append(("caution", "asked twice it answers differently: what is smaller than that noise is not seen"))
+    return pairs
+
+
+def print_cards(cards: Sequence[Card], form: str, console: Console) -> None:
+    """One card as a sheet, more as a table."""
+    if form == "json":
+        print(json.dumps([json.loads(card.text()) for card in cards], indent=1, ensure_ascii=False))
+    elif form == "markdown":
+        print(cards_table(cards).markdown())
+    elif len(cards) == 1:
+        console.print(Text(one_line(cards[0].rule), "bold"))
+        for word, found in sheet(cards[0]):
+            lines = Text(one_line(found)).wrap(console, max(20, console.width - 13))
+            for number, line in enumerate(lines):
+                console.print(Text(f"{'' if number else word:12} ", "dim").append_text(line), soft_wrap=True)
+    else:
+        print_table(cards_table(cards), console)
+
+
+def write_into(cards: Sequence[Card], page: Path) -> Path:
+    """Put the table between the two marks of a Markdown page."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if BEGIN not in text or END not in text:
+        raise BadValue(f"{page} has no place for cards", f"put two lines there: {BEGIN} and {END}")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    write_whole(page, f"{before}{BEGIN}\n{cards_table(cards).markdown()}\n{END}{after}".encode())
+    return page

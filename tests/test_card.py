@@ -1,0 +1,368 @@
+"""The card: what a rule uses is found by intervention. Planted rules that hide it are exposed, honest ones are not."""
+
+import io
+import itertools
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+from torch.nn import functional as F
+
+import walkback as wb
+from walkback.audits.card import make_card, what_it_uses
+from walkback.cli import app
+from walkback.errors import BadValue, UnknownName
+from walkback.nets import make_net
+from walkback.own import is_ours
+from walkback.probes.expense import expense
+from walkback.probes.transport import condition, inputs_of, questions, replaced, turned
+from walkback.records.card import Card
+from walkback.report.cards import BEGIN, END, cards_table, print_cards, sheet, write_into
+from walkback.rules import RULES, Credits, Rule
+from walkback.rules.layerwise import DrawnFeedback, LayerFeedback
+
+PAGE = Path(__file__).parents[1] / "docs/rules-and-nets.md"
+PLACES = ("inside", "blocks", "readout")
+numbers = itertools.count()
+
+
+def uses(rule, **options):
+    """What is found of a rule by name, or of a planted class."""
+    if not isinstance(rule, str):
+        name = f"planted-{next(numbers)}"
+        wb.register_rule(name, rule)
+        rule = name
+    return what_it_uses(rule, options)
+
+
+def places(found):
+    return tuple(found[place] for place in PLACES)
+
+
+# The interventions themselves.
+
+
+def test_property_weights_turned_behind_the_data_change_no_hidden_state_and_no_norm():
+    torch.manual_seed(0)
+    net = make_net("resmlp", (24,), 6, {"width": 32, "depth": 2}).double()
+    condition(net)
+    x = torch.randn(4, 24).double()
+    with torch.no_grad(), inputs_of(net) as seen:
+        before = net(x)
+    layers = questions(net)["blocks"][0].modules(net)
+    draws = torch.Generator().manual_seed(1)
+    new = {m: turned(m.weight.detach(), torch.cat(seen[m]), 1.5, draws) for m in layers}
+    for layer, weight in new.items():
+        assert float(weight.norm()) == pytest.approx(float(layer.weight.detach().norm()), rel=1e-9)
+        assert float(((weight - layer.weight).norm() / layer.weight.norm()).detach()) > 0.5
+        assert float((weight.sign() != layer.weight.sign()).double().mean()) > 0.1
+    kept = [m.weight.detach().clone() for m in layers]
+    with replaced(new), torch.no_grad():
+        torch.testing.assert_close(net(x), before, rtol=1e-9, atol=1e-11)
+    assert all(torch.equal(a, m.weight) for a, m in zip(kept, layers, strict=True))
+    with pytest.raises(BadValue, match="nothing is left"):
+        turned(torch.randn(3, 4), torch.randn(9, 4), 1.0, draws)
+
+
+def test_closed_form_expense():
+    a, b = torch.randn(5, 6), torch.randn(6, 7)
+    spent = expense(lambda: (a @ b).relu().sum())
+    assert spent.flops == 2 * 5 * 6 * 7
+    assert spent.bytes == 4 * (35 + 35)  # the product is freed before the sum is there
+    grown = torch.zeros(5, 7)
+    assert expense(lambda: grown.addmm_(a, b)).flops == 2 * 5 * 6 * 7
+
+
+# Our rules.
+
+EXPECTED = {
+    "bp": ("full", "full", "full"),
+    "dfa": ("full", "none", "none"),
+    "fa": ("full", "none", "full"),
+    "fa-layer": ("none", "none", "none"),
+    "usf": ("signs", "signs", "signs"),
+    "kp": ("learned", "learned", "learned"),
+    "mirror": ("learned", "learned", "learned"),
+}
+
+
+def test_known_answer_an_exact_readout_is_said():
+    assert places(uses("fa-layer", readout="exact")) == ("none", "none", "full")
+
+
+# Rules that hide what they use.
+
+
+class SaysRandom(LayerFeedback):
+    """Fixed random feedback, as in feedback alignment."""
+
+    def stand_ins(self, net, generator):
+        return self.weights(net)
+
+
+class OnlyInTraining(DrawnFeedback):
+    """Fixed random feedback; with the transposes where nobody watches."""
+
+    def stand_ins(self, net, generator):
+        return self.weights(net) if net.training else super().stand_ins(net, generator)
+
+
+class AfterWarmUp(DrawnFeedback):
+    """Fixed random feedback, until the first third is over."""
+
+    late = False
+
+    def backward(self, net, batch):
+        self.late = batch.clock.progress > 0.3
+        return super().backward(net, batch)
+
+    def stand_ins(self, net, generator):
+        return self.weights(net) if self.late else super().stand_ins(net, generator)
+
+
+class ALittle(DrawnFeedback):
+    """Random feedback with a hundredth of the transposes in it."""
+
+    def stand_ins(self, net, generator):
+        return {n: b + 0.01 * self.weights(net)[n] for n, b in super().stand_ins(net, generator).items()}
+
+
+class Cached(DrawnFeedback):
+    """Random feedback, replaced by the transposes at the first step, and kept."""
+
+    first = None
+
+    def stand_ins(self, net, generator):
+        if self.first is None:
+            self.first = {n: w.clone() for n, w in self.weights(net).items()}
+        return self.first
+
+
+class CopiedAtInit(DrawnFeedback):
+    """Fixed feedback: the transposes as they were when the rule was built."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        for name, weight in self.weights(net).items():
+            self.B[name].copy_(weight)
+
+
+class HiddenSigns(DrawnFeedback):
+    """Random feedback, with the signs of the weights."""
+
+    def stand_ins(self, net, generator):
+        return {n: b.abs() * self.weights(net)[n].sign() for n, b in super().stand_ins(net, generator).items()}
+
+
+@pytest.mark.parametrize(
+    ("rule", "transport"),
+    [
+        (SaysRandom, "full"), (OnlyInTraining, "full"), (AfterWarmUp, "full"), (ALittle, "full"), (Cached, "full"),
+        (CopiedAtInit, "init"), (HiddenSigns, "signs"),
+    ],
+)  # fmt: skip
+def test_planted_rules_that_say_random_and_use_the_weights_are_exposed(rule, transport):
+    found = uses(rule)
+    assert places(found) == (transport,) * 3
+    card = Card.model_validate({"rule": "planted", "net": "", **found})
+    assert card.is_backprop == (rule in (SaysRandom, OnlyInTraining, AfterWarmUp, Cached, CopiedAtInit))
+
+
+# Rules that must not be accused.
+
+
+class Scaled(DrawnFeedback):
+    """Random feedback, as large as the weights are now: it reads one number of each matrix."""
+
+    def stand_ins(self, net, generator):
+        return {n: b * self.weights(net)[n].norm() for n, b in super().stand_ins(net, generator).items()}
+
+
+class Noisy(Rule):
+    """Credits that nobody can repeat."""
+
+    chance = random.SystemRandom()
+
+    def credits(self, signal):
+        h = signal.hidden[0]
+        return Credits([h * 0 + 1 + 0.1 * self.chance.random() for _ in signal.net.blocks], embed=h * 0 + 1)
+
+
+class Greedy(Rule):
+    """A local head per block; nothing passes between blocks."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.heads = nn.ParameterList(
+            torch.randn(net.classes, d, generator=generator) * d**-0.5 for d in net.widths[1:]
+        )
+
+    def backward(self, net, batch):
+        h = net.embed(batch.inputs)
+        for layer, (block, head) in enumerate(zip(net.blocks, self.heads, strict=True)):
+            h = net.join(layer, h, block(h))
+            F.cross_entropy(net.rows(h) @ head.T, batch.labels).backward()
+            h = h.detach()
+        loss = F.cross_entropy(net.readout(h), batch.labels)
+        loss.backward()
+        return loss.detach()
+
+
+class TwoPasses(Rule):
+    """As PEPITA: a second pass on the input plus the error; a block learns from how its output moved."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.F = self.feedback(24, net.classes, std=0.05)
+
+    def credits(self, signal):
+        with torch.no_grad():
+            moved, _ = signal.net.unroll(signal.net.embed(signal.inputs + signal.error @ self.F.T))
+        return Credits(
+            [a - b for a, b in zip(signal.hidden[1:], moved[1:], strict=True)], embed=signal.hidden[0] - moved[0]
+        )
+
+
+class Targets(Rule):
+    """As DRTP: the label through a fixed matrix."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.B = self.feedback(net.depth, net.width, net.classes, std=1.0)
+
+    def credits(self, signal):
+        wanted = F.one_hot(signal.labels, signal.net.classes).to(signal.hidden[0])
+        return Credits(-wanted @ self.B.mT)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "labels"),
+    [
+        (Scaled, ("none", "none", "none"), False),
+        (Noisy, ("none", "none", "none"), False),
+        (Greedy, ("full", "none", "none"), True),
+        (TwoPasses, ("full", "none", "none"), False),
+        (Targets, ("full", "none", "none"), True),
+    ],
+)
+def test_planted_rules_that_use_no_weights_above_are_not_accused(rule, expected, labels):
+    found = uses(rule)
+    assert places(found)[1:] == expected[1:]
+    if rule is not Noisy:  # inside its blocks, noise hides what exact backprop does with a credit
+        assert places(found) == expected
+    assert found["labels"] == labels
+    assert found["repeatable"] == (rule is not Noisy)
+
+
+# Foreign rules, and what is printed.
+
+FLOAT32 = '''
+import torch
+from walkback import Rule, Credits
+
+class Mine(Rule):
+    """It makes float32 of everything."""
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.widths = net.widths
+    def credits(self, signal):
+        g = torch.Generator().manual_seed(3)
+        B = torch.randn(signal.net.width, signal.net.classes, generator=g)
+        return Credits([signal.error @ B.T] * signal.net.depth)
+
+class Broken(Rule):
+    """It fails."""
+    def backward(self, net, batch):
+        raise KeyError("nothing here")
+'''
+
+
+def test_a_rule_in_a_file_that_knows_float32_alone_and_one_that_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(FLOAT32)
+    card = make_card("mine.py:Mine", timed=False)
+    assert (card.refused, card.blocks, card.readout) == (None, "none", "none")
+    assert card.rule == "mine.py:Mine"
+    assert card.rule_source
+    broken = make_card("mine.py:Broken", timed=False)
+    assert "KeyError" in broken.refused
+    assert "mine.py:Broken: it fails" in cards_table([card, broken]).markdown()
+
+
+def test_the_command_prints_a_sheet_of_80_columns_and_json(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    app(["card", "usf"], result_action="return_value")
+    said = capsys.readouterr().out
+    assert "signs of the weights" in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
+    app(["card", "usf", "--rule-option", "readout=exact", "--format", "json"], result_action="return_value")
+    (card,) = json.loads(capsys.readouterr().out)
+    assert (card["blocks"], card["readout"], card["rule_options"]) == ("signs", "full", {"readout": "exact"})
+    assert 0.3 < card["time"] < 5
+    assert card["products"] == pytest.approx(1.0)
+    with pytest.raises(UnknownName, match="did you mean usf"):
+        app(["card", "usff"], result_action="return_value")
+
+
+def a_card(rule="mono-forward", **changes):
+    facts = {
+        "rule": rule, "net": "ResMLP d = 96, L = 3", "inside": "learned", "blocks": "learned", "readout": "learned",
+        "alignment": {"new": [0.1, 0.2], "trained": [0.3, -0.4]}, "by_rule": 9, "by_gradient": 1, "products": 12.34,
+        "time": 11.1, "memory": 10.2,
+    }  # fmt: skip
+    return Card.model_validate(facts | changes)
+
+
+def test_the_table_fits_80_columns_and_goes_into_a_page(tmp_path):
+    said = io.StringIO()
+    print_cards([a_card(), a_card("bp")], "text", Console(file=said, width=80))
+    assert "one row after the other" not in said.getvalue()
+    assert max(map(len, said.getvalue().splitlines())) <= 80
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nstale words\n{END}\nafter\n")
+    text = write_into([a_card()], page).read_text()
+    assert "| mono-forward | learned" in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "stale words" not in text
+    with pytest.raises(BadValue, match="no place"):
+        write_into([], tmp_path / "other.md")
+    assert dict(sheet(a_card(repeatable=False)))["caution"]
+
+
+def rows_of(text):
+    table = text.partition(BEGIN)[2].partition(END)[0]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    return {line[0]: line[1:] for line in lines[2:]}
+
+
+OURS = [name for name in RULES.names() if is_ours(RULES.get(name))]
+
+
+def test_golden_every_rule_has_its_row_in_the_documents():
+    assert set(rows_of(PAGE.read_text())) == set(OURS), "write it anew: walkback card --into docs/rules-and-nets.md"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_golden_the_row_in_the_documents_is_what_the_card_says(name):
+    """All that is found by intervention, exactly; flops and memory nearly; time depends on the machine."""
+    written = rows_of(PAGE.read_text())[name]
+    card = make_card(name, timed=False)
+    (row,) = cards_table([card]).rows
+    found = list(row[1:])
+    assert written[:6] == found[:6]
+    for place in (6, 8):
+        assert float(written[place]) == pytest.approx(float(found[place]), rel=0.1)
+    assert re.fullmatch(r"\d+\.\d\d", written[7])
+    assert (card.inside, card.blocks, card.readout) == EXPECTED.get(name, tuple(written[:3]))
+    assert card.is_backprop == (name == "bp")
+    net = make_net("resmlp", (24,), 6, {"width": 96, "depth": 3})
+    assert card.parameters == sum(p.numel() for p in net.parameters())
+    assert (card.by_rule == 0) == (name == "bp")
