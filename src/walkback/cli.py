@@ -255,7 +255,8 @@ def judge(
     """
     from walkback.audits import judge_paths
 
-    found = judge_paths(*paths, baselines=_frozen(frozen), protocol=protocol, thresholds=_thresholds(thresholds))
+    given = None if thresholds is None else _thresholds(thresholds)
+    found = judge_paths(*paths, baselines=_frozen(frozen), protocol=protocol, thresholds=given)
     return _tell(found, out, strict)
 
 
@@ -425,10 +426,15 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     to
         The folder to copy to.
     """
+    from walkback.checks import Audit
+    from walkback.checks.looks import looks_of
     from walkback.records import export_run, find_runs
 
     for path in find_runs(*places):
         print(export_run(path, to))
+    for audit in filter(None, (Audit.read(place) for place in places if place.is_dir())):
+        if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder tells
+            print(audit.write(to))
     return 0
 
 
@@ -445,6 +451,24 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     from walkback.studies.reproduction import page
 
     print(page([read_run(path) for path in find_runs(*places)]))
+    return 0
+
+
+@app.command
+def simulate(
+    *,
+    trials: Annotated[int, _option(WHAT, "Simulated audits per row.")] = 20_000,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], _option(WHERE, "How it is written.")] = "text",
+) -> int:
+    """Simulate audits that add seeds (--seeds auto) beside fixed numbers of seeds: wrong verdicts, power, seeds used.
+
+    Nothing is trained; it takes seconds.
+    """
+    from walkback.audits.simulated import settled_table
+
+    if trials < 1:
+        raise BadValue(f"{trials} audits cannot be simulated", "give --trials 1 or more")
+    _give_table(settled_table(trials), format, None)
     return 0
 
 

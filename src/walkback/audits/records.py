@@ -7,6 +7,7 @@ from pathlib import Path
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order, judge
 from walkback.checks.finding import listed
+from walkback.checks.looks import looks_of
 from walkback.errors import BadValue
 from walkback.records import (
     Baseline,
@@ -28,7 +29,7 @@ Gathered = list[tuple[Evidence, list[Run]]]
 def judge_paths(
     *paths: Path | str,
     baselines: Mapping[str, Baseline] | None = None,
-    thresholds: Thresholds = DEFAULT,
+    thresholds: Thresholds | None = None,
     protocol: Protocol = "ours",
 ) -> Audit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
@@ -36,7 +37,22 @@ def judge_paths(
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own.
     """
     gathered, _ = gather(paths, baselines)
-    return judged([evidence for evidence, _ in gathered], thresholds, protocol)
+    return judged([evidence for evidence, _ in gathered], thresholds or _thresholds_beside(_audits(paths)), protocol)
+
+
+def _audits(paths: Sequence[Path | str]) -> dict[Path, Audit]:
+    """Every audit.json that lies with runs, by its path."""
+    folders = [Path(p) for p in paths if Path(p).is_dir()]
+    return {folder / "audit.json": audit for folder in folders if (audit := Audit.read(folder)) is not None}
+
+
+def _thresholds_beside(audits: Mapping[Path, Audit]) -> Thresholds:
+    """What records are judged by where nothing is given: the default.
+
+    But if seeds were added to them after looking at them, as an audit.json beside them tells, the thresholds of the
+    audit with the most looks: whether it vouches for these judgements or not, the intervals must allow for the looks.
+    """
+    return max((DEFAULT, *(audit.thresholds for audit in audits.values())), key=lambda t: len(looks_of(t)))
 
 
 def report_paths(
@@ -51,8 +67,7 @@ def report_paths(
     Controls are told where an audit.json lies with the runs and vouches for them. A folder with an audit.json and no
     runs is shown as it was judged. `source`: the command, as words.
     """
-    folders = [Path(p) for p in paths if Path(p).is_dir()]
-    audits = {folder / "audit.json": audit for folder in folders if (audit := Audit.read(folder)) is not None}
+    folders, audits = [Path(p) for p in paths if Path(p).is_dir()], _audits(paths)
     if len(paths) == len(audits) == 1 and not find_runs(*folders):
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
@@ -82,7 +97,7 @@ def vouched(
         if why is None:
             return beside, here
         doubts += f" The controls of {path} do not vouch for this: {why}."
-    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
+    here = judged(evidences, thresholds or _thresholds_beside(audits), protocol or "ours")
     here = here.model_copy(update={"says": f"{here.says}{doubts}"})
     return here, here
 

@@ -7,7 +7,7 @@ it, more than 5 % of audits would be wrong. So with K looks each takes a wider i
 
 By Bonferroni's inequality all K intervals contain the true margin in at least 95 % of audits. They are repeated
 confidence intervals (Jennison and Turnbull, Controlled Clinical Trials 5, 1984, 33–45): because they hold together, it
-does not matter when, or why, one stops. `walkback study table seeds` simulates what that costs.
+does not matter when, or why, one stops. `walkback simulate` shows what that costs.
 
 c_K is recorded as the threshold `depth.confidence`, with the looks that it is for. Whoever judges the records again
 finds it there.
@@ -27,7 +27,7 @@ from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
 USUAL_MOST = 12
-FAR = 10_000  # more seeds than anybody trains
+FAR = 1000  # more seeds than anybody trains
 LOOKED = "seeds are added at looks with {} seeds"
 
 
@@ -96,16 +96,17 @@ class Need(NamedTuple):
     finding: Finding
     seeds: int | None  # None: more than anybody trains
 
+    def advice(self) -> str:
+        """How many seeds, in words."""
+        if self.seeds is None:
+            return f"at this spread more than {FAR} seeds would be needed"
+        return f"at this spread about {self.seeds} seeds would settle it"
+
     def says(self) -> str:
-        """As a sentence, without its end."""
-        value, low, high = (
-            points(v) for v in (self.finding.value, self.finding.low, self.finding.high) if v is not None
-        )
-        wants = "no number of seeds would settle it" if self.seeds is None else f"about {self.seeds} seeds settle it"
-        return (
-            f"{self.finding.check} is {value} points ({low} to {high}), {points(self.finding.threshold)} required: "
-            f"at this spread {wants}"
-        )
+        """The margin and the advice, as a sentence without its end."""
+        value, low, high = (points(v or 0.0) for v in (self.finding.value, self.finding.low, self.finding.high))
+        required = points(self.finding.threshold)
+        return f"{self.finding.check} is {value} points ({low} to {high}), {required} required: {self.advice()}"
 
 
 def needed(finding: Finding, seeds: int, confidence: float) -> Need:
