@@ -209,7 +209,7 @@ def audit(
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
-    With no options: bp, fa and dfa on the embedded MNIST-1D, 16 epochs, three seeds and more where they do not settle
+    With no options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where they do not settle
     it, in about a minute.
     """
     from rich.console import Console
