@@ -154,7 +154,7 @@ def test_a_limit_that_is_no_usual_look_is_the_last_look(audited, most, expected)
     found, _, _ = audited(world, thresholds=DEFAULT.but("reach.margin", 0.9), max_seeds=most)
     assert world.seeds("dfa") == expected
     assert looks_of(found.thresholds)[-1] == most
-    assert found.thresholds["depth.confidence"] == pytest.approx(1 - 0.05 / len(looks_of(found.thresholds)))
+    assert found.thresholds["depth.confidence"] == pytest.approx(1 - 0.05 / max(4, len(looks_of(found.thresholds))))
 
 
 def test_seeds_that_disagree_are_given_no_more_and_it_says_why(audited):
@@ -296,6 +296,19 @@ def test_a_number_of_seeds_that_follows_looks_is_told(audited, tmp_path):
     elsewhere, _, _ = audited(World(gains), seeds=4, out=tmp_path / "elsewhere")
     assert CHOSEN_LATER not in elsewhere.says
     assert elsewhere.subjects == fixed.subjects
+
+
+def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_path):
+    """Up to four looks have the same intervals. A fifth changes them, and the audit says so."""
+    gains = SHARP | {"dfa": (0.0195, -0.1, 0.02)}
+    how = {"thresholds": DEFAULT.but("reach.margin", 0.9)}
+    straight, _, _ = audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "straight", **how)
+    audited(World(gains, {"dfa": LEARNED}), max_seeds=5, **how)
+    raised, _, _ = audited(World(gains, {"dfa": LEARNED}), **how)
+    assert raised == straight
+    beyond, _, _ = audited(World(gains, {"dfa": LEARNED}), max_seeds=14, **how)
+    assert beyond.says.endswith(CHOSEN_LATER)
+    assert Audit.read(tmp_path / "runs") == beyond
 
 
 def test_a_fixed_number_of_seeds_is_judged_as_ever(audited, tmp_path):

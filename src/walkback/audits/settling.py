@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from walkback.checks import Audit, Finding, Judgement
+from walkback.checks import Audit, Finding, Judgement, Thresholds
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import listed
 from walkback.checks.looks import is_open, looks_of, needed
@@ -14,8 +14,8 @@ TOO_MANY = (
     "more images, or raise --max-seeds"
 )
 CHOSEN_LATER = (
-    "An audit with --seeds auto had already looked at some of these runs: if the number of seeds was chosen after "
-    "that, these intervals claim more confidence than they have."
+    "An audit with --seeds auto had already looked at some of these runs, with other intervals: if the number of seeds "
+    "was chosen after that, these intervals claim more confidence than they have."
 )
 
 
@@ -74,10 +74,18 @@ def unfinished(audit: Audit, waiting: Collection[str]) -> Audit:
     return audit.model_copy(update={"valid": False, "says": says})
 
 
-def looked_before(out: Path) -> bool:
-    """Whether the audit.json of this folder is of an audit that added seeds, or was made after one."""
+def looked_before(out: Path, thresholds: Thresholds) -> bool:
+    """Whether an audit that added seeds, with other intervals than these, left its audit.json here before."""
     try:
         before = Audit.read(out)
     except RecordError:
         return False
-    return before is not None and (bool(looks_of(before.thresholds)) or CHOSEN_LATER in before.says)
+    if before is None:
+        return False
+    others = looks_of(before.thresholds) and before.thresholds[CONFIDENCE] != thresholds[CONFIDENCE]
+    return bool(others) or CHOSEN_LATER in before.says
+
+
+def noted(audit: Audit, chosen_later: bool) -> Audit:
+    """The audit, with the warning if it needs one."""
+    return audit.model_copy(update={"says": f"{audit.says} {CHOSEN_LATER}"}) if chosen_later else audit

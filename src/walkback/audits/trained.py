@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from walkback.audits.settling import CHOSEN_LATER, looked_before, said_at_look, undecided, unfinished
+from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -129,8 +129,9 @@ def audit_rules(
     counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
     if configs is None:
         configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
-    chosen_later = not looks and any((Path(out) / c.folder()).exists() for c in configs) and looked_before(Path(out))
     thresholds = with_looks(thresholds, looks) if looks else thresholds
+    trained_before = any((Path(out) / config.folder()).exists() for config in configs)
+    chosen_later = trained_before and looked_before(Path(out), thresholds)
     how = {"jobs": jobs, "data_folder": data_folder, "device": device}
     expect(configs)
     runs = _trained(configs, 0, out, tell, how)
@@ -143,16 +144,16 @@ def audit_rules(
             say(line)
         more = {r: n for r, n in counts.items() if as_written(r) in waiting and n < looks[-1]}
         if not more:
-            audit.write(out)
+            noted(audit, chosen_later).write(out)
             break
-        unfinished(audit, [as_written(rule) for rule in more]).write(out)
+        noted(unfinished(audit, [as_written(rule) for rule in more]), chosen_later).write(out)
         counts |= {rule: next(look for look in looks if look > n) for rule, n in more.items()}
         known = {run.config.hash() for run in runs}
         new = [c for c in audit_plan(rules, seeds=counts, **settings) if c.hash() not in known]
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
         audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    return audit.model_copy(update={"says": f"{audit.says} {CHOSEN_LATER}"}) if chosen_later else audit
+    return noted(audit, chosen_later)
 
 
 def _trained(
