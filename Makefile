@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## Audit bp, fa and dfa on the embedded MNIST-1D, with their baselines and controls
-	$(BIN)/walkback audit
+	$(BIN)/walkback audit --seeds auto
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

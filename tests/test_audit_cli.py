@@ -18,7 +18,7 @@ from walkback.checks import Audit, judge
 
 MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
 NET = ["--width", "32", "--depth", "2", "--lr", "6e-3", "--jobs", "1"]
-RUN = ["audit", "--epochs", "5", "--seeds", "3", *NET]
+RUN = ["audit", "--data", "mnist1d", "--epochs", "5", "--seeds", "3", *NET]
 
 # The keys of audit.json, as the issue has them.
 KEYS = {"schema", "valid", "controls", "subjects"}

@@ -362,6 +362,8 @@ def test_the_usual_settings_give_way_to_what_is_said():
     said = {"seeds": 2, "epochs": 3, "net_options": {"width": 16, "depth": 3}}
     assert usual("mnist1d", said) == {**said, "probe_images": 512}  # fewer are enough, and quicker
     assert usual("cifar10", {}) == {"seeds": 3, "epochs": 100}
+    demo = usual("mnist1d-10k", {})
+    assert (demo["seeds"], demo["epochs"], demo["net_options"]) == ("auto", 8, {"width": 64})
 
 
 def test_property_nothing_is_trained_twice(audited):

@@ -75,7 +75,7 @@ def test_commands_in_the_documents_are_known(page):
 def shrunk(words: list[str]) -> list[str]:
     """The same command in a budget that a test has: embedded data, one epoch, the seed that is trained already."""
     words = ["mnist1d" if word == "cifar10" else word for word in words if word != "--quick"]
-    for option in ("--seeds", "--seed", "--epochs", "--width"):
+    for option in ("--seeds", "--max-seeds", "--seed", "--epochs", "--width"):
         if option in words:
             del words[words.index(option) : words.index(option) + 2]
     if words[0] == "study":

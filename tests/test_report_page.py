@@ -437,7 +437,7 @@ def test_an_audit_without_its_runs_is_shown_as_it_was_judged(tmp_path):
     root = tree(page(material))
     assert [row[3] for row in rows(root, "Claimed and found, by subject")] == [
         "✓ holds",
-        "? inconclusive",
+        "✗ walked back",
         "✗ walked back",
     ]
     assert len(rows(root, "The controls")) == 4

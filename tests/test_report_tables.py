@@ -73,7 +73,7 @@ def test_the_tables_hold_what_the_audit_holds(demo):
     for subject in demo.subjects:
         assert float(rows[subject.name]["accuracy"]) == subject.accuracy.mean
         assert float(rows[subject.name]["accuracy std"]) == subject.accuracy.std
-        assert rows[subject.name]["n"] == "4"
+        assert rows[subject.name]["n"] == str(subject.accuracy.n)
     found = list(csv.DictReader(io.StringIO(findings.csv())))
     told = [(s.name, f) for s in demo.subjects for f in s.findings]
     assert len(found) == len(told) == 15

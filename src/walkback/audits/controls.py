@@ -12,6 +12,7 @@ from typing import NamedTuple
 from walkback.audits import trained
 from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
+from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
 
 INIT = "a net at init"
@@ -59,7 +60,7 @@ def settled(
         if not groups or beside.controls:
             why = why if beside.controls else "it has no controls either"
             doubts += f" The controls of {path} do not vouch for this: {why}."
-    here = judged(evidences, thresholds or DEFAULT, protocol or "ours")
+    here = judged(evidences, thresholds or thresholds_beside(audits), protocol or "ours")
     if groups:
         found = _controls(groups, here, gathered, [*audits.values()])
         return _with_controls(here, groups, found, doubts), here
@@ -69,6 +70,15 @@ def settled(
         return here.model_copy(update={"valid": False, "says": says, "controls": beside.controls}), here
     shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
     return shown, shown
+
+
+def thresholds_beside(audits: Mapping[Path, Audit]) -> Thresholds:
+    """What records are judged by where nothing is given: the default.
+
+    But if seeds were added to them after looking at them, as an audit.json beside them tells, the thresholds of the
+    audit with the most looks: whether it vouches for these judgements or not, the intervals must allow for the looks.
+    """
+    return max((DEFAULT, *(audit.thresholds for audit in audits.values())), key=lambda t: len(looks_of(t)))
 
 
 def _as_stated(

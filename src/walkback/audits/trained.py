@@ -1,10 +1,13 @@
 """The first door: trains the subjects with their baselines and controls, and judges them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
+from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
@@ -23,24 +26,28 @@ from walkback.records.evidence import depth_of, half, is_half_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 CONTROLS = ("bp", "random")
+Auto = Literal["auto"]
+# Width, epochs and seeds where nothing is said. The second was picked to be short: see the README.
+SMALL: Mapping[str, tuple[int, int, int | Auto]] = {"mnist1d": (128, 16, 4), "mnist1d-10k": (64, 8, "auto")}
 
 
 def usual(data: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What an audit takes where nothing is said: MNIST-1D tells the story in a minute, others take the full recipe.
 
-    Four seeds there, because its 1,000 test images leave a spread that three may not see through.
+    Its 10,000 test sequences are judged with as many seeds as it takes; the canonical 1,000, as ever, with four seeds.
     """
     said = dict(settings)
-    if data == "mnist1d":
-        said["net_options"] = {"width": 128, **said.get("net_options", {})}
-        return {"seeds": 4, "epochs": 16, "probe_images": 512, **said}
+    if data in SMALL:
+        width, epochs, seeds = SMALL[data]
+        said["net_options"] = {"width": width, **said.get("net_options", {})}
+        return {"seeds": seeds, "epochs": epochs, "probe_images": 512, **said}
     return {"seeds": 3, "epochs": 100, **said}
 
 
 def audit_plan(
     rules: Sequence[str],
     *,
-    seeds: int | Sequence[int] = 3,
+    seeds: int | Sequence[int] | Mapping[str, int] = 3,
     net_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> list[RunConfig]:
@@ -48,27 +55,34 @@ def audit_plan(
 
     Each rule and bp also with only the upper half of their blocks trained. The random control needs no such net: it
     must be walked back by the other checks.
-    `settings` as for `plan`. Runs are shared by their config: what is trained already is not trained again.
+    `seeds` may be a number of seeds for each rule and control. `settings` as for `plan`. Runs are shared by their
+    config: what is trained already is not trained again.
     """
     if not rules:
         raise BadValue("no rule is named", "give at least one, such as dfa")
     options = dict(net_options or {})
-    everyone = [*dict.fromkeys([*rules, *CONTROLS])]
     mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
     configs: list[RunConfig] = []
-    for rule in everyone:
-        own: dict[str, Any] = mine if rule not in CONTROLS else {}
-        full = plan(rules=[rule], seeds=seeds, net_options=options, **settings, **own)
+    for rule in _everyone(rules):
+        own: dict[str, Any] = {"seeds": seeds[rule] if isinstance(seeds, Mapping) else seeds}
+        own |= mine if rule not in CONTROLS else {}
+        full = plan(rules=[rule], net_options=options, **settings, **own)
         rungs = [0] if rule not in (*rules, "bp") else [*_upper_half(full[0]), 0]
         configs += full
         for last in rungs:
-            configs += plan(rules=[rule], seeds=seeds, net_options=options, **{**settings, **own, "train_last": last})
+            configs += plan(rules=[rule], net_options=options, **{**settings, **own, "train_last": last})
     family = find_net(settings.get("net", "resmlp"))
     without = family.shallow({**defaults(family), **options})
     if without is not None:
         shallow = {**settings, "train_last": 0, "penalty": 0.0}
-        configs += plan(rules=["bp"], seeds=seeds, net_options=without, **shallow)
+        most = max(seeds.values()) if isinstance(seeds, Mapping) else seeds
+        configs += plan(rules=["bp"], seeds=most, net_options=without, **shallow)
     return list({config.hash(): config for config in configs}.values())
+
+
+def _everyone(rules: Sequence[str]) -> list[str]:
+    """The rules and the controls, each once."""
+    return [*dict.fromkeys([*rules, *CONTROLS])]
 
 
 def _upper_half(config: RunConfig) -> list[int]:
@@ -85,42 +99,102 @@ def audit_rules(
     protocol: Protocol = "ours",
     jobs: int | None = None,
     tell: Callable[[Event], object] = lambda _: None,
+    say: Callable[[str], object] = lambda _: None,
+    expect: Callable[[Sequence[RunConfig]], object] = lambda _: None,
     data_folder: Path | None = None,
     device: str = "cpu",
     configs: Sequence[RunConfig] | None = None,
+    seeds: int | Sequence[int] | Auto = 3,
+    max_seeds: int | None = None,
     **settings: Any,
 ) -> Audit:
-    """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`."""
-    planned = list(configs) if configs is not None else audit_plan(rules, **settings)
+    """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
+
+    seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
+             all is settled or there are `max_seeds` (12). Its intervals are wider, so that looking several times does
+             not cost confidence, and it leaves its audit.json in `out` after every look: records that were looked at
+             several times must say so. The looks are a function of the records, so the same call resumes it.
+    tell     hears of every event; its index counts all configs that `expect` was given so far
+    expect   is given configs before they are trained
+    say      is given what a look found, in lines, before more is trained
+    """
+    if seeds != "auto" and max_seeds is not None:
+        raise BadValue(
+            f"a limit of {max_seeds} seeds is given, and a fixed number of seeds has no use for it",
+            "give --seeds auto with --max-seeds, or leave --max-seeds out",
+        )
+    looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
+    if looks and configs is not None:
+        raise BadValue("configs are given, and with seeds=auto they follow from what is found", "leave configs out")
+    counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
+    if configs is None:
+        configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
+    thresholds = with_looks(thresholds, looks) if looks else thresholds
+    trained_before = any((Path(out) / config.folder()).exists() for config in configs)
+    chosen_later = trained_before and looked_before(Path(out), thresholds)
+    how = {"jobs": jobs, "data_folder": data_folder, "device": device}
+    expect(configs)
+    runs = _trained(configs, 0, out, tell, how)
+    init = _control_init(configs[0], data_folder, thresholds, protocol)
+    audit, judged = _judged(rules, runs, init, thresholds, protocol)
+    wanted = [subject.name for subject in audit.subjects]
+    while looks:
+        waiting = undecided(judged, wanted)
+        for line in said_at_look(audit, judged, waiting, looks):
+            say(line)
+        more = {r: n for r, n in counts.items() if as_written(r) in waiting and n < looks[-1]}
+        if not more:
+            noted(audit, chosen_later).write(out)
+            break
+        noted(unfinished(audit, [as_written(rule) for rule in more]), chosen_later).write(out)
+        counts |= {rule: next(look for look in looks if look > n) for rule, n in more.items()}
+        known = {run.config.hash() for run in runs}
+        new = [c for c in audit_plan(rules, seeds=counts, **settings) if c.hash() not in known]
+        expect(new)
+        runs = [*runs, *_trained(new, len(runs), out, tell, how)]
+        audit, judged = _judged(rules, runs, init, thresholds, protocol)
+    return noted(audit, chosen_later)
+
+
+def _trained(
+    configs: Sequence[RunConfig], before: int, out: Path | str, tell: Callable[[Event], object], how: Mapping[str, Any]
+) -> list[Run]:
+    """The runs of these configs, every one with its end; events are counted from `before` on."""
     ends: dict[int, Event] = {}
 
     def note(event: Event) -> None:
         ends[event.index] = event
-        tell(event)
+        tell(replace(event, index=before + event.index))
 
-    runs = train_all(planned, out, jobs=jobs, tell=note, data_folder=data_folder, device=device)
+    runs = train_all(configs, out, tell=note, **how)
     missing = [index for index, run in enumerate(runs) if run is None]
     if missing:
-        first = planned[missing[0]]
+        first = configs[missing[0]]
         why = ends[missing[0]].says if missing[0] in ends else "it was not begun"
         raise WalkbackError(
-            f"{len(missing)} of {len(planned)} runs have no end, the first of them {first.label()} seed {first.seed} "
+            f"{len(missing)} of {len(configs)} runs have no end, the first of them {first.label()} seed {first.seed} "
             f"({why}): without them there is nothing to judge",
             "mend what it says, if anything; the same command goes on where they are",
         )
-    there = [run for run in runs if run is not None]
-    judged = {e.rule: (e, judge(e, thresholds, protocol)) for e in evidence_by_subject(there)}
+    return [run for run in runs if run is not None]
+
+
+def _judged(
+    rules: Sequence[str], runs: Sequence[Run], init: Control, thresholds: Thresholds, protocol: Protocol
+) -> tuple[Audit, dict[str, Judgement]]:
+    """The audit of these runs, and the judgement of every rule and control by its name."""
+    judged = {str(e.rule): judge(e, thresholds, protocol) for e in evidence_by_subject(runs)}
     controls = [
-        _control(name, want, judged[name][1]) for name, want in zip(CONTROLS, ("holds", "walked back"), strict=True)
+        _control(name, want, judged[name]) for name, want in zip(CONTROLS, ("holds", "walked back"), strict=True)
     ]
-    controls.append(_control_init(planned[0], data_folder, thresholds, protocol))
-    controls.append(_control_null(there))
+    controls += [init, _control_null(runs)]
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
-    return Audit(
+    audit = Audit(
         valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
-        subjects=[judged[rule][1] for rule in dict.fromkeys(wanted)],
+        subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
+    return audit, judged
 
 
 def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:

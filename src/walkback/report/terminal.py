@@ -51,6 +51,10 @@ class LiveTable:
         if self.console.is_terminal:
             self._live.stop()
 
+    def expect(self, configs: Sequence[RunConfig]) -> None:
+        """Take note of runs that will be trained as well."""
+        self.configs = [*self.configs, *configs]
+
     def tell(self, event: Event) -> None:
         """Take note of an event, and show it."""
         if event.kind == "progress":

@@ -8,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
+from walkback.checks.depth import CONFIDENCE
+from walkback.checks.looks import is_open, needed
 from walkback.plain import seen
 from walkback.report.numbers import number
 
@@ -90,6 +92,9 @@ def print_audit(audit: Audit, console: Console) -> None:
             if finding.basis != "exact":
                 words += f" (basis: {finding.basis})"
             console.print(Padding(_plain(words), (0, 0, 0, 2)))
+            if finding.outcome == "inconclusive" and is_open(finding) and subject.accuracy.n > 1:
+                need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
+                console.print(Padding(_plain(f"{need.advice()}; there are {subject.accuracy.n}"), (0, 0, 0, 4)))
             for warning in finding.warnings:
                 console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
         for name, first in subject.first_fired.items():

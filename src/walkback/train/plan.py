@@ -54,6 +54,8 @@ def plan(
     is not looked at. `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to
     every rule named.
     """
+    if isinstance(seeds, str):
+        raise BadValue(f"--seeds {seeds} is for `walkback audit`, which looks at what it found", "give a number")
     usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")

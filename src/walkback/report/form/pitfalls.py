@@ -129,7 +129,7 @@ def _students_t(case: Case) -> Question:
             return Question(asks, "no", f"{_count(n)} no interval")
         return Question(asks, "not known", "there is no gain over a frozen net to give an interval of")
     ends = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} points, {100 * found.threshold:g} are required"
-    return Question(asks, "yes", f"{case.audit.thresholds[CONFIDENCE]:.0%}, n = {n}: {ends}")
+    return Question(asks, "yes", f"{100 * case.audit.thresholds[CONFIDENCE]:.4g}%, n = {n}: {ends}")
 
 
 def _gamma_by_block(case: Case) -> Question:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from walkback.checks.looks import looks_of
 from walkback.records import Run, RunConfig
 from walkback.report.page.material import Material
 
-PROBED = 1024  # images that `walkback train` probes, and `walkback audit` but for mnist1d
+PROBED = 1024  # images that `walkback train` probes, and `walkback audit` but for MNIST-1D
 PROBED_MNIST1D = 512
+MNIST1D = ("mnist1d", "mnist1d-10k")
 
 
 def all_runs(material: Material) -> list[Run]:
@@ -23,7 +25,7 @@ def commands(material: Material) -> tuple[list[list[str]], list[str]]:
     own = [run for subject in material.subjects for run in subject.runs]
     if material.audit.controls and len({run.config.setting() for run in own}) == 1:
         configs = [run.config for run in own]
-        probed = PROBED_MNIST1D if configs[0].data == "mnist1d" else PROBED
+        probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
         return [_audit(configs, material)], _unsaid(configs, probed)
     groups: dict[str, list[RunConfig]] = {}
     for run in runs:
@@ -37,7 +39,9 @@ def _audit(configs: Sequence[RunConfig], material: Material) -> list[str]:
     rules = list(dict.fromkeys(config.rule for config in configs))
     free = [config.rule_options for config in configs if config.rule not in {"bp", "random"}]
     shared = {k: v for k, v in free[0].items() if all(o.get(k, _NONE) == v for o in free)} if free else {}
-    words = ["walkback", "audit", *_words(configs, rules), *_rule_words(shared)]
+    looks = looks_of(material.audit.thresholds)
+    seeds = ["--seeds", "auto", "--max-seeds", str(looks[-1])] if looks else None
+    words = ["walkback", "audit", *_words(configs, rules, seeds), *_rule_words(shared)]
     if material.audit.protocol != "ours":
         words += ["--protocol", material.audit.protocol]
     return words
@@ -46,12 +50,14 @@ def _audit(configs: Sequence[RunConfig], material: Material) -> list[str]:
 _NONE = object()
 
 
-def _words(configs: Sequence[RunConfig], rules: Sequence[str] | None = None) -> list[str]:
-    """What `train` and `audit` share, every option written out."""
+def _words(
+    configs: Sequence[RunConfig], rules: Sequence[str] | None = None, chosen: Sequence[str] | None = None
+) -> list[str]:
+    """What `train` and `audit` share, every option written out; `chosen`: how the seeds were, if not beforehand."""
     c = configs[0]
     seeds = list(dict.fromkeys(str(config.seed) for config in configs))
     words = ["--data", c.data, "--net", c.net, "--rules", ",".join(rules or [c.rule])]
-    words += ["--seed", seeds[0]] if len(seeds) == 1 else ["--seeds", ",".join(seeds)]
+    words += chosen or (["--seed", seeds[0]] if len(seeds) == 1 else ["--seeds", ",".join(seeds)])
     words += ["--epochs", str(c.epochs), "--batch-size", str(c.batch_size), "--lr", repr(c.lr)]
     words += ["--weight-decay", repr(c.weight_decay)]
     words += ["--penalty", repr(c.penalty)] if c.penalty else []

@@ -1,0 +1,368 @@
+"""Audits that add seeds until they are settled, over run folders whose numbers the tests choose: nothing is trained."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import walkback as wb
+from report_material import write_run
+from walkback.audits import judge_paths, report_paths, trained
+from walkback.audits.settling import CHOSEN_LATER, undecided
+from walkback.audits.trained import audit_plan, usual
+from walkback.checks import DEFAULT, Audit, Control, Finding
+from walkback.checks.looks import looks_of
+from walkback.cli import app
+from walkback.errors import BadValue, WalkbackError
+from walkback.records import RunConfig, find_runs, read_run
+from walkback.report.page.reproduce import commands
+from walkback.train import Event
+
+LEARNED = [0.9] * 4
+HIDDEN = [0.0, 0.0, 0.0, 0.9]
+NOWHERE = [0.0] * 4
+Gains = dict[str, tuple[float, float, float]]  # by rule: over its frozen net, of its lower half, and their spread
+
+SHARP: Gains = {"bp": (0.2, 0.05, 0.001), "random": (-0.03, 0.0, 0.001), "dfa": (-0.03, 0.0, 0.001)}
+
+
+class World:
+    """What training would give. Accuracies are a function of the config; events and configs are kept."""
+
+    def __init__(self, gains: Gains, cosines: dict[str, Any] | None = None, stops_after: int | None = None):
+        self.gains, self.cosines, self.stops_after = gains, cosines or {}, stops_after
+        self.trained: list[RunConfig] = []
+
+    def accuracy(self, c: RunConfig) -> float:
+        if not c.blocks:
+            return 0.3
+        over_frozen, lower, spread = self.gains[c.rule]
+        noise = random.Random(f"{c.rule} {c.seed}").gauss(0, spread)
+        half = random.Random(f"half {c.rule} {c.seed}").gauss(0, spread)
+        own = 0.4 + over_frozen + noise
+        return 0.4 if c.train_last == 0 else own if c.train_last == c.blocks else own - lower - half
+
+    def train_all(self, configs, out, *, tell, **_):
+        runs = []
+        for index, c in enumerate(configs):
+            if self.stops_after is not None and len(self.trained) >= self.stops_after:
+                tell(Event(index, "stopped", says="stopped"))
+                runs.append(None)
+                continue
+            path = Path(out) / c.folder()
+            if not path.exists():
+                self.trained.append(c)
+                cosines = self.cosines.get(c.rule, LEARNED if c.rule == "bp" else NOWHERE)
+                cosines = cosines(c.seed) if callable(cosines) else cosines
+                write_exactly(Path(out), c, self.accuracy(c), cosines)
+            tell(Event(index, "finished", says="finished"))
+            runs.append(read_run(path))
+        return runs
+
+    def seeds(self, rule: str) -> int:
+        return len({c.seed for c in self.trained if c.rule == rule and c.train_last == c.blocks > 0})
+
+
+def write_exactly(out: Path, c: RunConfig, accuracy: float, cosines: list[float]) -> None:
+    """A finished run whose last accuracy is that, to the digit."""
+    if not c.blocks:  # the shallow net
+        c_written = c.model_copy(update={"net_options": {**c.net_options, "depth": 1}})
+        path = write_run(out, c_written, 1.1, accuracy, [0.0])
+        path.rename(out / c.folder())
+        (out / c.folder() / "config.json").write_text(c.text())
+        return
+    path = write_run(out, c, 1.1, accuracy, cosines)
+    run = read_run(path)
+    last = run.snapshots[-1].model_copy(update={"accuracy": accuracy})
+    (path / "snapshots.jsonl").write_text("".join(s.text() + "\n" for s in [*run.snapshots[:-1], last]))
+    (path / "result.json").write_text(run.result.model_copy(update={"accuracy": accuracy}).text())
+
+
+@pytest.fixture
+def audited(monkeypatch, tmp_path):
+    """`audited(world, …)`: the audit, the lines that were said, and the configs that were expected."""
+    init = Control(name="a net at init", expected="x", got="x", ok=True)
+    monkeypatch.setattr(trained, "_control_init", lambda *_: init)
+
+    def run(world: World, rules=("dfa",), seeds: Any = "auto", out: Path = tmp_path / "runs", **options: Any):
+        monkeypatch.setattr(trained, "train_all", world.train_all)
+        lines: list[str] = []
+        expected: list[RunConfig] = []
+        found = wb.audit_rules(
+            list(rules), out=out, seeds=seeds, say=lines.append, expect=expected.extend, epochs=2, data="mnist1d",
+            net_options={"width": 8, "depth": 4}, **options,
+        )  # fmt: skip
+        return found, lines, expected
+
+    return run
+
+
+# --- who gets seeds -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_settled_by_three_seeds_gets_no_more(audited, tmp_path):
+    world = World(SHARP)
+    found, lines, expected = audited(world)
+    assert found.valid, found.says
+    assert {rule: world.seeds(rule) for rule in SHARP} == {"bp": 3, "random": 3, "dfa": 3}
+    assert expected == world.trained
+    assert lines == [
+        "Settled: dfa (walked back, 3 seeds), bp (holds, 3 seeds) and random (walked back, 3 seeds).",
+    ]
+    assert Audit.read(tmp_path / "runs") == found
+
+
+def test_only_what_is_undecided_gets_seeds_with_its_baselines(audited):
+    world = World(SHARP | {"dfa": (0.0, 0.0, 0.015)})
+    found, lines, _ = audited(world)
+    assert world.seeds("bp") == world.seeds("random") == 3
+    n = world.seeds("dfa")
+    assert n in (5, 8)
+    counts = Counter((c.rule, c.train_last) for c in world.trained if c.blocks)
+    assert counts["dfa", 4] == counts["dfa", 2] == counts["dfa", 0] == n
+    assert counts["bp", 4] == counts["bp", 0] == 3
+    assert (found.subjects[0].verdict, found.subjects[0].accuracy.n) == ("walked back", n)
+    assert lines[1].startswith("dfa, 3 seeds: depth is ")
+    assert "would settle it" in lines[1]
+    assert lines[-1].startswith(f"Settled: dfa (walked back, {n} seeds)")
+
+
+def test_a_control_gets_seeds_as_a_subject_does(audited):
+    world = World(SHARP | {"random": (0.0, 0.0, 0.015)})
+    found, _, _ = audited(world)
+    assert world.seeds("random") > 3 == world.seeds("dfa")
+    assert found.valid, found.says
+
+
+def test_the_limit_ends_it_and_it_is_said_after_three_seeds(audited):
+    """A margin at what is required: nothing settles it. Twelve seeds, no more, and told in time."""
+    world = World(SHARP | {"dfa": (0.0195, -0.1, 0.02)}, {"dfa": LEARNED})
+    found, lines, _ = audited(world, thresholds=DEFAULT.but("reach.margin", 0.9))
+    assert found.subjects[0].verdict == "inconclusive"
+    assert world.seeds("dfa") == 12
+    told = [line for line in lines if line.startswith("dfa, 3 seeds: depth")]
+    assert "more than --max-seeds 12" in told[0]
+    assert "train longer (--epochs), test on more images, or raise --max-seeds" in told[0]
+    assert lines[-1].endswith("; the limit of 12 seeds is reached.")
+
+
+@pytest.mark.parametrize(("most", "expected"), [(3, 3), (4, 4), (7, 7), (14, 14)])
+def test_a_limit_that_is_no_usual_look_is_the_last_look(audited, most, expected):
+    world = World(SHARP | {"dfa": (0.0195, -0.1, 0.02)}, {"dfa": LEARNED})
+    found, _, _ = audited(world, thresholds=DEFAULT.but("reach.margin", 0.9), max_seeds=most)
+    assert world.seeds("dfa") == expected
+    assert looks_of(found.thresholds)[-1] == most
+    assert found.thresholds["depth.confidence"] == pytest.approx(1 - 0.05 / max(4, len(looks_of(found.thresholds))))
+
+
+def test_seeds_that_disagree_are_given_no_more_and_it_says_why(audited):
+    """One seed of fa covers all blocks and the others one: no number of seeds makes them agree."""
+    world = World(
+        SHARP | {"fa": (0.1, 0.05, 0.001)}, {"fa": lambda seed: LEARNED if seed == 42 else HIDDEN}
+    )  # fmt: skip
+    found, lines, _ = audited(world, ["fa"])
+    assert found.subjects[0].verdict == "inconclusive"
+    assert world.seeds("fa") == 3
+    assert any(line.startswith("fa: coverage cannot be settled by more seeds") for line in lines)
+
+
+def test_disagreeing_seeds_get_more_while_another_check_may_still_fire(audited):
+    world = World(
+        SHARP | {"fa": (0.1, 0.0, 0.004)}, {"fa": lambda seed: LEARNED if seed == 42 else HIDDEN}
+    )  # fmt: skip
+    found, _, _ = audited(world, ["fa"])
+    assert world.seeds("fa") > 3
+    assert found.subjects[0].verdict == "walked back"
+    assert found.subjects[0].decided_by == ["reach"]
+
+
+def test_bp_gets_seeds_while_it_is_open_whether_reach_can_be_asked(audited):
+    """Three seeds of bp do not show that its lower half pays. Without more, fa would hold unasked."""
+    gains = SHARP | {"bp": (0.2, 0.03, 0.006), "fa": (0.1, 0.0, 0.001)}
+    world = World(gains, {"fa": LEARNED})
+    found, lines, _ = audited(world, ["fa"])
+    assert world.seeds("bp") > 3 == world.seeds("fa")
+    assert any(line.startswith("bp, 3 seeds: reach is ") for line in lines)
+    assert (found.subjects[0].verdict, found.subjects[0].decided_by) == ("walked back", ["reach"])
+
+
+def test_bp_gets_no_seeds_for_a_question_that_nobody_waits_for(audited):
+    world = World(SHARP | {"bp": (0.2, 0.03, 0.006)})
+    found, _, _ = audited(world)
+    assert found.subjects[0].verdict == "walked back"
+    assert world.seeds("bp") == 3
+
+
+def test_property_an_agreement_at_a_later_look_was_one_at_the_first():
+    """So looking again does not make agreements of seeds more likely: `agreed` of more seeds implies it of fewer."""
+    from walkback.checks.finding import agreed
+
+    dice = random.Random(1)
+    for _ in range(300):
+        outcomes = [dice.choice(["fires", "fires", "fires", "passes"]) for _ in range(12)]
+        for few, many in ((3, 5), (5, 8), (8, 12)):
+            if agreed(outcomes[:many]) == "fires":
+                assert agreed(outcomes[:few]) == "fires"
+
+
+def test_who_is_undecided_by_its_findings():
+    def found(outcome, low=-1.0, high=1.0, check="depth"):
+        return Finding(check=check, outcome=outcome, basis="exact", value=0.0, low=low, high=high, threshold=0.02,
+                       stable_range=(None, None), ranges={}, says="")  # fmt: skip
+
+    class J:
+        def __init__(self, verdict, *findings):
+            self.verdict, self.findings = verdict, findings
+
+    open_, closed, unasked = found("inconclusive"), found("passes", 0.1), found("not applicable", check="reach")
+    judged = {"bp": J("holds", closed, unasked), "x": J("holds", closed), "y": J("walked back", open_)}
+    assert undecided(judged, ["x", "y"]) == {"bp": [unasked]}
+    assert undecided(judged, ["y"]) == {}
+    judged["x"] = J("inconclusive", open_, closed)
+    assert undecided(judged, ["x"]) == {"x": [open_], "bp": [unasked]}
+    judged["x"] = J("inconclusive", unasked)  # what is not asked of it is bp's to settle
+    assert undecided(judged, ["x"]) == {"bp": [unasked]}
+
+
+# --- the same answer, whenever it is asked --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [1, 20, 38, 41])
+def test_killed_and_called_again_it_gives_the_same_answer(audited, tmp_path, after):
+    gains = SHARP | {"dfa": (0.0, 0.0, 0.015), "random": (0.0, 0.0, 0.012)}
+    whole, _, expected = audited(World(gains), out=tmp_path / "whole")
+    assert after < len(expected)
+    first = World(gains, stops_after=after)
+    with pytest.raises(WalkbackError, match="runs have no end"):
+        audited(first)
+    second = World(gains)
+    again, _, _ = audited(second)
+    assert again == whole
+    assert len(first.trained) + len(second.trained) == len(expected)
+
+
+def test_more_seeds_that_were_there_already_are_not_looked_at(audited, tmp_path):
+    """Twelve seeds lie in the folder; the looks still begin with three."""
+    gains = SHARP | {"dfa": (0.0, 0.0, 0.015)}
+    fresh, _, _ = audited(World(gains), out=tmp_path / "fresh")
+    audited(World(gains), seeds=12)
+    found, _, _ = audited(World(gains))
+    assert found == fresh
+
+
+def test_judged_again_from_the_folder_it_is_the_same(audited, tmp_path):
+    gains = SHARP | {"dfa": (0.0, 0.0, 0.015), "random": (0.0, 0.0, 0.012)}
+    found, _, _ = audited(World(gains))
+    again = judge_paths(tmp_path / "runs")
+    assert again.thresholds == found.thresholds
+    assert {s.name: s for s in again.subjects}["dfa"] == found.subjects[0]
+    material = report_paths(tmp_path / "runs")
+    assert material.audit == found
+    (line,), unsaid = commands(material)
+    assert unsaid in ([], ["probe_images=1024"])
+    assert line[line.index("--seeds") : line.index("--seeds") + 4] == ["--seeds", "auto", "--max-seeds", "12"]
+
+
+def test_an_unfinished_audit_is_not_judged_by_95_percent(audited, tmp_path):
+    """Stopped by hand after a look that somebody liked: its audit.json says so, and the intervals stay wide."""
+    gains = SHARP | {"dfa": (0.0, 0.0, 0.015)}
+    with pytest.raises(WalkbackError):
+        audited(World(gains, stops_after=38))
+    left = Audit.read(tmp_path / "runs")
+    assert (left.valid, left.exit_status()) == (False, 4)
+    assert left.says == "This audit is not finished: dfa get more seeds. The same command resumes it."
+    for found in (judge_paths(tmp_path / "runs"), report_paths(tmp_path / "runs").audit):
+        assert found.thresholds["depth.confidence"] == 0.9875
+        assert "seeds auto up to 12" in found.thresholds.version
+    assert judge_paths(tmp_path / "runs", thresholds=DEFAULT).thresholds == DEFAULT  # who asks for it outright, gets it
+
+
+def test_exported_runs_take_the_looks_with_them(audited, tmp_path):
+    audited(World(SHARP))
+    app(("export", str(tmp_path / "runs"), "--to", str(tmp_path / "sent")), result_action="return_value")
+    assert looks_of(judge_paths(tmp_path / "sent").thresholds) == (3, 5, 8, 12)
+
+
+def test_a_number_of_seeds_that_follows_looks_is_told(audited, tmp_path):
+    gains = SHARP | {"dfa": (0.0, 0.0, 0.015)}
+    audited(World(gains))
+    fixed, _, _ = audited(World(gains), seeds=4)
+    assert fixed.thresholds == DEFAULT
+    assert fixed.says.endswith(CHOSEN_LATER)
+    fixed.write(tmp_path / "runs")
+    assert audited(World(gains), seeds=5)[0].says.endswith(CHOSEN_LATER)  # and it is not forgotten
+    elsewhere, _, _ = audited(World(gains), seeds=4, out=tmp_path / "elsewhere")
+    assert CHOSEN_LATER not in elsewhere.says
+    assert elsewhere.subjects == fixed.subjects
+
+
+def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_path):
+    """Up to four looks have the same intervals. A fifth changes them, and the audit says so."""
+    gains = SHARP | {"dfa": (0.0195, -0.1, 0.02)}
+    how = {"thresholds": DEFAULT.but("reach.margin", 0.9)}
+    straight, _, _ = audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "straight", **how)
+    audited(World(gains, {"dfa": LEARNED}), max_seeds=5, **how)
+    raised, _, _ = audited(World(gains, {"dfa": LEARNED}), **how)
+    assert raised == straight
+    beyond, _, _ = audited(World(gains, {"dfa": LEARNED}), max_seeds=14, **how)
+    assert beyond.says.endswith(CHOSEN_LATER)
+    assert Audit.read(tmp_path / "runs") == beyond
+
+
+def test_a_fixed_number_of_seeds_is_judged_as_ever(audited, tmp_path):
+    found, lines, expected = audited(World(SHARP), seeds=4)
+    assert lines == []
+    assert (found.thresholds, found.subjects[0].accuracy.n) == (DEFAULT, 4)
+    assert not (tmp_path / "runs/audit.json").exists()
+    assert len(find_runs(tmp_path / "runs")) == len(expected)
+
+
+def test_the_published_protocol_has_no_interval_to_settle(audited):
+    world = World(SHARP | {"dfa": (0.0, 0.0, 0.015)})
+    found, _, _ = audited(world, protocol="published")
+    assert world.seeds("dfa") == 3
+    assert found.protocol == "published"
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def test_error_a_limit_without_auto(audited):
+    with pytest.raises(BadValue, match="give --seeds auto with --max-seeds"):
+        audited(World(SHARP), seeds=3, max_seeds=8)
+    with pytest.raises(BadValue, match="leave configs out"):
+        audited(World(SHARP), configs=audit_plan(["dfa"], seeds=1, data="mnist1d", epochs=1))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("train", "--seeds", "auto"), "--seeds auto is for `walkback audit`"),
+        (("study", "run", "ladder", "--seeds", "auto"), "--seeds auto is for `walkback audit`"),
+        (("audit", "--seeds", "auto", "--max-seeds", "2"), "at most 2"),
+        (("audit", "--seeds", "3", "--max-seeds", "5"), "give --seeds auto with --max-seeds"),
+        (("simulate", "--trials", "0"), "give --trials 1 or more"),
+    ],
+)
+def test_error_words_that_do_not_go_together(words, why):
+    with pytest.raises(BadValue, match=why):
+        app(words, result_action="return_value")
+
+
+def test_the_embedded_default_is_judged_on_the_larger_test_part_with_as_many_seeds_as_it_takes():
+    assert usual("mnist1d-10k", {})["seeds"] == "auto"
+    assert usual("mnist1d", {})["seeds"] == 4
+    assert usual("mnist1d-10k", {"seeds": 5})["seeds"] == 5
+
+
+def test_an_open_finding_comes_with_the_seeds_it_would_take(audited, capsys):
+    from rich.console import Console
+
+    from walkback.report.verdicts import print_audit
+
+    found, _, _ = audited(World(SHARP | {"dfa": (0.0, 0.0, 0.015)}), seeds=3)
+    print_audit(found, Console(width=200))
+    said = capsys.readouterr().out
+    assert "seeds would settle it; there are 3" in said
