@@ -84,7 +84,7 @@ def test_finite_difference_in_a_transformer(cls: bool, how: str) -> None:
     seen = look(model, [(x, y)], "encoder.layers.*", reduction=asked)
     assert [row.reduction for row in seen.layers] == [how, how]
     assert [row.name for row in seen.layers] == ["encoder.layers.0", "encoder.layers.1"]
-    assert seen.covered == ("encoder.layers.0", "encoder.layers.1")
+    assert seen.seen == ("encoder.layers.0", "encoder.layers.1")
     assert all(row.same_shape for row in seen.layers)
     states = [model.start(x)]
     for layer in model.encoder.layers:
@@ -224,7 +224,7 @@ def statuses(how: Callable[[Odd, Tensor], Tensor]) -> list[str]:
     for row, h, g in zip(seen.layers, seen.hidden[1:], seen.gradients[1:], strict=True):
         measured = h is not None and g is not None
         assert measured or row.status != "ok"
-    assert len(seen.covered) + len(seen.not_covered) == 3
+    assert len(seen.seen) + len(seen.not_seen) == 3
     return [row.status for row in seen.layers]
 
 
@@ -236,7 +236,7 @@ def test_odd_one_module_under_two_names() -> None:
     torch.manual_seed(0)
     tied = nn.Linear(CLASSES, CLASSES).double()
     seen = look(nn.Sequential(tied, tied, nn.Linear(CLASSES, CLASSES).double()), [batch(4, CLASSES)], "*")
-    assert seen.not_covered == ("0: called 2 times", "1: called 2 times")
+    assert seen.not_seen == ("0: called 2 times", "1: called 2 times")
     assert seen.hidden[0] is None
 
 
@@ -249,7 +249,7 @@ def test_odd_not_reached() -> None:
 def test_odd_reached_only_sometimes() -> None:
     model = Odd(lambda m, x: m.c(m.b(m.a(x))) if len(x) > 2 else m.c(m.a(x)))
     seen = look(model, [batch(4, CLASSES), batch(2, CLASSES)], BLOCKS)
-    assert seen.not_covered == ("b: not reached",)
+    assert seen.not_seen == ("b: not reached",)
     assert seen.hidden[2] is None
 
 
@@ -295,7 +295,7 @@ def test_odd_in_place_modification_after_the_capture() -> None:
     before = x.clone()
     for names in (["0", "2"], ["0", "1", "2", "3", "4"], ["1", "2"]):
         ours, right = look(inplace, [(x, y)], names), look(plain, [(x, y)], names)
-        assert ours.covered == tuple(names)
+        assert ours.seen == tuple(names)
         alive(*(g for g in ours.gradients[1:]))
         assert all(torch.equal(a, b) for a, b in zip(ours.hidden, right.hidden, strict=True))
         assert all(torch.equal(a, b) for a, b in zip(ours.gradients, right.gradients, strict=True))

@@ -2,41 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
+from walkback.audits.measured import BACKWARD, Asked, measured
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, judge
 from walkback.checks.finding import by_text
-from walkback.errors import BadValue, WalkbackError
-from walkback.probes import (
-    Cosine,
-    Look,
-    Precision,
-    credit_cosine,
-    drift,
-    gamma,
-    gradient_norm,
-    look,
-    median_norm,
-    module_precision,
-    nudging,
-    perturbation,
-    random_null,
-    replay_module,
-)
+from walkback.errors import BadValue
 from walkback.probes.modules import PerSampleLoss
-from walkback.records import (
-    Baseline,
-    BaselineName,
-    CosineRecord,
-    Evidence,
-    Moment,
-    NullRecord,
-    PrecisionRecord,
-    SeedEvidence,
-)
+from walkback.probes.redrawn import Redraw
+from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvidence
 
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
 HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
@@ -50,7 +26,8 @@ def audit(
     *,
     name: str = "your model",
     residual: bool | None = None,
-    credits: Credits | None = None,
+    credits: Credits | Literal["backward"] | None = None,
+    redraw: Redraw | None = None,
     accuracy: Accuracies | None = None,
     frozen: Accuracies | None = None,
     bp: Accuracies | None = None,
@@ -60,6 +37,7 @@ def audit(
     half_bp: Accuracies | None = None,
     reduction: str = "auto",
     loss: PerSampleLoss | None = None,
+    describe: bool = True,
     thresholds: Thresholds = DEFAULT,
     protocol: Protocol = "ours",
 ) -> Audit:
@@ -69,12 +47,18 @@ def audit(
     batches    (inputs, labels) of held-out data, 1,000 samples or so
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
     residual   whether the blocks add to a stream; not said, a large growth cannot be judged
-    credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such
+    credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such; "backward": what
+               the model's own backward pass delivers at its blocks, for models that override it
+    redraw     a function (model, inputs, labels, draw) → the same with fresh feedback, for the null; without it the
+               credits are turned by random rotations
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
+    describe   whether perturbation correlation and nudging are measured, which are told and not judged
     half, half_bp   … with only the upper half of the blocks trained (the last ⌈L/2⌉), by the same rule; by backprop
     """
+    if isinstance(credits, str) and credits != BACKWARD:
+        raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
     models = _by_seed(model)
     kept = _kept(batches)
     notes: list[tuple[str, str]] = []
@@ -82,13 +66,11 @@ def audit(
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     for seed, one in models.items():
-        seen = look(one, kept, blocks, credits=credits, reduction=reduction, loss=loss)
-        depths[seed] = len(seen.layers)
-        notes += [(str(seed), note) for note in _notes(seen)]
-        precise = module_precision(one, kept, blocks, reduction=reduction, loss=loss)
-        moment = _moment(one, seen, precise[-1], kept, blocks, reduction, loss)
-        value = given.pop(seed, seen.accuracy if accuracy is None else None)
-        seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update={"accuracy": value})]))
+        found = measured(one, Asked(kept, blocks, credits, redraw, reduction, loss, describe))
+        depths[seed] = found.depth
+        notes += [(str(seed), note) for note in found.notes]
+        value = given.pop(seed, found.accuracy if accuracy is None else None)
+        seeds.append(SeedEvidence(seed=seed, moments=[found.moment.model_copy(update={"accuracy": value})]))
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
@@ -176,86 +158,3 @@ def _seed(key: Any) -> int:
     if not str(key).removeprefix("-").isdecimal():
         raise BadValue(f"{key!r} is no seed", "name seeds by whole numbers, as in {42: ..., 123: ...}")
     return int(key)
-
-
-def _notes(seen: Look) -> list[str]:
-    rows = [seen.start, *seen.layers]
-    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
-    told = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
-    ways = sorted({row.reduction for row in seen.layers if row.reduction})
-    return [
-        *([f"layers not covered: {'; '.join(odd)}"] if odd else []),
-        f"{len(seen.covered)} of {len(seen.layers)} blocks covered; features taken by: {', '.join(ways) or 'nothing'}",
-        *told,
-        *seen.notes,
-    ]
-
-
-def _moment(
-    model: nn.Module,
-    seen: Look,
-    precise: Precision,
-    batches: Sequence[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    reduction: str,
-    loss: PerSampleLoss | None,
-) -> Moment:
-    """What a look at a model tells, as evidence; a layer that could not be measured is None."""
-    fields: dict[str, Any] = {
-        "loss": seen.loss,
-        "hidden_norms": [None if h is None else median_norm(h) for h in seen.hidden],
-        "gradient_norms": [None if g is None else gradient_norm(g) for g in seen.gradients],
-        "reference_batch": 128,
-        "precision": PrecisionRecord.of(precise),
-    }
-    middle = seen.gradients[len(seen.layers) // 2]
-    if middle is not None:
-        turned = drift(middle)
-        fields["drift"] = turned.value if turned.status == "ok" else None
-    if seen.credits is not None:
-        at, out = _cosines(seen.credits, seen.gradients[:-1]), _cosines(seen.credits, seen.gradients[1:])
-        null = random_null(seen.gradients, torch.Generator().manual_seed(0))
-        fields |= {
-            "cosine": [CosineRecord.of(c) for c in at],
-            "cosine_out": [CosineRecord.of(c) for c in out],
-            "gamma": gamma(at)[0],
-            "null": [NullRecord.of(n) for n in null.at_input],
-            "null_out": [NullRecord.of(n) for n in null.at_output],
-            "null_gamma": NullRecord.of(null.gamma),
-        }
-        fields |= _functional(model, seen, batches, blocks, reduction, loss)
-    return Moment(**fields)
-
-
-def _cosines(credits: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> list[Cosine]:
-    found = []
-    for a, g in zip(credits, gradients, strict=True):
-        if a is None or g is None or a.shape != g.shape:
-            found.append(Cosine(math.nan, 0, 0 if g is None else len(g), "not available"))
-        else:
-            found.append(credit_cosine(a, g))
-    return found
-
-
-def _functional(
-    model: nn.Module,
-    seen: Look,
-    batches: Sequence[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    reduction: str,
-    loss: PerSampleLoss | None,
-) -> dict[str, Any]:
-    """Perturbation correlation and nudging on the first batch; described, so that their failure is no failure."""
-    inputs, labels = batches[0]
-    assert seen.credits is not None
-    few = [None if a is None else a[: len(labels)] for a in seen.credits]
-    try:
-        replay = replay_module(model, inputs, labels, blocks, reduction=reduction, loss=loss)
-        rho = perturbation(few, replay.hidden, replay.loss_from, torch.Generator().manual_seed(1))
-        moved = nudging(few, replay.hidden, replay.loss_from)
-    except (WalkbackError, RuntimeError, ValueError, TypeError):
-        return {}
-    return {
-        "rho": [r.value if r.status == "ok" else None for r in rho],
-        "nudging": [n.value if n.status == "ok" else None for n in moved],
-    }
