@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import WalkbackError
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -28,6 +27,7 @@ from walkback.probes import (
     perturbation,
     replay_module,
 )
+from walkback.probes import slopes
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
@@ -35,8 +35,7 @@ from walkback.probes.precision import against_double
 from walkback.probes.proof import prove
 from walkback.probes.redrawn import Redraw, redrawn_null
 from walkback.probes.rotated import mean_of, turned_null
-from walkback.probes.slopes import along_credit, any_size
-from walkback.probes.worker import Worker, double_worker
+from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
 PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 256, 32
@@ -54,12 +53,13 @@ class Asked(NamedTuple):
     reduction: str
     loss: PerSampleLoss | None
     describe: bool
+    residual: bool | None
 
 
 class Reference(NamedTuple):
     """The true gradient at h_0 … h_L, as far as it is known.
 
-    rows     as rows of samples, the first so many; None where only finite differences tell it, or nothing does
+    rows     as rows of samples, the first so many; None where only slopes along directions tell it, or nothing does
     worker   what takes finite differences, in float64; None if nothing does
     values   the whole features of the worker's samples
     """
@@ -69,6 +69,7 @@ class Reference(NamedTuple):
     precision: Precision
     worker: Worker | None
     values: list[Tensor | None]
+    remark: str  # about the float64 copy
 
 
 class Judged(NamedTuple):
@@ -89,7 +90,6 @@ def measured(model: nn.Module, asked: Asked) -> Judged:
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
         "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
-        "gradient_norms": _gradient_norms(seen, reference, asked),
         "reference_batch": REFERENCE_BATCH,
         "precision": PrecisionRecord.of(reference.precision),
     }
@@ -111,10 +111,12 @@ def measured(model: nn.Module, asked: Asked) -> Judged:
         credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
     elif seen.credits is not None:
         credits = list(seen.credits), list(seen.credits)
+    probing = _Differences(reference, has_cls_token(model), asked.reduction)
     if credits is not None:
-        fields |= _directions(model, seen, reference, credits, asked)
+        fields |= _directions(model, seen, reference, probing, credits, asked)
         if asked.describe:
             fields |= _described(model, credits[0], asked)
+    fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
     return Judged(Moment(**fields), len(seen.layers), seen.accuracy, notes)
 
 
@@ -130,17 +132,17 @@ def _finite(value: float) -> float | None:
 def _reference(model: nn.Module, seen: Look, asked: Asked) -> Reference:
     """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
     states = len(seen.gradients)
-    inputs, labels = asked.batches[0]
     double, why = None, ""
     values: list[Tensor | None] = [None] * states
     try:
+        inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
         own = Worker(model, inputs, labels, asked.blocks, asked.loss).first(PROOF_SAMPLES)
         double, why = double_worker(own, asked.blocks, own.still.losses)
         proofs = prove(own, double, torch.Generator().manual_seed(0))
-    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, WalkbackError) as error:
+    except Exception as error:  # whatever a stranger's model raises when it is run again
         reason = f"finite differences could not be taken ({type(error).__name__})"
         proofs = [Proof("not verified", reason)] * states
-    if why:
+    if double is None:
         proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
     precise, doubles = against_double(
         seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
@@ -155,7 +157,12 @@ def _reference(model: nn.Module, seen: Look, asked: Asked) -> Reference:
         last = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
     if double is not None and any(p.standing == "wrong" for p in proofs):
         values = list(double.states().values)
-    return Reference(proofs, rows, last, double, values)
+        cls = has_cls_token(model)
+        for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
+            if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
+                how = reduction_of(value.dim(), asked.reduction, cls)
+                rows[layer] = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+    return Reference(proofs, rows, last, double, values, "" if double is None else why)
 
 
 def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | None:
@@ -164,27 +171,52 @@ def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | N
     return own if proof.standing in ("proved", "not verified") else None
 
 
-def _how(value: Tensor, worker: Worker, asked: Asked) -> str:
-    return reduction_of(value.dim(), asked.reduction, has_cls_token(worker.model))
+class _Differences:
+    """What finite differences tell where autograd is wrong: each state and credit is measured once."""
+
+    def __init__(self, reference: Reference, cls: bool, reduction: str):
+        self.reference, self.cls, self.reduction = reference, cls, reduction
+        self.generator = torch.Generator().manual_seed(3)
+        self.known: dict[tuple[int, int], slopes.Along] = {}
+
+    def _at(self, layer: int) -> tuple[Worker, Tensor, str] | None:
+        value, worker = self.reference.values[layer], self.reference.worker
+        if self.reference.proofs[layer].standing != "wrong" or value is None or worker is None:
+            return None
+        return worker, value, reduction_of(value.dim(), self.reduction, self.cls)
+
+    def along(self, layer: int, credit: Tensor) -> slopes.Along | None:
+        """The gradient's size and its cosine with a credit; None where it is not measured so."""
+        place, key = self._at(layer), (layer, id(credit))
+        if place is not None and key not in self.known:
+            worker, value, how = place
+            self.known[key] = slopes.along_credit(worker, layer, value, credit[: len(value)], how, self.generator)
+        return self.known.get(key)
+
+    def norm(self, layer: int, width: int) -> float | None:
+        """The median norm of the gradient at a state."""
+        place = self._at(layer)
+        if place is None:
+            return None
+        worker, value, how = place
+        before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
+        norms = slopes.any_size(worker, layer, value, width, how, self.generator) if before is None else before
+        return _median(norms)
 
 
-def _gradient_norms(seen: Look, reference: Reference, asked: Asked) -> list[float | None]:
+def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> list[float | None]:
     found: list[float | None] = []
-    generator = torch.Generator().manual_seed(2)
-    for layer, (proof, rows) in enumerate(zip(reference.proofs, reference.rows, strict=True)):
-        value, worker, hidden = reference.values[layer], reference.worker, seen.hidden[layer]
+    for layer, (rows, hidden) in enumerate(zip(reference.rows, seen.hidden, strict=True)):
         if rows is not None:
             found.append(gradient_norm(rows))
-        elif proof.standing == "wrong" and value is not None and worker is not None and hidden is not None:
-            norms = any_size(worker, layer, value, hidden.shape[1], _how(value, worker, asked), generator)
-            found.append(_median(norms) / REFERENCE_BATCH)
         else:
-            found.append(None)
+            norm = None if hidden is None else probing.norm(layer, hidden.shape[1])
+            found.append(None if norm is None else norm / REFERENCE_BATCH)
     return found
 
 
 def _directions(
-    model: nn.Module, seen: Look, reference: Reference,
+    model: nn.Module, seen: Look, reference: Reference, probing: _Differences,
     credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], asked: Asked,
 ) -> dict[str, Any]:  # fmt: skip
     """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
@@ -197,7 +229,6 @@ def _directions(
         redrawn = redrawn_null(
             model, asked.batches[0], asked.blocks, asked.redraw, reference.rows, asked.reduction, asked.loss
         )
-    generator = torch.Generator().manual_seed(3)
     places = []
     for place, rows in enumerate(credits):
         known = [_slice(a, g) for a, g in zip(rows, reference.rows[place:], strict=False)]
@@ -209,17 +240,23 @@ def _directions(
             chance = redrawn.at_output if place else redrawn.at_input
         found: list[tuple[Cosine, Null]] = []
         for block, credit in enumerate(rows):
-            found.append(_one(seen, reference, block + place, known[block], credit, chance[block], asked, generator))
+            cosine, along = _one(seen, reference, probing, block + place, known[block], credit)
+            found.append((cosine, chance[block] if along is None or redrawn is not None else along))
         places.append(found)
     at, out = places
-    nulls_at = [null for _, null in at]
+    # Γ is the mean at the blocks' outputs in a plain net and where widths differ, as in our own nets.
+    outward = asked.residual is False or any(cosine.status == "other width" for cosine, _ in at)
+    average = out if outward else at
+    chance_of_gamma = mean_of([null for cosine, null in average if cosine.status == "ok"])
+    if redrawn is not None:
+        chance_of_gamma = redrawn.gamma_out if outward else redrawn.gamma
     return {
         "cosine": [CosineRecord.of(c) for c, _ in at],
         "cosine_out": [CosineRecord.of(c) for c, _ in out],
-        "gamma": gamma([c for c, _ in at])[0],
-        "null": [NullRecord.of(null) for null in nulls_at],
+        "gamma": gamma([c for c, _ in average])[0],
+        "null": [NullRecord.of(null) for _, null in at],
         "null_out": [NullRecord.of(null) for _, null in out],
-        "null_gamma": NullRecord.of(redrawn.gamma if redrawn is not None else mean_of(nulls_at)),
+        "null_gamma": NullRecord.of(chance_of_gamma),
     }
 
 
@@ -228,37 +265,26 @@ def _slice(credit: Tensor | None, gradient: Tensor | None) -> Tensor | None:
 
 
 def _one(
-    seen: Look, reference: Reference, layer: int, known: Tensor | None, credit: Tensor | None, chance: Null,
-    asked: Asked, generator: torch.Generator,
-) -> tuple[Cosine, Null]:  # fmt: skip
-    """One block's cosine at one state."""
-    proof, rows, value, worker = (
-        reference.proofs[layer],
-        reference.rows[layer],
-        reference.values[layer],
-        reference.worker,
-    )
-    hidden, total = seen.hidden[layer], seen.samples
-    if credit is None or hidden is None or proof.standing == "not measured":
-        return Cosine(math.nan, 0, total, "not available"), chance
+    seen: Look, reference: Reference, probing: _Differences, layer: int, known: Tensor | None, credit: Tensor | None
+) -> tuple[Cosine, Null | None]:
+    """One block's cosine at one state; with its null if that was measured by finite differences."""
+    standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
+    if credit is None or hidden is None or standing == "not measured":
+        return Cosine(math.nan, 0, seen.samples, "not available"), None
     if credit.shape[1] != hidden.shape[1]:
-        return Cosine(math.nan, 0, total, "not available"), chance
-    if proof.standing == "not verified":
-        return Cosine(math.nan, 0, total, "not proved"), chance
-    if rows is not None and known is not None:
-        return credit_cosine(known, rows), chance
-    if proof.standing != "wrong" or value is None or worker is None:
-        return Cosine(math.nan, 0, total, "not proved"), chance
-    along = along_credit(worker, layer, value, credit[: len(value)], _how(value, worker, asked), generator)
-    assert along.cosine is not None
-    assert along.null is not None
-    return along.cosine, chance if asked.redraw is not None else along.null
+        return Cosine(math.nan, 0, seen.samples, "other width"), None
+    if rows is not None and known is not None and standing != "not verified":
+        return credit_cosine(known, rows), None
+    along = probing.along(layer, credit)
+    if along is None:
+        return Cosine(math.nan, 0, seen.samples, "not proved"), None
+    return along.cosine, along.null
 
 
 def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked) -> dict[str, Any]:
     """Perturbation correlation and nudging on a few samples; described, so that their failure is no failure."""
     try:
-        inputs, labels = asked.batches[0]
+        inputs, labels = gathered(asked.batches, DESCRIBED_SAMPLES)
         few = Worker(model, inputs, labels, asked.blocks, asked.loss).first(DESCRIBED_SAMPLES)
         own = [None if a is None else a[: few.samples] for a in credits]
         replay = replay_module(
@@ -266,7 +292,7 @@ def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked)
         )  # fmt: skip
         rho = perturbation(own, replay.hidden, replay.loss_from, torch.Generator().manual_seed(1))
         moved = nudging(own, replay.hidden, replay.loss_from)
-    except (WalkbackError, RuntimeError, ValueError, TypeError):
+    except Exception:  # whatever a stranger's model raises in float64
         return {}
     return {
         "rho": [r.value if r.status == "ok" else None for r in rho],
@@ -319,7 +345,7 @@ def _proof_notes(seen: Look, reference: Reference, asked: Asked) -> list[str]:
     def which(chosen: Callable[[Proof], bool]) -> str:
         return _listed([name for name, proof in zip(names, reference.proofs, strict=True) if chosen(proof)])
 
-    notes = []
+    notes = [reference.remark] if reference.remark else []
     wrong = [p for p in reference.proofs if p.standing == "wrong"]
     if all(p.standing in ("proved", "not measured") for p in reference.proofs):
         tested = sum(p.tested for p in reference.proofs)

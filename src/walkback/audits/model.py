@@ -66,7 +66,7 @@ def audit(
     seeds = []
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     for seed, one in models.items():
-        found = measured(one, Asked(kept, blocks, credits, redraw, reduction, loss, describe))
+        found = measured(one, Asked(kept, blocks, credits, redraw, reduction, loss, describe, residual))
         depths[seed] = found.depth
         notes += [(str(seed), note) for note in found.notes]
         value = given.pop(seed, found.accuracy if accuracy is None else None)

@@ -247,7 +247,8 @@ def _heard(
         proof = _standing(inside, worker)
         if proof.standing in ("proved", "float64") and proof.telling:
             found[layer] = proof
-    rest = [layer for layer in accused if layer not in found]
+    # A state at which autograd delivers nothing, because it is detached, is not cleared by what a move would get.
+    rest = [layer for layer in accused if layer not in found and mine.gradients[layer] is not None]
     if rest:
         try:
             given = worker.gradient_of_moves(rest)

@@ -5,7 +5,8 @@ are random directions: their slopes are draws of the null, and what of them is n
 
     r_k = (⟨v_k, g⟩ − ⟨v_k, â⟩ x) / √(1 − ⟨v_k, â⟩²)        ‖g‖² ≈ x² + (d − 1) · mean_k r_k²
 
-so a cosine x / ‖g‖ is at most 1, and exactly 1 for a credit that is the gradient.
+so a cosine x / ‖g‖ is at most 1, and exactly 1 for a credit that is the gradient. Where h has few dimensions, one
+difference along each of them gives g itself.
 """
 
 import math
@@ -22,14 +23,15 @@ from walkback.probes.rotated import ROTATED, turns
 from walkback.probes.worker import Worker
 
 DRAWS = 32
+FEW = 64  # dimensions
 
 
 class Along(NamedTuple):
-    """At one state: each sample's ‖g‖; with a credit its mean cosine and the null of that."""
+    """At one state: each sample's ‖g‖, the mean cosine of a credit, and the null of that."""
 
     norms: Tensor
-    cosine: Cosine | None = None
-    null: Null | None = None
+    cosine: Cosine
+    null: Null
 
 
 def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str) -> Tensor:
@@ -41,6 +43,12 @@ def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str) -> 
     unit = move / torch.where(length > 0, length, 1.0).view(-1, *over)
     central, _, rounding = differences(worker, {layer: unit * eps.view(-1, *over)}, eps.cpu())
     return torch.where(central.abs() > rounding, central, 0.0) * length.cpu()
+
+
+def whole_gradient(worker: Worker, layer: int, value: Tensor, width: int, how: str) -> Tensor:
+    """Each sample's gradient, (N, d), by one central difference along every dimension."""
+    units = torch.eye(width, dtype=torch.float64)
+    return torch.stack([slope(worker, layer, value, unit.expand(len(value), -1), how) for unit in units], 1)
 
 
 def along_credit(

@@ -137,8 +137,36 @@ class Worker:
         }
 
 
+def gathered(batches: Sequence[tuple[Any, Tensor]], count: int) -> tuple[Any, Tensor]:
+    """The first batches as one, until it holds `count` samples; the first alone if the next does not fit to it."""
+    inputs, labels = batches[0]
+    for more, answers in batches[1:]:
+        if len(labels) >= count:
+            break
+        one, other = _tensors(inputs), _tensors(more)
+        total, extra = len(labels), len(answers)
+        fits = one.keys() == other.keys() and labels.shape[1:] == answers.shape[1:] and all(
+            t.dim() and len(t) == total and len(other[key]) == extra and t.shape[1:] == other[key].shape[1:]
+            for key, t in one.items()
+        )  # fmt: skip
+        if not fits or not one:
+            break
+        joined = iter([torch.cat([t, other[key]]) for key, t in one.items()])
+        inputs, labels = on_tensors(inputs, lambda _, joined=joined: next(joined)), torch.cat([labels, answers])  # type: ignore[misc]
+    return inputs, labels
+
+
+def _tensors(inputs: Any) -> dict[Any, Tensor]:
+    """The tensors of a batch's inputs by their place, in the order of `on_tensors`."""
+    found: dict[Any, Tensor] = {}
+    on_tensors(inputs, lambda t: found.setdefault(len(found), t))
+    return found
+
+
 def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -> tuple[Worker | None, str]:
-    """The same batch through a float64 copy of the model, or why there is none."""
+    """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
+    gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
+    """
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(worker.model).double()
@@ -147,6 +175,4 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     except Exception as error:
         return None, f"the model does not run in float64 ({type(error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
-    if not near[losses.isfinite()].all():
-        return None, "the model computes something else in float64"
-    return double, ""
+    return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
