@@ -10,7 +10,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 WALKBACK_LATEX ?= required
 
-.PHONY: demo test tools lint browser latex docs test-network mutants bench clean help
+.PHONY: demo test tools lint browser latex docs test-network test-slow mutants bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -71,6 +71,9 @@ docs: $(STAMP)  ## The documents as a site, in site/
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network
+
+test-slow: $(STAMP)  ## The tests that take long
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -n $(CORES)
 
 mutants: $(STAMP)  ## Mutate the checks and see the tests notice (ten minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[mutants]'

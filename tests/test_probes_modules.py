@@ -18,6 +18,10 @@ from walkback.rules import make_rule
 CLASSES = 3
 
 
+def summed(output: Tensor, labels: Tensor) -> Tensor:
+    return output.flatten(1).sum(1)
+
+
 def batch(count: int, *shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(seed)
     inputs = torch.randn(count, *shape, generator=draw, dtype=torch.float64)
@@ -119,7 +123,11 @@ def test_finite_difference_in_a_sequential() -> None:
 
 @pytest.mark.parametrize(
     ("how", "shape"),
-    [("cls", (3, 4, 5)), *((how, shape) for how in ("mean", "flatten") for shape in [(3, 4, 5), (3, 4, 2, 2)])],
+    [
+        ("cls", (3, 4, 5)),
+        ("last", (3, 4, 5)),
+        *((how, shape) for how in ("mean", "flatten") for shape in [(3, 4, 5), (3, 4, 2, 2)]),
+    ],
 )
 def test_property_lift_is_the_transpose_of_the_reduction(how: str, shape: tuple[int, ...]) -> None:
     g = torch.randn(shape, dtype=torch.float64)
@@ -398,6 +406,30 @@ def test_cls_is_seen_by_name() -> None:
     assert not has_cls_token(absent)
     absent.use_cls = True
     assert has_cls_token(absent)
+
+
+@pytest.mark.parametrize("name", ["cls_weights", "cls_scale", "num_cls_seen", "dcls", "cls_token_mask"])
+def test_a_name_that_merely_contains_cls_changes_nothing(name: str) -> None:
+    model, (x, y) = Tokens(), batch(4, 6, 5)
+    model.register_buffer(name, torch.ones(8))
+    model.head.register_parameter(name, nn.Parameter(torch.ones(8)))
+    setattr(model.embed, name + "_loss", True)
+    model.register_buffer("cls_token", torch.ones(3, 8))  # a buffer is no token to learn
+    model.encoder.register_parameter("cls", nn.Parameter(torch.ones(2, 8)))  # of this name, but of two tokens
+    assert not has_cls_token(model)
+    assert {row.reduction for row in look(model, [(x, y)], "encoder.layers.*").layers} == {"mean"}
+
+
+def test_the_last_token_of_a_causal_model() -> None:
+    model, (x, y) = Tokens(read=lambda h: h[:, -1]).eval(), batch(4, 6, 5)
+    seen = look(model, [(x, y)], "encoder.layers.*", reduction="last")
+    last = model.encoder(model.start(x))[:, -1]
+    assert torch.allclose(seen.hidden[-1], last)
+    h = last.detach().requires_grad_()
+    F.cross_entropy(model.head(h), y, reduction="sum").backward()
+    assert torch.allclose(seen.gradients[-1], h.grad)
+    with pytest.raises(BadValue, match="last takes the last token"):
+        look(nn.Sequential(nn.Conv2d(1, 3, 8)).double(), [batch(4, 1, 8, 8)], ["0"], reduction="last", loss=summed)
 
 
 def test_credits_are_reduced_as_gradients_are() -> None:

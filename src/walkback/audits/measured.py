@@ -26,15 +26,15 @@ from walkback.probes import (
     nudging,
     perturbation,
     replay_module,
+    slopes,
 )
-from walkback.probes import slopes
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.precision import against_double
 from walkback.probes.proof import prove
 from walkback.probes.redrawn import Redraw, redrawn_null
-from walkback.probes.rotated import mean_of, turned_null
+from walkback.probes.rotated import mean_of, null_of
 from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
@@ -232,12 +232,11 @@ def _directions(
     places = []
     for place, rows in enumerate(credits):
         known = [_slice(a, g) for a, g in zip(rows, reference.rows[place:], strict=False)]
-        nulls = turned_null(
-            known, known, [None, *reference.rows[1:]] if place else [*reference.rows[:-1], None], shapes
-        )
-        chance = nulls.at_output if place else nulls.at_input
         if redrawn is not None:
             chance = redrawn.at_output if place else redrawn.at_input
+        else:
+            beside = zip(known, reference.rows[place:], shapes[place:], strict=False)
+            chance = [null_of(a, g, shape) for a, g, shape in beside]
         found: list[tuple[Cosine, Null]] = []
         for block, credit in enumerate(rows):
             cosine, along = _one(seen, reference, probing, block + place, known[block], credit)

@@ -111,7 +111,7 @@ def turned_null(
     shapes   of the flattened features h_0 … h_L; None where they are not feature maps
     """
     places = [
-        [_null(a, g, shape) for a, g, shape in zip(credits, some, those, strict=True)]
+        [null_of(a, g, shape) for a, g, shape in zip(credits, some, those, strict=True)]
         for credits, some, those in (
             (at_input, gradients[:-1], shapes[:-1]), (at_output, gradients[1:], shapes[1:])
         )
@@ -119,7 +119,8 @@ def turned_null(
     return NullReport(places[0], places[1], mean_of(places[0]), mean_of(places[1]))
 
 
-def _null(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
+def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
+    """The null of one block's cosine at one state."""
     if credit is None or gradient is None or credit.shape != gradient.shape:
         return Null(math.nan, math.nan, 0, ROTATED, math.nan, "not available")
     std, count = turned_std(credit, gradient, shape)

@@ -33,9 +33,10 @@ def sample_sizes(value: Tensor, how: str) -> Tensor:
 def block_growth(took: Tensor, gave: Tensor, asked: str, cls: bool) -> Tensor | None:
     """How many times larger each sample is after the block than what the block took, (N,); None: not comparable.
 
-    Over several tokens it is the larger of two ratios: of the largest token's norm, and of the median token's. One
-    token that explodes among many moves the first; all but one that explode beside a huge one move the second. A token
-    that was small and becomes as large as its neighbours moves neither.
+    Of tokens it is the largest ‖out_t‖ / max(‖in_t‖, 0.1 · median_t ‖in_t‖): one token that explodes among many is
+    seen, and so are tokens that cancel in a mean. A token that was next to nothing and becomes as large as its
+    neighbours is not held to have exploded. Where a block changes the number of tokens, the largest token is held
+    against the largest.
 
     >>> quiet, loud = torch.ones(1, 100, 4), torch.ones(1, 100, 4)
     >>> loud[0, 7] *= 60
@@ -47,7 +48,9 @@ def block_growth(took: Tensor, gave: Tensor, asked: str, cls: bool) -> Tensor | 
     if len(took) != len(gave):
         return None
     before, after = (token_norms(t, reduction_of(t.dim(), asked, cls)) for t in (took, gave))
-    largest = after.amax(1) / before.amax(1)
-    middle = after.quantile(0.5, 1) / before.quantile(0.5, 1)
-    # Where the median token is zero (padding) its ratio is no number, and the largest token speaks alone.
-    return torch.where(middle.isfinite(), torch.maximum(largest, middle), largest)
+    if before.shape != after.shape:
+        return after.amax(1) / before.amax(1)
+    ratios = after / torch.maximum(before, 0.1 * before.quantile(0.5, 1, keepdim=True))
+    # Zero after zero (padding) is no number, and says nothing unless all tokens are so.
+    silent = ratios.isnan() & (after == 0)
+    return torch.where(silent.all(1), torch.nan, torch.where(silent, 0.0, ratios).amax(1))
