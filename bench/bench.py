@@ -19,6 +19,7 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional as F
 
+from door import candidates as door_candidates
 from walkback.data import Dataset, Split
 from walkback.data.batches import TrainBatches
 from walkback.files import write_whole
@@ -51,6 +52,9 @@ GOALS = {
     "audit_vs_fwdbwd": ("≤", 3.0, "all judged probes of a dfa net / a forward and backward over the same 1,280 images"),
     "audit_fa_vs_fwdbwd": ("≤", 3.0, "the same of an fa net, whose null draws cost the most"),
     "precision_vs_fwdbwd": ("", 0.0, "the float64 precision probe / the same, told apart"),
+    "door_vs_passes": ("≤", 5.0, "all that is judged of a stranger's model at L = 24 / a pass over the same images"),
+    "door_credits_vs_passes": ("≤", 5.0, "the same with its credits"),
+    "door_backward_vs_passes": ("≤", 5.0, 'the same with credits="backward"'),
     **{
         f"{name}_vs_torch_bp": ("≤", 1.3, f"our {name} step / the same")
         if name in LAYERWISE
@@ -292,6 +296,9 @@ def main() -> None:
     )  # fmt: skip
     ms |= probes
     ratio |= {f"{name}_vs_fwdbwd": probes[name] / probes["fwdbwd"] for name in ("audit", "audit_fa", "precision")}
+    door = measure(door_candidates(), 1 if quick else 3, burst=1)
+    ms |= door
+    ratio |= {f"{name}_vs_passes": value / door["passes"] for name, value in door.items() if name != "passes"}
     if cores() >= 2:
         seconds = 2.0 if quick else 6.0
         pairs = [(throughput(1, seconds), throughput(2, seconds)) for _ in range(1 if quick else 3)]

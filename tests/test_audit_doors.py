@@ -106,7 +106,8 @@ def test_untouched_third_party_model_is_judged(theirs, kind):
     assert finding(subject, "reference").outcome == PASSES
     assert finding(subject, "depth").outcome in (PASSES, OPEN)
     assert subject.notes == [
-        f"seeds 0 and 1: 3 of 3 blocks covered; features taken by: {'mean' if residual else 'as is'}"
+        f"seeds 0 and 1: 3 of 3 blocks seen; features taken by: {'mean' if residual else 'as is'}",
+        "seeds 0 and 1: autograd's gradient agrees with finite differences of the loss (64 directional derivatives)",
     ]
     assert Audit.model_validate_json(found.model_dump_json(by_alias=True)) == found
 

@@ -27,7 +27,7 @@ from test_checks_planted import (
     updates,
 )  # fmt: skip
 from walkback.checks import DEFAULT, LIMITS, coverage, depth, fires_at, first_fired, judge, reach, reference, scale
-from walkback.checks.coverage import clears, compared, covered
+from walkback.checks.coverage import clears, compared, covered, points_away
 from walkback.checks.finding import Finding, agreed, stable_range
 from walkback.checks.margin import margin
 from walkback.checks.reference import cause, chord, norm
@@ -816,8 +816,30 @@ def test_what_coverage_says() -> None:
         "The cosines of the blocks are known, the null to hold them against is not."
     )
     assert coverage(subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0})).says == (
-        "Γ is not above its own null, so it hides nothing: 0 of 4 covered."
+        "Γ is not above its own null, so it hides nothing and explains nothing: 0 of 4 covered."
     )
+    away = coverage(subject(cosines(-0.9, -0.9, 0.0, 0.0) | {"gamma": -0.5}))
+    assert told(away) == (
+        "not applicable",
+        "Γ is below its own null: on average credit points away from the gradient: 0 of 4 covered.",
+    )
+    # one seed of three points away: they agree that nothing is covered, and not on more
+    mixed = coverage(
+        subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0}, *[{"cosine": [ok(-0.9)] * 4, "gamma": -0.9}] * 2)
+    )
+    assert mixed.says == "Γ is not above its own null, so it hides nothing and explains nothing: 0 of 4 covered."
+    assert points_away(-0.03, null(), 3) is False  # the band itself is within it
+    assert points_away(-0.0301, null(), 3) is True
+    assert points_away(0.05, null(mean=0.09), 3) is True
+    assert points_away(0.9, null(), 3) is False
+    assert (points_away(None, null(), 3), points_away(-0.9, None, 3), points_away(-0.9, null(n=1), 3)) == (None,) * 3
+    assert points_away(NAN, null(), 3) is None
+    flat = coverage(subject(updates(0.0, 0.0, 0.0, 0.0)))
+    assert flat.says.endswith(
+        "On average they do not clear their null, which hides nothing and explains nothing: 0 of 4 covered."
+    )
+    single = coverage(subject(blocks=1))
+    assert (single.value, single.low, single.high) == (None, None, None)
     none = coverage(subject({"cosine": None}))
     assert (none.outcome, none.basis, none.value, none.low, none.high) == ("inconclusive", "missing", None, None, None)
     half = coverage(subject(cosines(0.9, 0.9, 0.9, 0.9), {"cosine": None}, {}))
@@ -840,7 +862,7 @@ def test_updates_stand_for_credits_that_are_not_there() -> None:
     flipped = coverage(subject(updates(-0.9, -0.9, -0.9, -0.9)))
     assert told(flipped) == (
         "not applicable",
-        f"{aside}On average they do not clear their null, which hides nothing: 0 of 4 covered.",
+        f"{aside}On average they point away from the gradient: 0 of 4 covered.",
     )
     assert flipped.warnings == []
     assert told(coverage(subject(updates() | {"measured": {}}))) == (
@@ -1030,8 +1052,12 @@ def test_why_it_does_not_hold() -> None:
         "Holds: scale, reference, reach and coverage pass (depth not applicable)."
     )
     assert says(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})) == (
-        "Holds: scale, reference, depth and reach pass (coverage not applicable)."
+        "Inconclusive: credit clears its null neither on average nor in enough blocks to explain what is learned."
     )
+    assert judge(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})).decided_by == ["coverage"]
+    assert judge(subject({"cosine": [ok(0.9)] * 4})).verdict == "holds"
+    # by the published protocol coverage is not asked, and nothing is held against such credits
+    assert judge(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}), protocol="published").verdict == "holds"
 
 
 @pytest.mark.parametrize(("loss", "verdict"), [(0.0199, "holds"), (0.02, "inconclusive"), (0.03, "inconclusive")])
@@ -1169,3 +1195,22 @@ def test_two_seeds_have_a_spread_and_time_knows_the_stream() -> None:
     assert first_fired(dated)["scale"].epochs == {"1": 1}
     assert fires_at(grown, residual=False, start=Moment(hidden_norms=[1, 2]))["scale"] is False
     assert fires_at(grown, residual=None, start=begun)["scale"] is None
+
+
+def test_growth_of_the_blocks_own_inputs_goes_before_the_norms() -> None:
+    norms = [1.0, 2.0, 900.0]
+    assert growth(Moment(hidden_norms=norms, growth=[2.0, 1.5])) == (2.0, 2.0)
+    assert growth(Moment(growth=[0.5, 0.25])) == (0.5, 0.5)
+    for unknown in (None, NAN, INF, 0.0):
+        assert growth(Moment(hidden_norms=norms, growth=[2.0, unknown])) == (2.0, None)
+    assert growth(Moment(hidden_norms=norms, growth=[None, None])) == (None, None)
+
+
+def test_growth_of_the_blocks_own_inputs_over_init() -> None:
+    now, begun = Moment(growth=[6.0, 3.0]), Moment(growth=[2.0, 3.0])
+    assert growth_over_init(now, begun) == (3.0, 3.0)
+    assert growth_over_init(now, None) == (None, None)
+    assert growth_over_init(now, Moment(hidden_norms=[1.0, 1.0, 1.0])) == (None, None)
+    for unknown in (None, NAN, 0.0):
+        assert growth_over_init(now, Moment(growth=[unknown, 3.0])) == (1.0, None)
+        assert growth_over_init(Moment(growth=[6.0, unknown]), begun) == (3.0, None)

@@ -51,8 +51,10 @@ def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[s
         )
         for null in nulls
     ]
+    own = {} if not mood["between"] else {"growth": [sometimes(dice.choice(mood["growth"])) for _ in range(blocks)]}
     return moment(
         blocks,
+        **own,
         epoch=epoch,
         accuracy=accuracy,
         loss=sometimes(dice.choice([0.01, 1.0])),
@@ -92,6 +94,7 @@ def drawn_evidence(dice: random.Random) -> Evidence:
         "cosine": dice.choice([[0.9], [0.9, 0.0, 0.0], [0.0], [-0.5], [0.03, 0.030001]]),
         "gamma": dice.choice([[0.3], [0.0], [-0.1, 0.3]]),
         "chord": dice.choice([[1e-6], [0.3], [0.01], [1e-6, 0.3]]),
+        "between": dice.random() < 0.3,  # something lies between the blocks, so their own growth is recorded
         "credit": dice.choice(["credit", "credit", "other width", "no credit"]),
     }
     begins = {"growth": dice.choice([mood["growth"], [1.0], [0.5, 3.0]])}  # of the net at init
@@ -154,6 +157,10 @@ def part_of(full: Evidence, dice: random.Random, share: float) -> Evidence:
                     one[field] = None
                 elif isinstance(one[field], list):
                     one[field] = [None if gone() and not tells_width(value) else value for value in one[field]]
+            if (
+                one["growth"] is not None
+            ):  # that something lies between the blocks is a fact about the net: see the docs
+                one["growth"] = [None if gone() else value for value in one["growth"]]
             if gone():
                 one["measured"] = {}
             for reading in one["measured"].get("update", []):

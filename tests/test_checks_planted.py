@@ -203,7 +203,22 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
     "no credits, one update orthogonal": (subject(updates(0.9, 0.0, 0.7, 0.9)), {}, "holds"),
     "no credits, most updates orthogonal": (
         subject(updates(0.9, 0.0, 0.0, 0.0)), {"coverage": FIRES}, "walked back"),
-    "no credits, updates sign-flipped": (subject(updates(-0.9, -0.8, -0.9, -0.9)), {"coverage": ASIDE}, "holds"),
+    "no credits, updates sign-flipped": (
+        subject(updates(-0.9, -0.8, -0.9, -0.9)), {"coverage": ASIDE}, "inconclusive"),
+    "no credits, updates at their null": (subject(updates(0.0, 0.02, 0.0, 0.0)), {"coverage": ASIDE}, "inconclusive"),
+    "random credit beside a net that learns": (
+        subject({"cosine": [ok(0.01), ok(-0.02), ok(0.0), ok(0.02)], "gamma": 0.0025}), {"coverage": ASIDE},
+        "inconclusive"),
+    "sign-flipped credit beside a net that learns": (
+        subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}), {"coverage": ASIDE}, "inconclusive"),
+    "one block of four covered, one points away": (
+        subject({"cosine": [ok(0.9), ok(0.0), ok(0.0), ok(-0.9)], "gamma": 0.0}), {"coverage": ASIDE}, "inconclusive"),
+    "what lies between the blocks is no block's growth": (
+        subject({"hidden_norms": [9.0, 9.0, 9e3, 9e3, 9e3], "growth": [1.0, 1.1, 1.0, 1.0]}), {}, "holds"),
+    "a block grows though the next state is small": (
+        subject({"hidden_norms": [9.0] * 5, "growth": [1.0, 60.0, 1.0, 1.0]}), {"scale": FIRES}, "walked back"),
+    "one block's own growth is not known": (
+        subject({"growth": [1.0, None, 1.0, 1.0]}), {"scale": OPEN}, "inconclusive"),
     "no credits, no updates measured": (
         subject(updates() | {"measured": {}}), {"coverage": OPEN}, "inconclusive"),
     "residual unknown, quiet": (

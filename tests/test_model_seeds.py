@@ -22,7 +22,7 @@ GOOD: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def only_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the probes that are described and not judged: they are most of what an audit here costs."""
-    monkeypatch.setattr("walkback.audits.model._functional", lambda *_: {})
+    monkeypatch.setattr("walkback.audits.measured._described", lambda *_: {})
 
 
 def backprop(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:

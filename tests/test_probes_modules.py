@@ -18,6 +18,10 @@ from walkback.rules import make_rule
 CLASSES = 3
 
 
+def summed(output: Tensor, labels: Tensor) -> Tensor:
+    return output.flatten(1).sum(1)
+
+
 def batch(count: int, *shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(seed)
     inputs = torch.randn(count, *shape, generator=draw, dtype=torch.float64)
@@ -84,7 +88,7 @@ def test_finite_difference_in_a_transformer(cls: bool, how: str) -> None:
     seen = look(model, [(x, y)], "encoder.layers.*", reduction=asked)
     assert [row.reduction for row in seen.layers] == [how, how]
     assert [row.name for row in seen.layers] == ["encoder.layers.0", "encoder.layers.1"]
-    assert seen.covered == ("encoder.layers.0", "encoder.layers.1")
+    assert seen.seen == ("encoder.layers.0", "encoder.layers.1")
     assert all(row.same_shape for row in seen.layers)
     states = [model.start(x)]
     for layer in model.encoder.layers:
@@ -119,7 +123,11 @@ def test_finite_difference_in_a_sequential() -> None:
 
 @pytest.mark.parametrize(
     ("how", "shape"),
-    [("cls", (3, 4, 5)), *((how, shape) for how in ("mean", "flatten") for shape in [(3, 4, 5), (3, 4, 2, 2)])],
+    [
+        ("cls", (3, 4, 5)),
+        ("last", (3, 4, 5)),
+        *((how, shape) for how in ("mean", "flatten") for shape in [(3, 4, 5), (3, 4, 2, 2)]),
+    ],
 )
 def test_property_lift_is_the_transpose_of_the_reduction(how: str, shape: tuple[int, ...]) -> None:
     g = torch.randn(shape, dtype=torch.float64)
@@ -224,7 +232,7 @@ def statuses(how: Callable[[Odd, Tensor], Tensor]) -> list[str]:
     for row, h, g in zip(seen.layers, seen.hidden[1:], seen.gradients[1:], strict=True):
         measured = h is not None and g is not None
         assert measured or row.status != "ok"
-    assert len(seen.covered) + len(seen.not_covered) == 3
+    assert len(seen.seen) + len(seen.not_seen) == 3
     return [row.status for row in seen.layers]
 
 
@@ -236,7 +244,7 @@ def test_odd_one_module_under_two_names() -> None:
     torch.manual_seed(0)
     tied = nn.Linear(CLASSES, CLASSES).double()
     seen = look(nn.Sequential(tied, tied, nn.Linear(CLASSES, CLASSES).double()), [batch(4, CLASSES)], "*")
-    assert seen.not_covered == ("0: called 2 times", "1: called 2 times")
+    assert seen.not_seen == ("0: called 2 times", "1: called 2 times")
     assert seen.hidden[0] is None
 
 
@@ -249,7 +257,7 @@ def test_odd_not_reached() -> None:
 def test_odd_reached_only_sometimes() -> None:
     model = Odd(lambda m, x: m.c(m.b(m.a(x))) if len(x) > 2 else m.c(m.a(x)))
     seen = look(model, [batch(4, CLASSES), batch(2, CLASSES)], BLOCKS)
-    assert seen.not_covered == ("b: not reached",)
+    assert seen.not_seen == ("b: not reached",)
     assert seen.hidden[2] is None
 
 
@@ -295,7 +303,7 @@ def test_odd_in_place_modification_after_the_capture() -> None:
     before = x.clone()
     for names in (["0", "2"], ["0", "1", "2", "3", "4"], ["1", "2"]):
         ours, right = look(inplace, [(x, y)], names), look(plain, [(x, y)], names)
-        assert ours.covered == tuple(names)
+        assert ours.seen == tuple(names)
         alive(*(g for g in ours.gradients[1:]))
         assert all(torch.equal(a, b) for a, b in zip(ours.hidden, right.hidden, strict=True))
         assert all(torch.equal(a, b) for a, b in zip(ours.gradients, right.gradients, strict=True))
@@ -398,6 +406,30 @@ def test_cls_is_seen_by_name() -> None:
     assert not has_cls_token(absent)
     absent.use_cls = True
     assert has_cls_token(absent)
+
+
+@pytest.mark.parametrize("name", ["cls_weights", "cls_scale", "num_cls_seen", "dcls", "cls_token_mask"])
+def test_a_name_that_merely_contains_cls_changes_nothing(name: str) -> None:
+    model, (x, y) = Tokens(), batch(4, 6, 5)
+    model.register_buffer(name, torch.ones(8))
+    model.head.register_parameter(name, nn.Parameter(torch.ones(8)))
+    setattr(model.embed, name + "_loss", True)
+    model.register_buffer("cls_token", torch.ones(3, 8))  # a buffer is no token to learn
+    model.encoder.register_parameter("cls", nn.Parameter(torch.ones(2, 8)))  # of this name, but of two tokens
+    assert not has_cls_token(model)
+    assert {row.reduction for row in look(model, [(x, y)], "encoder.layers.*").layers} == {"mean"}
+
+
+def test_the_last_token_of_a_causal_model() -> None:
+    model, (x, y) = Tokens(read=lambda h: h[:, -1]).eval(), batch(4, 6, 5)
+    seen = look(model, [(x, y)], "encoder.layers.*", reduction="last")
+    last = model.encoder(model.start(x))[:, -1]
+    assert torch.allclose(seen.hidden[-1], last)
+    h = last.detach().requires_grad_()
+    F.cross_entropy(model.head(h), y, reduction="sum").backward()
+    assert torch.allclose(seen.gradients[-1], h.grad)
+    with pytest.raises(BadValue, match="last takes the last token"):
+        look(nn.Sequential(nn.Conv2d(1, 3, 8)).double(), [batch(4, 1, 8, 8)], ["0"], reduction="last", loss=summed)
 
 
 def test_credits_are_reduced_as_gradients_are() -> None:

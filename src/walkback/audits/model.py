@@ -3,48 +3,26 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from walkback.audits.measured import BACKWARD, Asked, measured
 from walkback.audits.result import ModelAudit
 from walkback.audits.seeds import barred, doubts, guarded, repeated
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
 from walkback.checks.finding import by_text, points
-from walkback.errors import BadValue, WalkbackError
-from walkback.probes import (
-    Cosine,
-    Look,
-    Precision,
-    credit_cosine,
-    drift,
-    gamma,
-    gradient_norm,
-    look,
-    median_norm,
-    module_precision,
-    nudging,
-    perturbation,
-    random_null,
-    replay_module,
-)
+from walkback.errors import BadValue
+from walkback.probes import Look
 from walkback.probes.inputs import MAX_SAMPLES, gather
 from walkback.probes.modules import PerSampleLoss
-from walkback.probes.outputs import Asked
+from walkback.probes.outputs import Asked as Output
+from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, Task, score, settle
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import uncompiled, unwrapped
-from walkback.records import (
-    Baseline,
-    BaselineName,
-    CosineRecord,
-    Evidence,
-    Moment,
-    NullRecord,
-    PrecisionRecord,
-    SeedEvidence,
-)
+from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvidence
 
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
 HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
@@ -58,7 +36,8 @@ def audit(
     *,
     name: str = "your model",
     residual: bool | None = None,
-    credits: Credits | None = None,
+    credits: Credits | Literal["backward"] | None = None,
+    redraw: Redraw | None = None,
     accuracy: Accuracies | None = None,
     frozen: Accuracies | None = None,
     bp: Accuracies | None = None,
@@ -68,9 +47,10 @@ def audit(
     half_bp: Accuracies | None = None,
     reduction: str = "auto",
     loss: PerSampleLoss | None = None,
-    output: Asked = None,
+    output: Output = None,
     metric: Metric | None = None,
     max_samples: int | None = MAX_SAMPLES,
+    describe: bool = True,
     thresholds: Thresholds = DEFAULT,
     protocol: Protocol = "ours",
 ) -> ModelAudit:
@@ -80,16 +60,22 @@ def audit(
     batches    held-out data, 1,000 samples or so: pairs (inputs, labels), a DataLoader, a Dataset, or one pair
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
     residual   whether the blocks add to a stream; not said, a large growth cannot be judged
-    credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such
+    credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such; "backward": what
+               the model's own backward pass delivers at its blocks, for models that override it
+    redraw     a function (model, inputs, labels, draw) → the same with fresh feedback, for the null; without it the
+               credits are turned by random rotations
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
+    describe   whether perturbation correlation and nudging are measured, which are told and not judged
     half, half_bp   … with only the upper half of the blocks trained (the last ⌈L/2⌉), by the same rule; by backprop
     loss       (output, labels) → one loss per sample; by default cross-entropy, of classes or of one class per token
     output     where in the model's output the logits are: a key, an attribute, an index, or a function
     metric     (output, labels) → a score per sample, or one number for the batch, between 0 and 1 and larger is better
     max_samples   no more than so many are looked at; None: all of them
     """
+    if isinstance(credits, str) and credits != BACKWARD:
+        raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
     opened = {seed: unwrapped(one) for seed, one in _by_seed(model).items()}
     models = {seed: each.model for seed, each in opened.items()}
     same = repeated(models)
@@ -105,23 +91,23 @@ def audit(
         first = next(iter(models.values()))
         gathered = gather(batches, first, max_samples, own_loss=loss is not None)
         task = settle(first, gathered.batches, output, loss)
-        kept, loss = task.batches, task.loss
         for seed, one in models.items():
             value = given.pop(seed, None)
             if seed in same:
                 continue
             reading, told = task.reading(one), list[str]()
-            own = None if credits is None else guarded(credits, told)
+            own = guarded(credits, told) if callable(credits) else credits
+            fresh = None if redraw is None else guarded(redraw, told, "redraw")
+            asked = Asked(task.batches, blocks, own, fresh, reduction, task.loss, describe, residual)
             with undisturbed(one, whole=True):  # one memory of the weights serves all that follows
-                seen = looks[seed] = look(reading, kept, blocks, credits=own, reduction=reduction, loss=loss)
-                precise = module_precision(reading, kept, blocks, reduction=reduction, loss=loss)
-                moment = _moment(reading, seen, precise[-1], kept, blocks, reduction, loss)
+                found = measured(reading, asked)
                 if accuracy is None:
-                    value, more = _scored(reading, seen, task, metric)
+                    value, more = _scored(reading, found.seen, task, metric)
                     told += more
-            notes += [(str(seed), note) for note in (*_notes(seen), *told)]
+            looks[seed] = found.seen
+            notes += [(str(seed), note) for note in (*found.notes, *told)]
             update = {"accuracy": value, "dtype": _dtype(one)}
-            seeds.append(SeedEvidence(seed=seed, moments=[moment.model_copy(update=update)]))
+            seeds.append(SeedEvidence(seed=seed, moments=[found.moment.model_copy(update=update)]))
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
@@ -138,12 +124,12 @@ def audit(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
     )  # fmt: skip
-    found = barred(judge(evidence, thresholds, protocol), doubts(models, blocks, seeds, same))
+    judgement = barred(judge(evidence, thresholds, protocol), doubts(models, blocks, seeds, same))
     if metric is not None and accuracy is None:
-        found = _in_its_unit(found, metric)
+        judgement = _in_its_unit(judgement, metric)
     judged = Audit(
         valid=True, says="Judged as it was given: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[found],
+        thresholds=thresholds, controls=[], subjects=[judgement],
     )  # fmt: skip
     return ModelAudit.made(judged, evidence, looks)
 
@@ -238,86 +224,3 @@ def _seed(key: Any) -> int:
     if not str(key).removeprefix("-").isdecimal():
         raise BadValue(f"{key!r} is no seed", "name seeds by whole numbers, as in {42: ..., 123: ...}")
     return int(key)
-
-
-def _notes(seen: Look) -> list[str]:
-    rows = [seen.start, *seen.layers]
-    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
-    told = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
-    ways = sorted({row.reduction for row in seen.layers if row.reduction})
-    return [
-        *([f"layers not covered: {'; '.join(odd)}"] if odd else []),
-        f"{len(seen.covered)} of {len(seen.layers)} blocks covered; features taken by: {', '.join(ways) or 'nothing'}",
-        *told,
-        *seen.notes,
-    ]
-
-
-def _moment(
-    model: nn.Module,
-    seen: Look,
-    precise: Precision,
-    batches: Sequence[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    reduction: str,
-    loss: PerSampleLoss | None,
-) -> Moment:
-    """What a look at a model tells, as evidence; a layer that could not be measured is None."""
-    fields: dict[str, Any] = {
-        "loss": seen.loss,
-        "hidden_norms": [None if h is None else median_norm(h) for h in seen.hidden],
-        "gradient_norms": [None if g is None else gradient_norm(g) for g in seen.gradients],
-        "reference_batch": 128,
-        "precision": PrecisionRecord.of(precise),
-    }
-    middle = seen.gradients[len(seen.layers) // 2]
-    if middle is not None:
-        turned = drift(middle)
-        fields["drift"] = turned.value if turned.status == "ok" else None
-    if seen.credits is not None:
-        at, out = _cosines(seen.credits, seen.gradients[:-1]), _cosines(seen.credits, seen.gradients[1:])
-        null = random_null(seen.gradients, torch.Generator().manual_seed(0))
-        fields |= {
-            "cosine": [CosineRecord.of(c) for c in at],
-            "cosine_out": [CosineRecord.of(c) for c in out],
-            "gamma": gamma(at)[0],
-            "null": [NullRecord.of(n) for n in null.at_input],
-            "null_out": [NullRecord.of(n) for n in null.at_output],
-            "null_gamma": NullRecord.of(null.gamma),
-        }
-        fields |= _functional(model, seen, batches, blocks, reduction, loss)
-    return Moment(**fields)
-
-
-def _cosines(credits: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> list[Cosine]:
-    found = []
-    for a, g in zip(credits, gradients, strict=True):
-        if a is None or g is None or a.shape != g.shape:
-            found.append(Cosine(math.nan, 0, 0 if g is None else len(g), "not available"))
-        else:
-            found.append(credit_cosine(a, g))
-    return found
-
-
-def _functional(
-    model: nn.Module,
-    seen: Look,
-    batches: Sequence[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    reduction: str,
-    loss: PerSampleLoss | None,
-) -> dict[str, Any]:
-    """Perturbation correlation and nudging on the first batch; described, so that their failure is no failure."""
-    inputs, labels = batches[0]
-    assert seen.credits is not None
-    few = [None if a is None else a[: len(labels)] for a in seen.credits]
-    try:
-        replay = replay_module(model, inputs, labels, blocks, reduction=reduction, loss=loss)
-        rho = perturbation(few, replay.hidden, replay.loss_from, torch.Generator().manual_seed(1))
-        moved = nudging(few, replay.hidden, replay.loss_from)
-    except (WalkbackError, RuntimeError, ValueError, TypeError):
-        return {}
-    return {
-        "rho": [r.value if r.status == "ok" else None for r in rho],
-        "nudging": [n.value if n.status == "ok" else None for n in moved],
-    }

@@ -99,20 +99,20 @@ def barred(judgement: Judgement, why: Sequence[str]) -> Judgement:
     return judgement.model_copy(update={"verdict": "inconclusive", "decided_by": ["evidence"], "says": says})
 
 
-def guarded(credits: Credits, notes: list[str]) -> Credits:
-    """Your credit function, called with your model, and everything that it changes put back after every batch.
+def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits") -> Callable[..., list[Tensor | None]]:
+    """Your function of credits, called with your model, and everything that it changes put back after every batch.
 
     What it returns is copied first, because it may be part of what is put back.
     """
 
-    def safe(reading: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
+    def safe(reading: nn.Module, inputs: Any, labels: Tensor, *draw: int) -> list[Tensor | None]:
         model = reading.model if isinstance(reading, Reading) else reading
         with undisturbed(model, whole=True) as changes:
-            given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone())
+            given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)
             if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
-                raise BadValue(f"credits gives a {type(given).__name__}", "give a list with one credit per block")
+                raise BadValue(f"{name} gives a {type(given).__name__}", "give a list with one credit per block")
             found = [None if a is None else _as_tensor(a).detach().clone() for a in given]
-        notes.extend(note for note in changes.notes("the function credits") if note not in notes)
+        notes.extend(note for note in changes.notes(f"the function {name}") if note not in notes)
         return found
 
     return safe

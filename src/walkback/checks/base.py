@@ -102,6 +102,11 @@ class Check(ABC):
         del finding
         return None
 
+    def contradicts(self, finding: Finding) -> str | None:
+        """Why a subject cannot hold although it was tested and passed: what this check saw explains nothing of it."""
+        del finding
+        return None
+
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """Its value of each seed, for the figure; nothing if a seed has none of its own."""
         del evidence, thresholds

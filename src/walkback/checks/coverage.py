@@ -34,10 +34,11 @@ Place = Literal["input", "output", "update"]
 
 
 class Cover(NamedTuple):
-    """One seed: for every block whether it is covered (None: not known), and whether Γ is above its null."""
+    """One seed: for every block whether it is covered (None: not known), and whether Γ is above its null, or below."""
 
     blocks: list[bool | None]
     positive: bool | None
+    away: bool | None = None
 
     @property
     def sure(self) -> float:
@@ -69,6 +70,17 @@ def clears(value: float | None, null: NullRecord | None, band: float) -> bool | 
     if not known(value) or null is None or null.n < 2 or not (known(null.mean) and known(null.std)):
         return None
     return value > null.mean + band * null.std
+
+
+def points_away(value: float | None, null: NullRecord | None, band: float) -> bool | None:
+    """Whether a cosine is below its null's mean by more than `band` standard deviations; None: not known.
+
+    >>> points_away(-0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
+    True
+    """
+    if value is None or null is None:
+        return None
+    return clears(-value, null.model_copy(update={"mean": -null.mean}), band)
 
 
 def covered(cosine: CosineRecord | Reading | None, null: NullRecord | None, band: float) -> bool | None:
@@ -118,7 +130,8 @@ def _mean_update(updates: Sequence[Reading]) -> tuple[float | None, NullRecord |
 def cover(moment: Moment, band: float, residual: bool | None = True) -> Cover:
     """Block by block whether it clears its null, and whether Γ does."""
     held = compared(moment, residual)
-    return Cover(_blocks(held.values, held.nulls, band), clears(held.mean, held.null_mean, band))
+    average = (held.mean, held.null_mean, band)
+    return Cover(_blocks(held.values, held.nulls, band), clears(*average), points_away(*average))
 
 
 def _blocks(
@@ -144,6 +157,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     found = outcome(share, band)
     every = bool(covers) and all(c.blocks for c in covers)
     blocks_known = every and not any(None in c.blocks for c in covers)
+    shown = every and evidence.blocks != 1  # one block is not asked, and so has no share
     gamma_known = all(c.positive is not None for c in covers)
     basis: Basis = "missing" if found == "inconclusive" else "bound"
     if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
@@ -156,9 +170,9 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     by_band = (narrow if narrow is not None and narrow > 0 else None, wide)
     return Finding(
         check="coverage", outcome=found, basis=basis,
-        value=statistics.median(c.sure for c in covers) if blocks_known else None,
-        low=min(c.sure for c in covers) if every else None,
-        high=max(c.possible for c in covers) if every else None,
+        value=statistics.median(c.sure for c in covers) if blocks_known and shown else None,
+        low=min(c.sure for c in covers) if shown else None,
+        high=max(c.possible for c in covers) if shown else None,
         threshold=share, stable_range=by_share, ranges={SHARE: by_share, BAND: by_band},
         says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, share, kinds[0]),
         warnings=_warnings(evidence, band),
@@ -187,7 +201,7 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
-    part = f"{share:.0%} of the blocks"
+    part, away = f"{share:.0%} of the blocks", all(c.away for c in covers)
     if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
         told = {
             "fires": f"Γ is positive and credit reaches at most {part}, which fires",
@@ -204,7 +218,9 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
             + {
                 "fires": f"On average they clear their null, which hides that they do so in at most {part}: {blocks}.",
                 "passes": f"They clear their null in more than {part}: {blocks}.",
-                "not applicable": f"On average they do not clear their null, which hides nothing: {blocks}.",
+                "not applicable": f"On average they point away from the gradient: {blocks}."
+                if away
+                else f"On average they do not clear their null, which hides nothing and explains nothing: {blocks}.",
                 "inconclusive": f"Not every seed settles whether they clear their null in more than {part}: {blocks}.",
             }[found]
         )
@@ -212,7 +228,9 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
     return {
         "fires": f"Γ is positive, but it hides that credit{place} reaches at most {part}: {blocks}.",
         "passes": f"Credit{place} clears its null in more than {part}: {blocks}.",
-        "not applicable": f"Γ{place} is not above its own null, so it hides nothing: {blocks}.",
+        "not applicable": f"Γ{place} is below its own null: on average credit points away from the gradient: {blocks}."
+        if away
+        else f"Γ{place} is not above its own null, so it hides nothing and explains nothing: {blocks}.",
         "inconclusive": f"Not every seed settles whether credit{place} reaches more than {part}: {blocks}.",
     }[found]
 
@@ -289,17 +307,26 @@ class Coverage(Check):
         "passes": "In more than the required share of the blocks, credit points where the gradient does, beyond "
         "chance.",
         "inconclusive": "The seeds differ, or a cosine or its null was not measured.",
-        "not applicable": "Γ hides nothing here.",
+        "not applicable": "Γ hides nothing here. Credit that covers so little explains nothing either, so it cannot "
+        "lead to *holds*.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the cosine of every block instead of Γ.",
         "inconclusive": "Keep the feedback weights, measure the cosine of every block with its null, and say "
         "whether the net has a residual stream.",
+        "not applicable": "Check the order, the sign and the feedback weights of the credits. If they are what trained "
+        "the net, claim no credit assignment by them.",
     }
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
         return _find(evidence, thresholds, protocol)
+
+    def contradicts(self, finding: Finding) -> str | None:
+        """Credit that reaches no more than the required share, and is no average either, explains nothing."""
+        if finding.outcome != "not applicable" or finding.high is None:
+            return None
+        return "credit clears its null neither on average nor in enough blocks to explain what is learned"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None

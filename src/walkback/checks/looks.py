@@ -1,8 +1,8 @@
 """Looks: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
 
 A margin is looked at with 3, 5, 8 and 12 seeds, or at as many of them as a limit allows. With a 95 % interval at each
-look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a wider
-interval, at the confidence
+look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a
+wider interval, at the confidence
 
     c_K = 1 − (1 − 95 %) / K        (98.75 % for four looks, and for fewer)
 

@@ -50,7 +50,15 @@ def growth(moment: Moment) -> Growth:
     >>> low, high = growth(Moment(hidden_norms=[9.0, None, 3600.0]))
     >>> round(low, 6), high
     (20.0, None)
+
+    Where growth is recorded block by block, each over what the block itself takes, that is it: what happens between two
+    blocks is nobody's growth, so nothing follows from the norms.
+
+    >>> growth(Moment(hidden_norms=[2.0, 6.0, 900.0], growth=[3.0, 1.5]))
+    Growth(low=3.0, high=3.0)
     """
+    if moment.growth is not None:
+        return _of_blocks(dict(enumerate(moment.growth)))
     return _bounds(norms_of(moment), moment.hidden_norms)
 
 
@@ -63,7 +71,12 @@ def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
     >>> growth_over_init(Moment(hidden_norms=[2.0, 6.0, 3.0]), Moment(hidden_norms=[1.0, 6.0, 1.5]))
     Growth(low=2.0, high=2.0)
     """
-    found = _bounds(over_init(moment, start), moment.hidden_norms)
+    if moment.growth is not None:
+        begun = dict(enumerate((start.growth if start else None) or []))
+        found = _of_blocks({n: r / b if known(r) and known(b := begun.get(n)) and b > 0 else None
+                            for n, r in enumerate(moment.growth)})  # fmt: skip
+    else:
+        found = _bounds(over_init(moment, start), moment.hidden_norms)
     # Four divisions leave a rounding error that must not decide at the limit itself.
     return Growth(*(None if bound is None else float(f"{bound:.12g}") for bound in found))
 
@@ -85,6 +98,13 @@ def _bounds(sizes: Mapping[int, float], complete: Sequence[float | None] | None)
     """The largest growth of sizes from layer to layer; exact if the complete list of layers is known."""
     low = max((_step(before, after) for before, after in pairwise(sizes.items())), default=None)
     return Growth(low, low if complete is not None and len(sizes) == len(complete) else None)
+
+
+def _of_blocks(ratios: Mapping[int, float | None]) -> Growth:
+    """The largest growth of those that are known; exact if all are."""
+    there = [r for r in ratios.values() if known(r) and r > 0]
+    low = max(there, default=None)
+    return Growth(low, low if len(there) == len(ratios) else None)
 
 
 def _step(before: tuple[int, float], after: tuple[int, float]) -> float:

@@ -2,7 +2,7 @@
 
 walked back     a check fires
 holds           nothing is left open: every check was judged, at least two finished seeds, every number finite, and the
-                claim was really tested (depth or coverage passed)
+                claim was really tested (depth or coverage passed), and no credit that explains nothing
 inconclusive    something that was needed is not known, or seeds and intervals do not settle it
 not applicable  the question cannot be put to this net or task
 """
@@ -49,6 +49,9 @@ def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol 
     if tests and set(tests) <= set(aside):
         says = f"Not applicable: neither {' nor '.join(tests)} could be put to the test."
         return Verdict("not applicable", tests, says)
+    against = {f.check: why for f in findings if (why := check_named(f.check).contradicts(f))}
+    if against:
+        return Verdict("inconclusive", list(against), f"Inconclusive: {'; '.join(against.values())}.")
     passed = _with(findings, "passes")
     besides = f" ({listed(aside)} not applicable)" if aside else ""
     return Verdict("holds", passed, f"Holds: {listed(passed)} pass{besides}.")

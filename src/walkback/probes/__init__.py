@@ -18,6 +18,7 @@ from walkback.probes.null import Null, NullReport, random_null
 from walkback.probes.observe import Observation, observe
 from walkback.probes.perturbation import Correlation, pearson, perturbation
 from walkback.probes.precision import Precision, module_precision, net_precision, precision
+from walkback.probes.proof import Proof, prove
 from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
 from walkback.probes.undisturbed import undisturbed
 from walkback.registry import walk
@@ -42,6 +43,7 @@ __all__ = [
     "Observation",
     "Precision",
     "Probe",
+    "Proof",
     "Quantities",
     "Ratio",
     "Reading",
@@ -66,6 +68,7 @@ __all__ = [
     "pearson",
     "perturbation",
     "precision",
+    "prove",
     "quantities",
     "random_null",
     "readings",

@@ -6,20 +6,21 @@ How token and image features become one row a sample is said in `reduction.py`, 
 """
 
 import difflib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 from torch.nn import functional as F
 
 from walkback.errors import BadValue, UnknownName
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
+from walkback.probes.backward import train_own_parts
+from walkback.probes.hooks import Seen, watching
 from walkback.probes.outputs import entries, first_tensor
+from walkback.probes.sizes import block_growth, sample_sizes
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import plain_name, plain_pattern
 from walkback.registry import nearest
@@ -46,11 +47,25 @@ class Layer(NamedTuple):
     note: str
 
 
+class Between(NamedTuple):
+    """Something lies between two blocks: a pool, a projection, a scaling, a skip outside them. It accuses nobody.
+
+    factor   median over samples of its size after over that before; NaN if that is no number
+    """
+
+    before: str
+    after: str
+    factor: float
+
+
 class Look(NamedTuple):
     """What `look` saw, over all batches. Rows are samples; a layer without a measurement is None and its row says why.
 
-    hidden, gradients   h_0 … h_L and g_0 … g_L;  credits: a_0 … a_{L−1}, or None if no function was given
-    accuracy, loss      of the logits; the mean over samples. `status` is theirs
+    hidden, gradients   h_0 … h_L and g_0 … g_L, by autograd;  credits: a_0 … a_{L−1}, if they were asked for
+    sizes               ‖h_0‖ … ‖h_L‖ of each sample; tokens are counted one by one, so that no mean hides one
+    growth              by block: each sample's size after the block over that of what the block itself took
+    between             what is not the output of one block when it reaches the next
+    accuracy, loss      of the logits; the mean over samples, and `losses` of each. `status` is theirs
     notes               about the model as a whole
     """
 
@@ -59,19 +74,23 @@ class Look(NamedTuple):
     hidden: tuple[Tensor | None, ...]
     gradients: tuple[Tensor | None, ...]
     credits: tuple[Tensor | None, ...] | None
+    sizes: tuple[Tensor | None, ...]
+    growth: tuple[Tensor | None, ...]
+    between: tuple[Between, ...]
     samples: int
     accuracy: float
     loss: float
+    losses: Tensor
     status: str
     notes: tuple[str, ...]
 
     @property
-    def covered(self) -> tuple[str, ...]:
-        """The blocks that were measured."""
+    def seen(self) -> tuple[str, ...]:
+        """The blocks that were measured. Whether credit covers them is another question."""
         return tuple(row.name for row in self.layers if row.status == "ok")
 
     @property
-    def not_covered(self) -> tuple[str, ...]:
+    def not_seen(self) -> tuple[str, ...]:
         """The others, each with its reason."""
         return tuple(f"{row.name}: {row.status}" for row in self.layers if row.status != "ok")
 
@@ -155,77 +174,16 @@ def _size(t: Tensor) -> str:
     return str(tuple(t.shape))
 
 
-class _State(NamedTuple):
-    """A feature at one moment: its value then, and where its gradient will arrive."""
-
-    value: Tensor
-    edge: GradientEdge | None
-    note: str
-
-
-class _Seen:
-    """What the hooks saw in one forward pass, by the identity of the module."""
-
-    def __init__(self) -> None:
-        self.calls: Counter[int] = Counter()
-        self.order: list[int] = []
-        self.inputs: dict[int, _State] = {}
-        self.outputs: dict[int, _State] = {}
-
-
-def _keep(into: dict[int, _State], key: int, something: Any) -> None:
-    value, note = first_tensor(something)
-    if value is not None:
-        # The clone and the edge are of this moment: what changes the tensor in place later gets a new edge.
-        edge = get_gradient_edge(value) if value.requires_grad else None
-        into[key] = _State(value.detach().clone(), edge, note)
-
-
-@contextmanager
-def fastpath_off() -> Iterator[None]:
-    """PyTorch's fused transformer path calls no inner modules, so hooks would miss them."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextmanager
-def _watching(blocks: Iterable[nn.Module]) -> Iterator[_Seen]:
-    """Hooks on the blocks, removed whatever happens."""
-    seen, handles = _Seen(), []
-
-    def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen.calls[id(block)] += 1
-        if seen.calls[id(block)] == 1:
-            seen.order.append(id(block))
-            given = [*args, *kwargs.values()]
-            _keep(seen.inputs, id(block), next((a for a in given if isinstance(a, Tensor)), given))
-
-    def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args
-        _keep(seen.outputs, id(block), output)
-
-    try:
-        for block in {id(block): block for block in blocks}.values():
-            handles.append(block.register_forward_pre_hook(before, with_kwargs=True))
-            handles.append(block.register_forward_hook(after))
-        with fastpath_off():
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 class _Part(NamedTuple):
     """One layer in one batch."""
 
     row: Layer
     hidden: Tensor | None = None
     gradient: Tensor | None = None
-    size: torch.Size | None = None  # of the whole feature, batch included
+    shape: torch.Size | None = None  # of the whole feature, batch included
+    size: Tensor | None = None  # of each sample
+    grown: Tensor | None = None  # each sample's size over that of what the block took
+    onward: Tensor | None = None  # the size of what reaches the next block over that, if it is something else
 
 
 def look(
@@ -236,6 +194,7 @@ def look(
     credits: CreditFunction | None = None,
     reduction: str = "auto",
     loss: PerSampleLoss | None = None,
+    training: bool = False,
 ) -> Look:
     """Run `model` over (inputs, labels) batches and see what passes its blocks; one backward, to hidden states only.
 
@@ -243,14 +202,17 @@ def look(
               None for a block that has none. In the scale of each sample's own loss
     loss      (output, labels) → one loss a sample; cross-entropy unless given
 
-    The model is in evaluation mode meanwhile (so BatchNorm mixes no samples), and afterwards as it was.
+    The model is in evaluation mode meanwhile (so BatchNorm mixes no samples), and afterwards as it was. With `training`
+    its own parts are in training mode, and only torch's layers are not: dropout drops nothing.
     """
     found = find_blocks(model, blocks)
     cls = has_cls_token(model)
     sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
     given: list[list[Tensor | None]] = [[] for _ in found]
-    right, total, loss_sum, countable = 0, 0, 0.0, True
+    right, total, countable, every = 0, 0, True, []
     with undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad():
+        if training:
+            train_own_parts(model)
         for batch in batches:
             inputs, labels = _pair(batch)
             parts, logits, losses = _one_batch(model, inputs, labels, found, reduction, cls, loss)
@@ -263,21 +225,33 @@ def look(
             if countable:
                 right += int(((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum())
             total += len(labels)
-            loss_sum += float(losses.sum())
+            every.append(losses.double())
     if not total:
         raise BadValue("there are no samples to look at", "give at least one batch (inputs, labels)")
     merged = [_merge(site) for site in sites]
-    finite = loss_sum - loss_sum == 0
+    all_losses = torch.cat(every)
     return Look(
         start=merged[0].row,
         layers=tuple(part.row for part in merged[1:]),
         hidden=tuple(part.hidden for part in merged),
         gradients=tuple(part.gradient for part in merged),
+        sizes=tuple(part.size for part in merged),
+        growth=tuple(part.grown for part in merged[1:]),
+        between=tuple(
+            Between(part.row.name, after, float(part.onward.nanquantile(0.5)))
+            for part, after in zip(merged[1:], list(found)[1:], strict=False)
+            if part.onward is not None
+        ),
         credits=None if credits is None else tuple(_joined(store) for store in given),
         samples=total,
         accuracy=right / total if countable else float("nan"),
-        loss=loss_sum / total,
-        status="not finite" if not finite else "ok" if countable else "no accuracy: it needs logits (N, classes)",
+        loss=float(all_losses.mean()),
+        losses=all_losses,
+        status="not finite"
+        if not all_losses.isfinite().all()
+        else "ok"
+        if countable
+        else "no accuracy: it needs logits (N, classes)",
         notes=(*_notes(model), *changes.notes("the forward pass" if credits is None else "a forward pass or credits")),
     )
 
@@ -289,11 +263,8 @@ def _pair(batch: Any) -> tuple[Any, Tensor]:
     return batch[0], batch[1]
 
 
-def _one_batch(
-    model: nn.Module, inputs: Any, labels: Tensor, found: dict[str, nn.Module], reduction: str, cls: bool,
-    loss: PerSampleLoss | None,
-) -> tuple[list[_Part], Tensor, Tensor]:  # fmt: skip
-    """The L+1 layers of one batch, with the logits and each sample's loss."""
+def own_inputs(model: nn.Module, inputs: Any) -> Any:
+    """The inputs as tensors of our own at which a graph begins; where none can, it begins at the model's weights."""
     rooted: list[bool] = []
 
     def own(t: Tensor) -> Tensor:
@@ -308,22 +279,32 @@ def _one_batch(
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.requires_grad_()
-    with _watching(found.values()) as seen:
+    return prepared
+
+
+def _one_batch(
+    model: nn.Module, inputs: Any, labels: Tensor, found: dict[str, nn.Module], reduction: str, cls: bool,
+    loss: PerSampleLoss | None,
+) -> tuple[list[_Part], Tensor, Tensor]:  # fmt: skip
+    """The L+1 layers of one batch, with the logits and each sample's loss."""
+    prepared = own_inputs(model, inputs)
+    with watching(found.values()) as seen:
         logits = call(model, prepared)
     losses = per_sample_losses(logits, labels.clone(), loss)
     _check_order(seen, found)
 
     names, modules = list(found), list(found.values())
     states = [seen.inputs.get(id(modules[0])), *(seen.outputs.get(id(m)) for m in modules)]
-    gradients, trouble = _gradients(losses, [s.edge if s else None for s in states])
+    gradients, trouble = gradients_at(losses, [s.edge if s else None for s in states])
     parts = []
     for i, state in enumerate(states):
         module, name = modules[max(i - 1, 0)], names[max(i - 1, 0)]
         took = seen.inputs.get(id(module))
-        note = state.note if state else ""
+        note, onward = state.note if state else "", None
         if 0 < i < len(modules) and state and (then := seen.inputs.get(id(modules[i]))) is not None:
             same = then.value.shape == state.value.shape and torch.equal(then.value, state.value)
             if not same:
+                onward = then.value
                 note = "; ".join(filter(None, [note, f"{names[i]} receives something else: is there a skip between?"]))
         if isinstance(module, nn.ModuleList | nn.ModuleDict):
             note = f"a {type(module).__name__} is never called: did you mean {name}.*?"
@@ -342,11 +323,14 @@ def _one_batch(
         elif state is None:
             parts.append(_Part(row._replace(status="no tensor")))
         else:
-            parts.append(_measure(row, state.value, gradients[i], trouble, len(labels), module, reduction, cls))
+            part = _measure(row, state.value, gradients[i], trouble, len(labels), module, reduction, cls)
+            grown = block_growth(took.value, state.value, reduction, cls) if i and took else None
+            beyond = None if onward is None else block_growth(state.value, onward, reduction, cls)
+            parts.append(part._replace(grown=grown, onward=beyond))
     return parts, logits.detach(), losses.detach()
 
 
-def _check_order(seen: _Seen, found: dict[str, nn.Module]) -> None:
+def _check_order(seen: Seen, found: dict[str, nn.Module]) -> None:
     once = {id(m): name for name, m in found.items() if seen.calls[id(m)] == 1}
     called = [once[key] for key in seen.order if key in once]
     listed = [name for name, m in found.items() if id(m) in once]
@@ -355,7 +339,7 @@ def _check_order(seen: _Seen, found: dict[str, nn.Module]) -> None:
                        f"name them as they are called: {called}")  # fmt: skip
 
 
-def _gradients(losses: Tensor, edges: list[GradientEdge | None]) -> tuple[list[Tensor | None], str]:
+def gradients_at(losses: Tensor, edges: list[GradientEdge | None]) -> tuple[list[Tensor | None], str]:
     """The gradient of Σ losses at each edge, row by row that of each sample's own loss; and what went wrong."""
     wanted = [edge for edge in edges if edge is not None]
     if not wanted or not losses.requires_grad:
@@ -390,8 +374,10 @@ def _measure(
     row = row._replace(reduction=how)
     hidden = reduce_hidden(value, how).contiguous()
     if gradient is None:
-        return _Part(row._replace(status="no gradient", note=trouble or row.note), hidden, None, value.shape)
-    return _Part(row, hidden, reduce_gradient(gradient, how).contiguous(), value.shape)
+        row, rows = row._replace(status="no gradient", note=trouble or row.note), None
+    else:
+        rows = reduce_gradient(gradient, how).contiguous()
+    return _Part(row, hidden, rows, value.shape, sample_sizes(value, how))
 
 
 def _credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[Tensor | None]:
@@ -404,12 +390,12 @@ def _credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[Tensor 
             rows.append(None)
         elif credit.shape == part.hidden.shape:
             rows.append(credit.detach().clone())
-        elif credit.shape == part.size:
+        elif credit.shape == part.shape:
             rows.append(reduce_gradient(credit.detach(), part.row.reduction or "as is").clone())
         else:
             raise BadValue(
                 f"the credit of {part.row.name} has shape {_size(credit)}",
-                f"give {tuple(part.size or ())}, as the block's output, or {_size(part.hidden)}, "
+                f"give {tuple(part.shape or ())}, as the block's output, or {_size(part.hidden)}, "
                 f"as it is reduced ({part.row.reduction})",
             )
     return rows
@@ -431,7 +417,8 @@ def _merge(parts: list[_Part]) -> _Part:
         row = row._replace(status="not finite", note="hidden state")
     elif gradient is not None and not gradient.isfinite().all():
         row = row._replace(status="not finite", note="gradient")
-    return _Part(row, hidden, gradient)
+    size, grown, onward = (_joined([getattr(p, name) for p in parts]) for name in ("size", "grown", "onward"))
+    return _Part(row, hidden, gradient, None, size, grown, onward)
 
 
 def _notes(model: nn.Module) -> tuple[str, ...]:

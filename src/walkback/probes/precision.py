@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.modules import PerSampleLoss, look
+from walkback.probes.modules import Look, PerSampleLoss, look
 from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass
 from walkback.probes.replay import to_double
@@ -113,20 +113,54 @@ def module_precision(
     """
     kept = list(batches)
     first = look(model, kept, blocks, reduction=reduction, loss=loss)
-    rows = [first.start, *first.layers]
+    why, twin = "", None
     try:
         with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(model).double()
-        doubles = ((to_double(inputs), labels) for inputs, labels in kept)
-        second = look(twin, doubles, blocks, reduction=reduction, loss=loss)
     except Exception as error:
-        says = f"not available: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        return [Precision(math.nan, math.nan, 0, first.samples, says) for _ in rows]
+        why = _reason(error)
+    return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
+
+
+def against_double(
+    seen: Look,
+    twin: nn.Module | None,
+    batches: Sequence[tuple[Any, Tensor]],
+    blocks: str | Sequence[str],
+    *,
+    samples: int,
+    reduction: str,
+    loss: PerSampleLoss | None,
+    why: str = "",
+) -> tuple[list[Precision], list[Tensor | None]]:
+    """`precision` at h_0 … h_L of what was seen against a float64 `twin`, and the twin's gradients g_0 … g_L.
+
+    On the first batches that hold `samples` samples. `why`: why there is no twin.
+    """
+    rows = [seen.start, *seen.layers]
+    second: Look | None = None
+    if twin is not None:
+        few, count = [], 0
+        for inputs, labels in batches:
+            if count < samples:
+                few.append((to_double(inputs), labels))
+                count += len(labels)
+        try:
+            second = look(twin, few, blocks, reduction=reduction, loss=loss)
+        except Exception as error:
+            why = _reason(error)
+    if second is None:
+        none = [Precision(math.nan, math.nan, 0, seen.samples, f"not available: {why}") for _ in rows]
+        return none, [None] * len(rows)
     found = []
-    for row, single, double in zip(rows, first.gradients, second.gradients, strict=True):
+    for row, single, double in zip(rows, seen.gradients, second.gradients, strict=True):
         if single is None or double is None:
             status = row.status if single is None else "not available: no gradient in float64"
-            found.append(Precision(math.nan, math.nan, 0, first.samples, status))
+            found.append(Precision(math.nan, math.nan, 0, seen.samples, status))
         else:
-            found.append(precision(single, double))
-    return found
+            found.append(precision(single[: len(double)], double))
+    return found, list(second.gradients)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -14,16 +14,15 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.nets.reduction import has_cls_token, lift, reduction_of
+from walkback.probes.hooks import moving
 from walkback.probes.modules import (
     PerSampleLoss,
     call,
-    fastpath_off,
     find_blocks,
     look,
     on_tensors,
     per_sample_losses,
 )
-from walkback.probes.outputs import first_tensor, with_first
 from walkback.probes.undisturbed import undisturbed
 
 LossFrom = Callable[[int, Tensor], Tensor]
@@ -81,7 +80,7 @@ def replay_module(
     modules, cls = list(find_blocks(twin, blocks).values()), has_cls_token(twin)
     hidden = [h for h in seen.hidden if h is not None]
     if len(hidden) != len(seen.hidden):
-        raise BadValue(f"these layers cannot be replayed: {'; '.join(seen.not_covered)}", "name other blocks")
+        raise BadValue(f"these layers cannot be replayed: {'; '.join(seen.not_seen)}", "name other blocks")
 
     def loss_from(layer: int, h: Tensor) -> Tensor:
         delta = h.double() - hidden[layer]
@@ -89,28 +88,8 @@ def replay_module(
         def moved(t: Tensor) -> Tensor:
             return t + lift(delta, t, reduction_of(t.dim(), reduction, cls))
 
-        def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            del block
-            first = next(v for v in (*args, *kwargs.values()) if isinstance(v, Tensor))
-            put = {key: moved(v) if v is first else v for key, v in kwargs.items()}
-            return tuple(moved(v) if v is first else v for v in args), put
-
-        def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-            del block, args
-            first, _ = first_tensor(output)
-            assert first is not None
-            return with_first(output, moved(first))
-
-        handle = (
-            modules[layer - 1].register_forward_hook(after)
-            if layer
-            else modules[0].register_forward_pre_hook(before, with_kwargs=True)
-        )
-        try:
-            with undisturbed(twin), torch.no_grad(), fastpath_off():
-                output = call(twin, on_tensors(doubles, Tensor.clone))
-                return per_sample_losses(output, labels, loss)
-        finally:
-            handle.remove()
+        with undisturbed(twin), torch.no_grad(), moving(modules, {layer: moved}):
+            output = call(twin, on_tensors(doubles, Tensor.clone))
+            return per_sample_losses(output, labels, loss)
 
     return Replay(hidden, loss_from)

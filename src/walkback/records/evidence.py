@@ -57,6 +57,7 @@ class Moment(Record):
     loss: float | None = None
     dtype: str | None = None  # what the model computes in; None: float32
     hidden_norms: Sizes = None  # ‖h_0‖ … ‖h_L‖
+    growth: Sizes = None  # by block, over what the block itself takes; None: it takes the state before it
     hidden_at: SizeAt = None  # by layer, of a log that does not tell L
     deepest_hidden: Size | None = None  # ‖h_L‖, of such a log
     gradient_norms: Sizes = None  # ‖g_0‖ … ‖g_L‖
@@ -91,7 +92,10 @@ class Moment(Record):
     def block_counts(self) -> dict[str, int]:
         """The number of blocks L, as each list that is there tells it."""
         states = {name: getattr(self, name) for name in ("hidden_norms", "gradient_norms")}
-        blocks = {name: getattr(self, name) for name in ("cosine", "cosine_out", "null", "null_out", "rho", "nudging")}
+        blocks = {
+            name: getattr(self, name)
+            for name in ("growth", "cosine", "cosine_out", "null", "null_out", "rho", "nudging")
+        }
         told = {name: len(values) - 1 for name, values in states.items() if values is not None}
         return told | {name: len(values) for name, values in blocks.items() if values is not None}
 

@@ -1,0 +1,374 @@
+"""What is measured of a stranger's model: every number of its moment, and the notes that say how far to trust it.
+
+The reference is proved first. Where autograd's gradient is the derivative of the loss it is the reference; where it is
+right in float64 only, that of the float64 copy is; where it is wrong, the gradient is measured by finite differences.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from walkback.nets.reduction import has_cls_token, reduction_of
+from walkback.probes import (
+    Cosine,
+    Look,
+    Null,
+    Precision,
+    Proof,
+    credit_cosine,
+    drift,
+    gamma,
+    gradient_norm,
+    look,
+    nudging,
+    perturbation,
+    replay_module,
+    slopes,
+)
+from walkback.probes.backward import at_places, delivered
+from walkback.probes.modules import CreditFunction, PerSampleLoss
+from walkback.probes.norms import REFERENCE_BATCH
+from walkback.probes.precision import against_double
+from walkback.probes.proof import prove
+from walkback.probes.redrawn import Redraw, redrawn_null
+from walkback.probes.rotated import mean_of, null_of
+from walkback.probes.worker import Worker, double_worker, gathered
+from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
+
+PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 256, 32
+BACKWARD: Literal["backward"] = "backward"
+Batches = Sequence[tuple[Any, Tensor]]
+
+
+class Asked(NamedTuple):
+    """What the user asked for, as `wb.audit` takes it."""
+
+    batches: Batches
+    blocks: str | Sequence[str]
+    credits: CreditFunction | Literal["backward"] | None
+    redraw: Redraw | None
+    reduction: str
+    loss: PerSampleLoss | None
+    describe: bool
+    residual: bool | None
+
+
+class Reference(NamedTuple):
+    """The true gradient at h_0 … h_L, as far as it is known.
+
+    rows     as rows of samples, the first so many; None where only slopes along directions tell it, or nothing does
+    worker   what takes finite differences, in float64; None if nothing does
+    values   the whole features of the worker's samples
+    """
+
+    proofs: list[Proof]
+    rows: list[Tensor | None]
+    precision: Precision
+    worker: Worker | None
+    values: list[Tensor | None]
+    remark: str  # about the float64 copy
+
+
+class Judged(NamedTuple):
+    """One model: its moment, what the hooks saw of it, and notes."""
+
+    moment: Moment
+    seen: Look
+    notes: list[str]
+
+
+def measured(model: nn.Module, asked: Asked) -> Judged:
+    """Everything that the checks ask of one model."""
+    function = asked.credits if callable(asked.credits) else None
+    seen = look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss)
+    reference = _reference(model, seen, asked)
+    fields: dict[str, Any] = {
+        "loss": seen.loss,
+        "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
+        "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
+        "reference_batch": REFERENCE_BATCH,
+        "precision": PrecisionRecord.of(reference.precision),
+    }
+    middle = reference.rows[len(seen.layers) // 2]
+    if middle is not None:
+        turned = drift(middle)
+        fields["drift"] = turned.value if turned.status == "ok" else None
+    notes = [*_seen_notes(seen), *_dead_notes(seen), *_proof_notes(seen, reference, asked)]
+    credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
+    if asked.credits == BACKWARD:
+
+        def in_training(first: bool) -> Look:
+            some = asked.batches[:1] if first else asked.batches
+            return look(model, some, asked.blocks, reduction=asked.reduction, loss=asked.loss, training=True)
+
+        found = delivered(seen, in_training)
+        notes += [found.why] if found.why else []
+        nothing: list[Tensor | None] = [None] * len(seen.layers)
+        credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
+    elif seen.credits is not None:
+        credits = list(seen.credits), list(seen.credits)
+    probing = _Differences(reference, has_cls_token(model), asked.reduction)
+    if credits is not None:
+        fields |= _directions(model, seen, reference, probing, credits, asked)
+        if asked.describe:
+            fields |= _described(model, credits[0], asked)
+    fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
+    return Judged(Moment(**fields), seen, notes)
+
+
+def _median(values: Tensor) -> float:
+    return float(values.quantile(0.5)) if values.isfinite().all() else float(values.median())
+
+
+def _finite(value: float) -> float | None:
+    """A growth from nothing is no number."""
+    return value if math.isfinite(value) else None
+
+
+def _reference(model: nn.Module, seen: Look, asked: Asked) -> Reference:
+    """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
+    states = len(seen.gradients)
+    double, why = None, ""
+    values: list[Tensor | None] = [None] * states
+    try:
+        inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
+        own = Worker(model, inputs, labels, asked.blocks, asked.loss).first(PROOF_SAMPLES)
+        double, why = double_worker(own, asked.blocks, own.still.losses)
+        proofs = prove(own, double, torch.Generator().manual_seed(0))
+    except Exception as error:  # whatever a stranger's model raises when it is run again
+        reason = f"finite differences could not be taken ({type(error).__name__})"
+        proofs = [Proof("not verified", reason)] * states
+    if double is None:
+        proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
+    precise, doubles = against_double(
+        seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
+        reduction=asked.reduction, loss=asked.loss, why=why,
+    )  # fmt: skip
+    rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
+    last = precise[-1]
+    if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
+        says = (
+            "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
+        )
+        last = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
+    if double is not None and any(p.standing == "wrong" for p in proofs):
+        values = list(double.states().values)
+        cls = has_cls_token(model)
+        for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
+            if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
+                how = reduction_of(value.dim(), asked.reduction, cls)
+                rows[layer] = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+    return Reference(proofs, rows, last, double, values, "" if double is None else why)
+
+
+def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | None:
+    if proof.standing == "float64":
+        return double
+    return own if proof.standing in ("proved", "not verified") else None
+
+
+class _Differences:
+    """What finite differences tell where autograd is wrong: each state and credit is measured once."""
+
+    def __init__(self, reference: Reference, cls: bool, reduction: str):
+        self.reference, self.cls, self.reduction = reference, cls, reduction
+        self.generator = torch.Generator().manual_seed(3)
+        self.known: dict[tuple[int, int], slopes.Along] = {}
+
+    def _at(self, layer: int) -> tuple[Worker, Tensor, str] | None:
+        value, worker = self.reference.values[layer], self.reference.worker
+        if self.reference.proofs[layer].standing != "wrong" or value is None or worker is None:
+            return None
+        return worker, value, reduction_of(value.dim(), self.reduction, self.cls)
+
+    def along(self, layer: int, credit: Tensor) -> slopes.Along | None:
+        """The gradient's size and its cosine with a credit; None where it is not measured so."""
+        place, key = self._at(layer), (layer, id(credit))
+        if place is not None and key not in self.known:
+            worker, value, how = place
+            self.known[key] = slopes.along_credit(worker, layer, value, credit[: len(value)], how, self.generator)
+        return self.known.get(key)
+
+    def norm(self, layer: int, width: int) -> float | None:
+        """The median norm of the gradient at a state."""
+        place = self._at(layer)
+        if place is None:
+            return None
+        worker, value, how = place
+        before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
+        norms = slopes.any_size(worker, layer, value, width, how, self.generator) if before is None else before
+        return _median(norms)
+
+
+def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> list[float | None]:
+    found: list[float | None] = []
+    for layer, (rows, hidden) in enumerate(zip(reference.rows, seen.hidden, strict=True)):
+        if rows is not None:
+            found.append(gradient_norm(rows))
+        else:
+            norm = None if hidden is None else probing.norm(layer, hidden.shape[1])
+            found.append(None if norm is None else norm / REFERENCE_BATCH)
+    return found
+
+
+def _directions(
+    model: nn.Module, seen: Look, reference: Reference, probing: _Differences,
+    credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], asked: Asked,
+) -> dict[str, Any]:  # fmt: skip
+    """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
+    shapes = [
+        row.shape if row.reduction == "flatten" and row.shape and len(row.shape) > 1 else None
+        for row in (seen.start, *seen.layers)
+    ]
+    redrawn = None
+    if asked.redraw is not None:
+        redrawn = redrawn_null(
+            model, asked.batches[0], asked.blocks, asked.redraw, reference.rows, asked.reduction, asked.loss
+        )
+    places = []
+    for place, rows in enumerate(credits):
+        known = [_slice(a, g) for a, g in zip(rows, reference.rows[place:], strict=False)]
+        if redrawn is not None:
+            chance = redrawn.at_output if place else redrawn.at_input
+        else:
+            beside = zip(known, reference.rows[place:], shapes[place:], strict=False)
+            chance = [null_of(a, g, shape) for a, g, shape in beside]
+        found: list[tuple[Cosine, Null]] = []
+        for block, credit in enumerate(rows):
+            cosine, along = _one(seen, reference, probing, block + place, known[block], credit)
+            found.append((cosine, chance[block] if along is None or redrawn is not None else along))
+        places.append(found)
+    at, out = places
+    # Γ is the mean at the blocks' outputs in a plain net and where widths differ, as in our own nets.
+    outward = asked.residual is False or any(cosine.status == "other width" for cosine, _ in at)
+    average = out if outward else at
+    chance_of_gamma = mean_of([null for cosine, null in average if cosine.status == "ok"])
+    if redrawn is not None:
+        chance_of_gamma = redrawn.gamma_out if outward else redrawn.gamma
+    return {
+        "cosine": [CosineRecord.of(c) for c, _ in at],
+        "cosine_out": [CosineRecord.of(c) for c, _ in out],
+        "gamma": gamma([c for c, _ in average])[0],
+        "null": [NullRecord.of(null) for _, null in at],
+        "null_out": [NullRecord.of(null) for _, null in out],
+        "null_gamma": NullRecord.of(chance_of_gamma),
+    }
+
+
+def _slice(credit: Tensor | None, gradient: Tensor | None) -> Tensor | None:
+    return credit if credit is None or gradient is None else credit[: len(gradient)]
+
+
+def _one(
+    seen: Look, reference: Reference, probing: _Differences, layer: int, known: Tensor | None, credit: Tensor | None
+) -> tuple[Cosine, Null | None]:
+    """One block's cosine at one state; with its null if that was measured by finite differences."""
+    standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
+    if credit is None or hidden is None or standing == "not measured":
+        return Cosine(math.nan, 0, seen.samples, "not available"), None
+    if credit.shape[1] != hidden.shape[1]:
+        return Cosine(math.nan, 0, seen.samples, "other width"), None
+    if rows is not None and known is not None and standing != "not verified":
+        return credit_cosine(known, rows), None
+    along = probing.along(layer, credit)
+    if along is None:
+        return Cosine(math.nan, 0, seen.samples, "not proved"), None
+    return along.cosine, along.null
+
+
+def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked) -> dict[str, Any]:
+    """Perturbation correlation and nudging on a few samples; described, so that their failure is no failure."""
+    try:
+        inputs, labels = gathered(asked.batches, DESCRIBED_SAMPLES)
+        few = Worker(model, inputs, labels, asked.blocks, asked.loss).first(DESCRIBED_SAMPLES)
+        own = [None if a is None else a[: few.samples] for a in credits]
+        replay = replay_module(
+            model, few.inputs, few.labels, asked.blocks, reduction=asked.reduction, loss=asked.loss
+        )  # fmt: skip
+        rho = perturbation(own, replay.hidden, replay.loss_from, torch.Generator().manual_seed(1))
+        moved = nudging(own, replay.hidden, replay.loss_from)
+    except Exception:  # whatever a stranger's model raises in float64
+        return {}
+    return {
+        "rho": [r.value if r.status == "ok" else None for r in rho],
+        "nudging": [n.value if n.status == "ok" else None for n in moved],
+    }
+
+
+def _seen_notes(seen: Look) -> list[str]:
+    rows = [seen.start, *seen.layers]
+    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
+    remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
+    ways = sorted({row.reduction for row in seen.layers if row.reduction})
+    return [
+        *([f"layers not seen: {'; '.join(odd)}"] if odd else []),
+        f"{len(seen.seen)} of {len(seen.layers)} blocks seen; features taken by: {', '.join(ways) or 'nothing'}",
+        *remarks,
+        *(
+            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; no block answers for it"
+            for b in seen.between
+            if math.isfinite(b.factor)
+        ),
+        *seen.notes,
+    ]
+
+
+def _dead_notes(seen: Look) -> list[str]:
+    """Blocks that give or receive nothing, by name."""
+    notes = []
+    for block, row in enumerate(seen.layers):
+        before, after, gradient = seen.hidden[block], seen.hidden[block + 1], seen.gradients[block + 1]
+        if gradient is not None:
+            dead = float((gradient == 0).all(1).double().mean())
+            if dead:
+                notes.append(f"{row.name}: its gradient is exactly zero for {dead:.0%} of the samples")
+        if after is None or len(after) < 2:
+            continue
+        if not after.any():
+            notes.append(f"{row.name} is dead: its output is zero for every sample")
+        elif bool((after == after[0]).all()):
+            notes.append(f"{row.name} is dead: it gives every sample the same output")
+        elif before is not None and before.shape == after.shape and torch.equal(before, after):
+            notes.append(f"{row.name} is dead: it gives back what it takes")
+    return notes
+
+
+def _proof_notes(seen: Look, reference: Reference, asked: Asked) -> list[str]:
+    """What finite differences say about autograd's gradient, state by state."""
+    names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
+
+    def which(chosen: Callable[[Proof], bool]) -> str:
+        return _listed([name for name, proof in zip(names, reference.proofs, strict=True) if chosen(proof)])
+
+    notes = [reference.remark] if reference.remark else []
+    wrong = [p for p in reference.proofs if p.standing == "wrong"]
+    if all(p.standing in ("proved", "not measured") for p in reference.proofs):
+        tested = sum(p.tested for p in reference.proofs)
+        notes.append(
+            f"autograd's gradient agrees with finite differences of the loss ({tested} directional derivatives)"
+        )
+    if wrong:
+        factors = {f"{p.factor:.3g}" for p in wrong}
+        by = f": it is {factors.pop()} times that" if len(factors) == 1 and not math.isnan(wrong[0].factor) else ""
+        took = "there the gradient is measured by finite differences" if reference.worker else "there it is not known"
+        ask = "" if asked.credits == BACKWARD else '; credits="backward" judges the model\'s own backward pass'
+        notes.append(
+            f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
+            f"{by}; {took}{ask}"
+        )
+    if any(p.standing == "float64" for p in reference.proofs):
+        notes.append(
+            f"in the model's own precision the gradient is not the derivative of the loss at "
+            f"{which(lambda p: p.standing == 'float64')}; there it is taken from a float64 copy"
+        )
+    for reason in dict.fromkeys(p.why for p in reference.proofs if p.standing == "not verified"):
+        places = which(lambda p, why=reason: p.standing == "not verified" and p.why == why)  # type: ignore[misc]
+        notes.append(f"the gradient could not be verified at {places}: {reason}")
+    return notes
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

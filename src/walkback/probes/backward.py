@@ -1,0 +1,61 @@
+"""The model's own backward pass as its credit: what autograd delivers at the blocks when the model trains."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from walkback.probes.modules import Look
+
+RANDOM_OR_MIXING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.RNNBase, nn.MultiheadAttention,
+                    nn.RReLU)  # fmt: skip
+
+
+class Delivered(NamedTuple):
+    """What the backward pass delivers at h_0 … h_L, as rows of samples; None and `why` if that cannot be told."""
+
+    rows: tuple[Tensor | None, ...] | None
+    why: str = ""
+
+
+def train_own_parts(model: nn.Module) -> None:
+    """Training mode for the parts that are not torch's own; those draw or mix, and stay in evaluation mode."""
+    for part in model.modules():
+        torchs = isinstance(part, RANDOM_OR_MIXING) or type(part).__module__.startswith("torch.nn")
+        part.training = not torchs
+
+
+def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
+    """What trains the blocks: in evaluation mode if training mode delivers the same, else in training mode.
+
+    `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
+    gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
+    """
+    first = in_training(True)
+    count = first.samples
+    near = 1e-4 * (1 + seen.losses[:count].abs())
+    if bool(((first.losses - seen.losses[:count]).abs() > near).any()):
+        return Delivered(None, "in training mode the model computes another loss (a dropout of its own?), so what "
+                               "trained it cannot be compared sample by sample: set its rates to 0")  # fmt: skip
+    same = all(_same(a, b) for a, b in zip(first.gradients, seen.gradients, strict=True))
+    chosen = seen if same else in_training(False)
+    return Delivered(tuple(_or_zero(g, h) for g, h in zip(chosen.gradients, seen.hidden, strict=True)))
+
+
+def _same(few: Tensor | None, many: Tensor | None) -> bool:
+    if few is None or many is None:
+        return few is many
+    size = torch.linalg.vector_norm(many[: len(few)].double())
+    return bool(torch.linalg.vector_norm(few.double() - many[: len(few)].double()) <= 1e-3 * size)
+
+
+def _or_zero(gradient: Tensor | None, hidden: Tensor | None) -> Tensor | None:
+    """Where nothing is delivered, as behind a detach, the credit is zero."""
+    return torch.zeros_like(hidden) if gradient is None and hidden is not None else gradient
+
+
+def at_places(rows: Sequence[Tensor | None]) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """The credits of the blocks 0 … L−1 at their inputs, h_0 … h_{L−1}, and at their outputs, h_1 … h_L."""
+    return list(rows[:-1]), list(rows[1:])

@@ -1,0 +1,277 @@
+"""Proof of the reference: autograd's gradient at every state, held against finite differences of each sample's loss.
+
+A backward pass can be overridden (a custom Function, a hook, a detach), and is then what is on trial. A forward pass
+cannot lie about the loss. For a direction v and a step ε
+
+    D = (ℓ(h + εv) − ℓ(h − εv)) / 2ε        what the loss does along v
+    S = (ℓ(h + εv) + ℓ(h − εv) − 2ℓ(h)) / 2ε    how far the two one-sided slopes are from it
+
+|S| bounds what a kink, curvature or rounding can do to D, so that a healthy net at a kink is not accused. v is zero
+where the feature is exactly zero: behind a ReLU, max-pooling has ties there, and no derivative. Samples have their own
+losses, so one pass moves each sample at another layer, and few passes prove all layers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from walkback.probes.hooks import Move
+from walkback.probes.worker import States, Worker
+
+TESTS = 16  # directional derivatives per state
+STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
+CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
+WRONG_SHARE = 0.1  # of the samples that tell anything
+
+Standing = Literal["proved", "float64", "wrong", "not verified", "not measured"]
+
+
+class Proof(NamedTuple):
+    """What is known of autograd's gradient at one state.
+
+    standing   proved: it is the derivative of the loss. float64: it is in a float64 copy and not in the model's own
+               precision. wrong: it is not. not verified: finite differences cannot tell, `why` says for what reason
+    factor     if wrong: the gradient is this many times the derivative, wherever it was tried; NaN: by no one factor
+    tested, telling   how many directional derivatives were taken, and how many of them are above the noise
+    """
+
+    standing: Standing
+    why: str = ""
+    factor: float = math.nan
+    tested: int = 0
+    telling: int = 0
+
+
+@dataclass
+class Slopes:
+    """Directional derivatives at one state: by differences (D, S, and the rounding they may hold) and by autograd."""
+
+    central: list[Tensor] = field(default_factory=list)
+    onesided: list[Tensor] = field(default_factory=list)
+    rounding: list[Tensor] = field(default_factory=list)
+    own: list[Tensor] = field(default_factory=list)
+    double: list[Tensor] = field(default_factory=list)
+
+
+def agreement(central: Tensor, onesided: Tensor, rounding: Tensor, given: Tensor, close: float) -> Proof:
+    """Do given directional derivatives agree with finite differences? Decided by those above the noise.
+
+    >>> slope = torch.linspace(1, 2, 8).double()
+    >>> agreement(slope, 0 * slope, 0 * slope, slope * 1.001, 1e-2).standing
+    'proved'
+    >>> agreement(slope, 0 * slope, 0 * slope, -2 * slope, 1e-2)
+    Proof(standing='wrong', why='', factor=-2.0, tested=8, telling=8)
+    >>> agreement(slope, slope, 0 * slope, slope * 3, 1e-2).standing  # at a kink nobody is accused
+    'not verified'
+    """
+    finite = central.isfinite() & onesided.isfinite() & given.isfinite()
+    central, onesided, rounding, given = (t[finite] for t in (central, onesided, rounding, given))
+    tested = len(central)
+    if not tested:
+        return Proof("not verified", "the loss or its gradient is not finite")
+    noise = 4 * (onesided.abs() + onesided.abs().quantile(0.5)) + rounding
+    size = torch.maximum(central.abs(), given.abs())
+    telling = size > 5 * noise
+    count = int(telling.sum())
+    if count < min(3, tested) or count < 0.1 * tested:
+        if not given.any() and bool((central.abs() <= rounding).all()):
+            return Proof("proved", "zero", tested=tested)
+        return Proof("not verified", "finite differences do not rise above their noise", tested=tested, telling=count)
+    off = (central - given).abs() > noise + close * size
+    wrong = float(off[telling].double().mean())
+    if wrong <= WRONG_SHARE:
+        return Proof("proved", tested=tested, telling=count)
+    return Proof("wrong", factor=_factor(central[telling], given[telling]), tested=tested, telling=count)
+
+
+def _factor(central: Tensor, given: Tensor) -> float:
+    """k if given = k · central throughout, else NaN."""
+    energy = float(central.square().sum())
+    if not energy:
+        return math.nan
+    k = float((central * given).sum()) / energy
+    rest = float((given - k * central).square().sum())
+    return round(k, 6) if rest <= 1e-4 * float(given.square().sum()) else math.nan
+
+
+def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> list[Proof]:
+    """The standing of autograd's gradient at h_0 … h_L of the model; `double`: its float64 copy, if there is one."""
+    worker = double or own
+    mine = own.states()
+    theirs = double.states() if double else mine
+    unfit = _unfit(worker, theirs)
+    if unfit:
+        return [Proof("not measured" if v is None else "not verified", unfit) for v in theirs.values]
+    proofs = [Proof("not measured") if v is None else Proof("not verified") for v in theirs.values]
+    for step in steps(worker):
+        todo = [layer for layer, proof in enumerate(proofs) if proof.standing == "not verified"]
+        if todo:
+            slopes = _slopes(worker, theirs, mine, todo, step, generator)
+            proofs = [_standing(slopes[n], double) if n in slopes else old for n, old in enumerate(proofs)]
+    accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
+    for layer, better in _heard(worker, theirs, mine, accused, generator).items():
+        proofs[layer] = better
+    return proofs
+
+
+def _unfit(worker: Worker, states: States) -> str:
+    """Why finite differences cannot be taken at all; nothing if they can."""
+    if not states.losses.isfinite().any():
+        return "the losses are not finite"
+    again = worker.run(seed=12345)
+    near = 1e3 * worker.epsilon * again.size
+
+    def differs(one: Tensor, other: Tensor) -> bool:
+        return bool(((one - other).abs() > near[: len(one)])[one.isfinite()].any())
+
+    if differs(again.losses, worker.run(seed=54321).losses):
+        return "the forward pass is random: the same input gives another loss each time"
+    half = worker.samples // 2
+    if half and differs(worker.first(half).run(seed=12345).losses, again.losses[:half]):
+        return "the model mixes the samples of a batch, so that no sample has a loss of its own"
+    return ""
+
+
+def unit_directions(value: Tensor, generator: torch.Generator) -> Tensor:
+    """A random direction of unit length for each sample, zero where the feature is (unless all of it is zero)."""
+    v = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+    there = value != 0
+    v = torch.where(there | ~there.flatten(1).any(1).view(-1, *[1] * (value.dim() - 1)), v, 0.0)
+    lengths: Tensor = torch.linalg.vector_norm(v.flatten(1), dim=1)
+    return v / lengths.view(-1, *[1] * (value.dim() - 1))
+
+
+def step_of(value: Tensor, step: float) -> Tensor:
+    """ε for each sample: a share of ‖h‖, or of 1 where h is zero."""
+    norms: Tensor = torch.linalg.vector_norm(value.flatten(1), dim=1, dtype=torch.float64)
+    return step * torch.where(norms > 0, norms, 1.0)
+
+
+def differences(worker: Worker, moves: dict[int, Tensor], eps: Tensor, *, inside: bool = False) -> tuple[Tensor, ...]:
+    """D, S and the rounding in them, sample by sample, for moves by ±moves (each of length ε at the sample's layer)."""
+    plus, minus, still = worker.run(_moves(moves, 1, inside)), worker.run(_moves(moves, -1, inside)), worker.still
+    central = (plus.losses - minus.losses) / (2 * eps)
+    onesided = (plus.losses + minus.losses - 2 * still.losses) / (2 * eps)
+    return central, onesided, 8 * worker.epsilon * still.size / eps
+
+
+def steps(worker: Worker) -> tuple[float, ...]:
+    """The steps that suit the precision that the worker computes in."""
+    return STEPS if worker.epsilon < 1e-12 else COARSE_STEPS
+
+
+def _moves(moves: dict[int, Tensor], sign: int, inside: bool) -> dict[int, Move]:
+    def move(delta: Tensor) -> Move:
+        def add(t: Tensor) -> Tensor:
+            if inside:
+                t.data.add_(sign * delta.to(t))
+                return t
+            return t + sign * delta.to(t)
+
+        return add
+
+    return {layer: move(delta) for layer, delta in moves.items()}
+
+
+def _slopes(
+    worker: Worker, states: States, mine: States, layers: Sequence[int], step: float, generator: torch.Generator,
+    *, inside: bool = False, given: dict[int, Tensor] | None = None,
+) -> dict[int, Slopes]:  # fmt: skip
+    """Directional derivatives at several states at once: in every round each sample is moved at one of them."""
+    found = {layer: Slopes() for layer in layers}
+    samples = torch.arange(worker.samples)
+    for turn in range(-(-TESTS * len(layers) // worker.samples)):
+        place = (samples + turn) % len(layers)
+        moves, eps, directions = {}, torch.ones(worker.samples, dtype=torch.float64), {}
+        for at, layer in enumerate(layers):
+            value = states.values[layer]
+            assert value is not None
+            chosen = (place == at).to(value.device)
+            v = unit_directions(value, generator) * chosen.view(-1, *[1] * (value.dim() - 1))
+            length = step_of(value, step)
+            eps = torch.where(chosen.to(eps.device), length.to(eps.device), eps)
+            directions[layer] = v
+            moves[layer] = v * length.view(-1, *[1] * (value.dim() - 1))
+        central, onesided, rounding = differences(worker, moves, eps, inside=inside)
+        for at, layer in enumerate(layers):
+            rows = place == at
+            slopes, v = found[layer], directions[layer]
+            slopes.central.append(central[rows])
+            slopes.onesided.append(onesided[rows])
+            slopes.rounding.append(rounding[rows])
+            slopes.own.append(_along(mine.gradients[layer] if given is None else given[layer], v)[rows])
+            slopes.double.append(_along(states.gradients[layer] if given is None else given[layer], v)[rows])
+    return found
+
+
+def _along(gradient: Tensor | None, v: Tensor) -> Tensor:
+    """⟨g, v⟩ of each sample; a gradient that autograd does not deliver counts as zero."""
+    if gradient is None:
+        return torch.zeros(len(v), dtype=torch.float64)
+    return (gradient.double() * v).flatten(1).sum(1).cpu()
+
+
+def _standing(slopes: Slopes, double: Worker | None) -> Proof:
+    central, onesided, rounding, own, in_double = (
+        torch.cat(each) for each in (slopes.central, slopes.onesided, slopes.rounding, slopes.own, slopes.double)
+    )
+    first = agreement(central, onesided, rounding, own, CLOSE)
+    if first.standing != "wrong" or double is None:
+        return first
+    second = agreement(central, onesided, rounding, in_double, CLOSE_DOUBLE)
+    if second.standing == "proved" and second.why != "zero":
+        return second._replace(standing="float64", why="autograd's gradient is right in float64 only")
+    return first
+
+
+def _heard(
+    worker: Worker, states: States, mine: States, accused: Sequence[int], generator: torch.Generator
+) -> dict[int, Proof]:
+    """Second thoughts about the states that seem wrong: something else may read them than what the move reaches.
+
+    A skip outside the block reads the same tensor, so it is moved in place. If that agrees, the gradient is proved. If
+    a move's own gradient agrees with its differences, backward is right there, and only what the state feeds is
+    unclear.
+    """
+    found: dict[int, Proof] = {}
+    step = steps(worker)[0]
+    for layer in accused:
+        value = states.values[layer]
+        if value is None or not _can_be_moved_inside(worker, layer):
+            continue
+        inside = _slopes(worker, states, mine, [layer], step, generator, inside=True)[layer]
+        proof = _standing(inside, worker)
+        if proof.standing in ("proved", "float64") and proof.telling:
+            found[layer] = proof
+    # A state at which autograd delivers nothing, because it is detached, is not cleared by what a move would get.
+    rest = [layer for layer in accused if layer not in found and mine.gradients[layer] is not None]
+    if rest:
+        try:
+            given = worker.gradient_of_moves(rest)
+        except RuntimeError:
+            return found
+        again = _slopes(worker, states, mine, rest, step, generator, given=given)
+        for layer, slopes in again.items():
+            proof = _standing(slopes, None)
+            if proof.standing == "proved" and proof.telling:
+                found[layer] = Proof(
+                    "not verified", "something other than the next block reads this state", math.nan, proof.tested, 0
+                )
+    return found
+
+
+def _can_be_moved_inside(worker: Worker, layer: int) -> bool:
+    """Whether a change in place touches this pass alone: the tensor is whole and no weight of the model."""
+    weights = {t.untyped_storage().data_ptr() for t in (*worker.model.parameters(), *worker.model.buffers())}
+    fits = []
+
+    def look_at(t: Tensor) -> Tensor:
+        fits.append(t.is_contiguous() and t.untyped_storage().data_ptr() not in weights)
+        return t
+
+    worker.run({layer: look_at})
+    return bool(fits) and all(fits)

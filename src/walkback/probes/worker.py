@@ -1,0 +1,178 @@
+"""A model to take finite differences with: each sample's loss when chosen states are moved on their way.
+
+It is a float64 copy of the model where one can be made and gives the model's own losses; else the model itself. A pass
+runs with gradients enabled, as `look` does, so that a model that asks for them does the same in both.
+"""
+
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from walkback.probes.hooks import Move, moving, watching
+from walkback.probes.modules import (
+    PerSampleLoss,
+    call,
+    find_blocks,
+    gradients_at,
+    on_tensors,
+    own_inputs,
+    per_sample_losses,
+)
+from walkback.probes.replay import to_double
+from walkback.probes.undisturbed import undisturbed
+
+
+class Pass(NamedTuple):
+    """One forward pass: each sample's loss, and how large the numbers were that it was computed from."""
+
+    losses: Tensor
+    size: Tensor
+
+
+class States(NamedTuple):
+    """The whole features h_0 … h_L of one pass, their gradients by autograd, and why a layer cannot be moved."""
+
+    values: list[Tensor | None]
+    gradients: list[Tensor | None]
+    trouble: list[str]
+    losses: Tensor
+
+
+class Worker:
+    """One batch of one model, run again and again."""
+
+    def __init__(
+        self, model: nn.Module, inputs: Any, labels: Tensor, blocks: str | Sequence[str], loss: PerSampleLoss | None
+    ):
+        self.model, self.inputs, self.labels, self.loss = model, inputs, labels, loss
+        self.found = find_blocks(model, blocks)
+        self.modules = list(self.found.values())
+        kinds = [t.dtype for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
+        kinds += [labels.dtype] if labels.is_floating_point() else []
+        self.epsilon = max((torch.finfo(kind).eps for kind in kinds), default=torch.finfo(torch.float32).eps)
+        self._still: Pass | None = None
+
+    @property
+    def still(self) -> Pass:
+        """The pass in which nothing is moved."""
+        if self._still is None:
+            self._still = self.run()
+        return self._still
+
+    @property
+    def samples(self) -> int:
+        """How many samples a pass has."""
+        return len(self.labels)
+
+    def first(self, count: int) -> "Worker":
+        """The same with the first `count` samples alone."""
+        total = len(self.labels)
+
+        def cut(t: Tensor) -> Tensor:
+            return t[:count] if t.dim() and len(t) == total else t
+
+        fewer = copy.copy(self)
+        fewer._still = None
+        fewer.inputs, fewer.labels = on_tensors(self.inputs, cut), self.labels[:count]
+        return fewer
+
+    def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
+        """The losses with some states moved; `seed` changes the random numbers that the model may draw."""
+        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+            if seed is not None:
+                torch.manual_seed(seed)
+                np.random.seed(seed)
+                random.seed(seed)
+            with moving(self.modules, moves or {}):
+                logits = call(self.model, own_inputs(self.model, self.inputs))
+            losses = per_sample_losses(logits, self.labels.clone(), self.loss).detach()
+            size = 1 + losses.abs() + logits.detach().abs().flatten(1).amax(1)
+            return Pass(losses.double(), size.double())
+
+    def states(self) -> States:
+        """What passes the blocks, with autograd's gradients there. Blocks that are not called once have none."""
+        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+            with watching(self.modules) as seen:
+                logits = call(self.model, own_inputs(self.model, self.inputs))
+            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+            kept = [seen.inputs.get(id(self.modules[0])), *(seen.outputs.get(id(m)) for m in self.modules)]
+            once = [seen.calls[id(m)] == 1 for m in (self.modules[0], *self.modules)]
+            good = [
+                called and state is not None and state.value.is_floating_point() and state.value.dim() > 0
+                and len(state.value) == len(self.labels)
+                for called, state in zip(once, kept, strict=True)
+            ]  # fmt: skip
+            gradients, why = gradients_at(
+                losses, [s.edge if s and ok else None for s, ok in zip(kept, good, strict=True)]
+            )
+        values = [state.value if state and ok else None for state, ok in zip(kept, good, strict=True)]
+        return States(values, gradients, [why if ok else "not measured" for ok in good], losses.detach().double())
+
+    def gradient_of_moves(self, layers: Sequence[int]) -> dict[int, Tensor]:
+        """Autograd's gradient for a move at each of these states, as `run` moves them."""
+        moved: dict[int, Tensor] = {}
+
+        def move(layer: int) -> Move:
+            def add(t: Tensor) -> Tensor:
+                moved[layer] = torch.zeros_like(t, requires_grad=True)
+                return t + moved[layer]
+
+            return add
+
+        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+            with moving(self.modules, {layer: move(layer) for layer in layers}):
+                logits = call(self.model, own_inputs(self.model, self.inputs))
+            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+            if not losses.requires_grad:
+                return {layer: torch.zeros_like(moved[layer]).detach() for layer in layers}
+            found = torch.autograd.grad(losses.sum(), [moved[layer] for layer in layers], allow_unused=True)
+        return {
+            layer: torch.zeros_like(moved[layer]).detach() if g is None else g
+            for layer, g in zip(layers, found, strict=True)
+        }
+
+
+def gathered(batches: Sequence[tuple[Any, Tensor]], count: int) -> tuple[Any, Tensor]:
+    """The first batches as one, until it holds `count` samples; the first alone if the next does not fit to it."""
+    inputs, labels = batches[0]
+    for more, answers in batches[1:]:
+        if len(labels) >= count:
+            break
+        one, other = _tensors(inputs), _tensors(more)
+        total, extra = len(labels), len(answers)
+        fits = one.keys() == other.keys() and labels.shape[1:] == answers.shape[1:] and all(
+            t.dim() and len(t) == total and len(other[key]) == extra and t.shape[1:] == other[key].shape[1:]
+            for key, t in one.items()
+        )  # fmt: skip
+        if not fits or not one:
+            break
+        joined = iter([torch.cat([t, other[key]]) for key, t in one.items()])
+        inputs, labels = on_tensors(inputs, lambda _, joined=joined: next(joined)), torch.cat([labels, answers])  # type: ignore[misc]
+    return inputs, labels
+
+
+def _tensors(inputs: Any) -> dict[Any, Tensor]:
+    """The tensors of a batch's inputs by their place, in the order of `on_tensors`."""
+    found: dict[Any, Tensor] = {}
+    on_tensors(inputs, lambda t: found.setdefault(len(found), t))
+    return found
+
+
+def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -> tuple[Worker | None, str]:
+    """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
+    gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
+    """
+    try:
+        with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
+            twin = copy.deepcopy(worker.model).double()
+        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss)
+        again = double.still.losses
+    except Exception as error:
+        return None, f"the model does not run in float64 ({type(error).__name__})"
+    near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
+    return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
