@@ -119,6 +119,16 @@ def measured(model: nn.Module, asked: Asked) -> Judged:
     return Judged(Moment(**fields), seen, notes)
 
 
+def at_init(model: nn.Module, asked: Asked) -> Moment:
+    """What scale asks of the same net at its random init: how large its states are, and how much its blocks grow."""
+    seen = look(model, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
+    return Moment(
+        epoch=0,
+        hidden_norms=[None if s is None else _median(s) for s in seen.sizes],
+        growth=[None if r is None else _finite(_median(r)) for r in seen.growth],
+    )
+
+
 def _median(values: Tensor) -> float:
     return float(values.quantile(0.5)) if values.isfinite().all() else float(values.median())
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from walkback.audits.measured import BACKWARD, Asked, measured
+from walkback.audits.measured import BACKWARD, Asked, at_init, measured
 from walkback.audits.result import ModelAudit
-from walkback.audits.seeds import barred, doubts, guarded, repeated
+from walkback.audits.seeds import barred, doubts, guarded, repeated, same_weights
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
 from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue
@@ -27,15 +27,17 @@ from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvide
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
 HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
 Accuracies = float | Sequence[float] | Mapping[int, float]
+Models = nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module]
 
 
 def audit(
-    model: nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module],
+    model: Models,
     batches: Any,
     blocks: str | Sequence[str],
     *,
     name: str = "your model",
     residual: bool | None = None,
+    init: Models | Callable[[int], nn.Module] | None = None,
     credits: Credits | Literal["backward"] | None = None,
     redraw: Redraw | None = None,
     accuracy: Accuracies | None = None,
@@ -60,6 +62,7 @@ def audit(
     batches    held-out data, 1,000 samples or so: pairs (inputs, labels), a DataLoader, a Dataset, or one pair
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
     residual   whether the blocks add to a stream; not said, a large growth cannot be judged
+    init       the same models at their random init, or a function seed → model; scale needs it where there is no stream
     credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such; "backward": what
                the model's own backward pass delivers at its blocks, for models that override it
     redraw     a function (model, inputs, labels, draw) → the same with fresh feedback, for the null; without it the
@@ -85,6 +88,7 @@ def audit(
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
     seeds = []
+    begun = _inits(init, list(models))
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     labels = [*models, *(seed for seed in given if seed not in models)]
     with undisturbed(), uncompiled(*models.values()):  # a loader that shuffles draws random numbers
@@ -107,7 +111,10 @@ def audit(
             looks[seed] = found.seen
             notes += [(str(seed), note) for note in (*found.notes, *told)]
             update = {"accuracy": value, "dtype": _dtype(one)}
-            seeds.append(SeedEvidence(seed=seed, moments=[found.moment.model_copy(update=update)]))
+            moments = [found.moment.model_copy(update=update)]
+            if seed in begun:
+                moments.insert(0, _begun(begun[seed], one, seed, task, asked))
+            seeds.append(SeedEvidence(seed=seed, moments=moments))
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
@@ -132,6 +139,43 @@ def audit(
         thresholds=thresholds, controls=[], subjects=[judgement],
     )  # fmt: skip
     return ModelAudit.made(judged, evidence, looks)
+
+
+def _inits(init: Models | Callable[[int], nn.Module] | None, seeds: Sequence[int]) -> dict[int, nn.Module]:
+    """The models at init by seed; one alone is taken for every seed."""
+    if init is None:
+        return {}
+    if isinstance(init, nn.Module):
+        return dict.fromkeys(seeds, init)
+    if callable(init):
+        return {seed: init(seed) for seed in seeds}
+    given = _by_seed(init)
+    if not isinstance(init, Mapping) and len(given) == len(seeds):
+        given = dict(zip(seeds, given.values(), strict=True))
+    lacking = [str(seed) for seed in seeds if seed not in given]
+    if lacking:
+        raise BadValue(
+            f"init has no model for seed {', '.join(lacking)}", "give one per seed, or a function seed → model"
+        )
+    return {seed: given[seed] for seed in seeds}
+
+
+def _begun(start: nn.Module, trained: nn.Module, seed: int, task: Task, asked: Asked) -> Moment:
+    """What is measured of a model at init, which must be the same net and not the trained one."""
+    start = unwrapped(start).model
+    if same_weights(list(start.parameters()), list(trained.parameters())):
+        raise BadValue(
+            f"the model given as init of seed {seed} has the weights of the trained one",
+            "give the model as it was before training: build it again with the same seed",
+        )
+    shapes = [[tuple(p.shape) for p in each.parameters()] for each in (start, trained)]
+    if shapes[0] != shapes[1]:
+        raise BadValue(
+            f"the model given as init of seed {seed} has other parameters than the trained one",
+            "give the same net as it was before training",
+        )
+    with undisturbed(start, whole=True), uncompiled(start):
+        return at_init(task.reading(start), asked)
 
 
 def _scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
@@ -173,7 +217,7 @@ def _dtype(model: nn.Module) -> str:
     return counts.most_common(1)[0][0] if counts else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
-def _by_seed(model: nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module]) -> dict[int, nn.Module]:
+def _by_seed(model: Models) -> dict[int, nn.Module]:
     if isinstance(model, nn.Module):
         return {0: model}
     if not isinstance(model, Iterable):
