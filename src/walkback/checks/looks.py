@@ -1,14 +1,14 @@
 """Looks: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
 
 A margin is looked at with 3, 5, 8 and 12 seeds, or at as many of them as a limit allows. With a 95 % interval at each
-look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a wider
-interval, at the confidence
+look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a
+wider interval, at the confidence
 
     c_K = 1 − (1 − 95 %) / K        (98.75 % for four looks, and for fewer)
 
 By Bonferroni's inequality all K intervals contain the true margin in at least 95 % of audits. They are repeated
 confidence intervals (Jennison and Turnbull, Controlled Clinical Trials 5, 1984, 33–45): because they hold together, it
-does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit below 12 seeds can be
+does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit of 3, 5 or 8 seeds can be
 raised to 12 after the fact, and the intervals stay as they were. `walkback simulate` shows what that costs.
 
 c_K is recorded as the threshold `depth.confidence`, with the looks that it is for. Whoever judges the records again
