@@ -84,7 +84,7 @@ def looked_before(out: Path, thresholds: Thresholds) -> bool:
         return False
     looks, allowed = set(looks_of(before.thresholds)), set(looks_of(thresholds))
     other = before.thresholds[CONFIDENCE] != thresholds[CONFIDENCE]
-    return bool(looks) and (other or not looks <= allowed) or CHOSEN_LATER in before.says
+    return (bool(looks) and (other or not looks <= allowed)) or CHOSEN_LATER in before.says
 
 
 def noted(audit: Audit, chosen_later: bool) -> Audit:
