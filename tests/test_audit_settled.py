@@ -306,6 +306,9 @@ def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_
     audited(World(gains, {"dfa": LEARNED}), max_seeds=5, **how)
     raised, _, _ = audited(World(gains, {"dfa": LEARNED}), **how)
     assert raised == straight
+    audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "ten", max_seeds=10, **how)
+    fifth, _, _ = audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "ten", **how)
+    assert fifth.says.endswith(CHOSEN_LATER)  # 3, 5, 8, 10 and 12 are five looks
     beyond, _, _ = audited(World(gains, {"dfa": LEARNED}), max_seeds=14, **how)
     assert beyond.says.endswith(CHOSEN_LATER)
     assert Audit.read(tmp_path / "runs") == beyond

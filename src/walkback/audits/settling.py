@@ -14,7 +14,7 @@ TOO_MANY = (
     "more images, or raise --max-seeds"
 )
 CHOSEN_LATER = (
-    "An audit with --seeds auto had already looked at some of these runs, with other intervals: if the number of seeds "
+    "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the number of seeds "
     "was chosen after that, these intervals claim more confidence than they have."
 )
 
@@ -75,15 +75,16 @@ def unfinished(audit: Audit, waiting: Collection[str]) -> Audit:
 
 
 def looked_before(out: Path, thresholds: Thresholds) -> bool:
-    """Whether an audit that added seeds, with other intervals than these, left its audit.json here before."""
+    """Whether an audit with looks that these thresholds do not allow for left its audit.json here before."""
     try:
         before = Audit.read(out)
     except RecordError:
         return False
     if before is None:
         return False
-    others = looks_of(before.thresholds) and before.thresholds[CONFIDENCE] != thresholds[CONFIDENCE]
-    return bool(others) or CHOSEN_LATER in before.says
+    looks, allowed = set(looks_of(before.thresholds)), set(looks_of(thresholds))
+    other = before.thresholds[CONFIDENCE] != thresholds[CONFIDENCE]
+    return (bool(looks) and (other or not looks <= allowed)) or CHOSEN_LATER in before.says
 
 
 def noted(audit: Audit, chosen_later: bool) -> Audit:

@@ -8,7 +8,7 @@ wider interval, at the confidence
 
 By Bonferroni's inequality all K intervals contain the true margin in at least 95 % of audits. They are repeated
 confidence intervals (Jennison and Turnbull, Controlled Clinical Trials 5, 1984, 33–45): because they hold together, it
-does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit below 12 seeds can be
+does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit of 3, 5 or 8 seeds can be
 raised to 12 after the fact, and the intervals stay as they were. `walkback simulate` shows what that costs.
 
 c_K is recorded as the threshold `depth.confidence`, with the looks that it is for. Whoever judges the records again
