@@ -10,6 +10,7 @@ from walkback.studies.base import Extent, studies
 from walkback.studies.reproduced.found import DATA, SCALED, SIZES, Found
 from walkback.train.plan import SEEDS, plan
 
+RECIPE = ("epochs", "schedule", "labels", "validation")
 SWITCHES = ("terminal_norm", "gains", "skip")  # options of a net that the command line has as --name or --no-name
 
 
@@ -65,7 +66,7 @@ def options(config: RunConfig) -> str:
     parts += [f"--rule-option {name}={value}" for name, value in _changed(config.rule_options, known)]
     parts += [f"--train-last {config.train_last}"] if config.train_last != config.blocks else []
     parts += [f"--penalty {config.penalty:g}"] if config.penalty else []
-    recipes = ((name, getattr(config, name), getattr(usual, name)) for name in ("epochs", "schedule", "labels"))
+    recipes = ((name, getattr(config, name), getattr(usual, name)) for name in RECIPE)
     parts += [f"--{name} {mine}" for name, mine, common in recipes if mine != common]
     return "".join(f" {part}" for part in parts)
 
