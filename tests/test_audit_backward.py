@@ -495,6 +495,9 @@ def test_closed_form_of_the_agreement() -> None:
     assert agreement(slope, none, none, few, 1e-2).standing == "proved"  # two of twenty may sit at a kink
     few[:3] = -slope[:3]
     assert agreement(slope, none, none, few, 1e-2).standing == "wrong"
+    one = slope[:4].clone()
+    one[0] = -one[0]
+    assert agreement(slope[:4], none[:4], none[:4], one, 1e-2).standing == "proved"  # one alone never accuses
     assert agreement(slope, none, none + 10, 2 * slope, 1e-2).standing == "not verified"  # all of it rounding
     assert agreement(none, none, none + 1e-9, none, 1e-2)[:2] == ("proved", "zero")
     assert agreement(slope * math.nan, none, none, slope, 1e-2).standing == "not verified"

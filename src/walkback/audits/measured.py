@@ -38,7 +38,7 @@ from walkback.probes.rotated import mean_of, null_of
 from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
-PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 256, 32
+PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
 BACKWARD: Literal["backward"] = "backward"
 Batches = Sequence[tuple[Any, Tensor]]
 

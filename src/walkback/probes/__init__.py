@@ -5,13 +5,14 @@ Probes that register themselves in PROBES are found by walking this folder, and 
 
 from walkback.probes.accuracy import accuracy_and_loss
 from walkback.probes.base import PROBES, Probe, Reading, View, readings
+from walkback.probes.blocks import find_blocks
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, Ratio, growth
 from walkback.probes.identity import Identity, identity
 from walkback.probes.measure import Measurement, Quantities, measure, quantities
-from walkback.probes.modules import Layer, Look, find_blocks, look
+from walkback.probes.modules import Layer, Look, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
 from walkback.probes.nudging import Nudge, nudging
 from walkback.probes.null import Null, NullReport, random_null

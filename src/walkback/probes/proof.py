@@ -22,10 +22,10 @@ from torch import Tensor
 from walkback.probes.hooks import Move
 from walkback.probes.worker import States, Worker
 
-TESTS = 16  # directional derivatives per state
+TESTS = 8  # directional derivatives per state, at least
 STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
 CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
-WRONG_SHARE = 0.1  # of the samples that tell anything
+WRONG_SHARE = 0.1  # of the samples that tell anything; one alone never accuses
 
 Standing = Literal["proved", "float64", "wrong", "not verified", "not measured"]
 
@@ -82,8 +82,7 @@ def agreement(central: Tensor, onesided: Tensor, rounding: Tensor, given: Tensor
             return Proof("proved", "zero", tested=tested)
         return Proof("not verified", "finite differences do not rise above their noise", tested=tested, telling=count)
     off = (central - given).abs() > noise + close * size
-    wrong = float(off[telling].double().mean())
-    if wrong <= WRONG_SHARE:
+    if int(off[telling].sum()) <= max(1, WRONG_SHARE * count):
         return Proof("proved", tested=tested, telling=count)
     return Proof("wrong", factor=_factor(central[telling], given[telling]), tested=tested, telling=count)
 

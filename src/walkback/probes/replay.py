@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.nets.reduction import has_cls_token, lift, reduction_of
+from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import moving
 from walkback.probes.modules import (
     PerSampleLoss,
     call,
-    find_blocks,
     look,
     on_tensors,
     per_sample_losses,

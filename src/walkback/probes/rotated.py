@@ -36,8 +36,8 @@ def turned_std(credit: Tensor, gradient: Tensor, channels: tuple[int, ...] | Non
 
     channels   the shape of a flattened feature map: (C, H, W), or (T, d) of tokens
 
-    >>> one = torch.eye(200)[:1].expand(5, 200)
-    >>> round(turned_std(one, one)[0] * 200**0.5, 2)  # all samples alike: the coordinate of a random unit vector
+    >>> one = torch.ones(5, 200)
+    >>> round(turned_std(one, one)[0] * 200**0.5, 1)  # all samples alike: the coordinate of a random unit vector
     1.0
     >>> turned_std(0 * one, one)
     (nan, 0)

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.modules import (
     PerSampleLoss,
     call,
-    find_blocks,
     gradients_at,
     on_tensors,
     own_inputs,
