@@ -294,6 +294,7 @@ def test_planted_rules_that_use_no_weights_above_are_not_accused(rule, expected,
     assert found["repeatable"] == (rule is not Noisy)
 
 
+@pytest.mark.slow
 def test_planted_a_rule_of_many_passes_is_asked_on_a_wider_net():
     wb.register_rule("many-passes", ManyPasses)
     with pytest.raises(TooNarrow):

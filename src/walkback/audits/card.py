@@ -38,7 +38,7 @@ from walkback.train.loop import arithmetic
 
 SHAPE, CLASSES = (24,), 6
 SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
-WIDE = 512  # for a rule that runs the net a hundred times per step
+WIDE = 256  # for a rule that runs the net some twenty to sixty times per step
 SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
 STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
 COST_SHAPE, COST_BATCH = (784,), 128
