@@ -20,7 +20,7 @@ from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.own import is_ours
 from walkback.probes.expense import expense
-from walkback.probes.transport import condition, inputs_of, questions, replaced, turned
+from walkback.probes.transport import TooNarrow, condition, inputs_of, questions, replaced, turned
 from walkback.records.card import Card
 from walkback.report.cards import BEGIN, END, cards_table, print_cards, sheet, write_into
 from walkback.rules import RULES, Credits, Rule
@@ -228,6 +228,40 @@ class TwoPasses(Rule):
         )
 
 
+class OwnPass(Rule):
+    """The same second pass, but the rule computes it by itself from the weights."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.F = self.feedback(24, net.classes, std=0.05)
+
+    def credits(self, signal):
+        net = signal.net
+        with torch.no_grad():
+            h = F.linear(signal.inputs + signal.error @ self.F.T, net.embed[1].weight, net.embed[1].bias)
+            moved = [h]
+            for block in net.blocks:
+                inner = F.gelu(F.linear(F.layer_norm(h, (h.shape[1],)), block.up.weight, block.up.bias))
+                h = h + inner @ block.down.weight.T + block.down.bias
+                moved.append(h)
+        top = moved[-1] @ net.readout[1].weight.T  # and looks at where it leads
+        embed, *blocks = [(a - b) * (1 + top.mean()) for a, b in zip(signal.hidden, moved, strict=True)]
+        return Credits(blocks, embed)
+
+
+class ManyPasses(Rule):
+    """Many passes over noisy inputs; a block is told how its output moved."""
+
+    def credits(self, signal):
+        total = [0 * h for h in signal.hidden]
+        with torch.no_grad():
+            for _ in range(24):
+                noise = torch.randn(signal.inputs.shape, generator=signal.generator).to(signal.inputs)
+                moved, _ = signal.net.unroll(signal.net.embed(signal.inputs + noise))
+                total = [t + a - b for t, a, b in zip(total, signal.hidden, moved, strict=True)]
+        return Credits(total[1:], total[0])
+
+
 class Targets(Rule):
     """As DRTP: the label through a fixed matrix."""
 
@@ -247,6 +281,7 @@ class Targets(Rule):
         (Noisy, ("none", "none", "none"), False),
         (Greedy, ("full", "none", "none"), True),
         (TwoPasses, ("full", "none", "none"), False),
+        (OwnPass, ("full", "none", "none"), False),
         (Targets, ("full", "none", "none"), True),
     ],
 )
@@ -257,6 +292,15 @@ def test_planted_rules_that_use_no_weights_above_are_not_accused(rule, expected,
         assert places(found) == expected
     assert found["labels"] == labels
     assert found["repeatable"] == (rule is not Noisy)
+
+
+@pytest.mark.slow
+def test_planted_a_rule_of_many_passes_is_asked_on_a_wider_net():
+    wb.register_rule("many-passes", ManyPasses)
+    with pytest.raises(TooNarrow):
+        uses("many-passes")
+    card = make_card("many-passes", timed=False)
+    assert (card.refused, card.blocks, card.readout) == (None, "none", "none")
 
 
 # Foreign rules, and what is printed.

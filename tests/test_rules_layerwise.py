@@ -238,8 +238,8 @@ def test_fresh_feedback_is_of_the_size_that_the_trained_rules_was(kind):
     if kind in ("fa-layer", "kp", "mirror"):
         for name in trainer.rule.fed:
             assert float(fresh.B[name].std()) == pytest.approx(float(trainer.rule.B[name].std()), rel=0.35)
-    elif kind == "frsf":
-        assert not torch.equal(fresh.M["blocks.0.up.weight"], trainer.rule.M["blocks.0.up.weight"])
+    else:  # with the signs of the weights, redrawn feedback would be no null
+        assert all(torch.equal(v, fresh.state_dict()[k]) for k, v in trainer.rule.state_dict().items())
 
 
 # A run.
@@ -252,7 +252,18 @@ def test_a_run_is_recorded_with_its_nulls(kind, out):
     assert run.result.status == "finished"
     update = run.probes.measured["update"]
     assert all(r.status == "ok" and -1 <= r.value < 0.9999 for r in update)
-    assert {r.null.kind for r in update} == {"random signs" if kind == "usf" else "fresh feedback"}
+    assert {r.null.kind for r in update} == {"random signs" if "sf" in kind else "fresh feedback"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("frsf", {}), ("brsf", {}), ("fa-layer", {"readout": "exact"}), ("kp", {})]
+)
+def test_property_a_null_knows_nothing_of_the_net(kind, options, out):
+    """What the audit's control asks: fresh feedback centres on zero; where it could not, there is none."""
+    (config,) = small_plan(rules=[kind], rule_options=options, epochs=1, probe_images=100)
+    nulls = [n for n in train(config, out).probes.null if n.kind == "fresh feedback"]
+    assert len(nulls) == (3 if kind == "kp" else 0)
+    assert all(abs(n.mean) <= 1.5 * n.std for n in nulls)
 
 
 RESUME = """

@@ -21,8 +21,8 @@ from walkback.probes.transport import (
     STRENGTH,
     Question,
     Subject,
+    TooNarrow,
     Transport,
-    change,
     condition,
     immediate,
     questions,
@@ -38,6 +38,7 @@ from walkback.train.loop import arithmetic
 
 SHAPE, CLASSES = (24,), 6
 SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
+WIDE = 256  # for a rule that runs the net some twenty to sixty times per step
 SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
 STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
 COST_SHAPE, COST_BATCH = (784,), 128
@@ -58,6 +59,8 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
         try:
             try:
                 found = what_it_uses(rule, given, net=net, sizes=sizes)
+            except TooNarrow:
+                found = what_it_uses(rule, given, net=net, sizes=sizes | {"width": WIDE})
             except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
                 found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
             return Card.model_validate({**facts, **found, **_cost(rule, given, net, timed)})
@@ -149,7 +152,7 @@ def what_it_uses(
     return {
         **places,
         "labels": any(uses_labels(subject, lab.others) for subject in moments.values()),
-        "repeatable": change(new.usual, new.again, list(new.usual)) == 0,
+        "repeatable": new.noise(list(new.usual)) == 0,
         "alignment": {moment: _alignment(subject) for moment, subject in moments.items()},
         **_shares(lab.net, names, new.usual, new.truth()),
         "learned": sum(p.numel() for p in made.parameters()),

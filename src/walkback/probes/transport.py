@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from walkback.errors import BadValue
 from walkback.nets import Net
@@ -25,9 +26,15 @@ Transport = Literal["none", "learned", "init", "signs", "full"]
 STRENGTH: Sequence[Transport] = ("full", "signs", "init", "learned", "none")
 """From the strongest down."""
 FLOOR = 0.3  # no weight is smaller than this share of its matrix' RMS: so signs can be kept while sizes change
-NOTICED = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5
+NOTICED = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5
 LABEL_NOTICED = 1e-4
+REPEATS = 9
 SURE = 40.0  # a logit beside zeros: softmax then errs by 1e-17
+
+
+class TooNarrow(BadValue):
+    """A layer has no direction left that no input has."""
+
 
 Answer = dict[str, Tensor]
 """What a rule puts into each parameter of the net, and ("credit l") what it tells each block."""
@@ -54,14 +61,20 @@ class Subject:
         return self.answer()
 
     @cached_property
-    def again(self) -> Answer:
-        """The same once more: what differs is noise."""
-        return self.answer()
+    def again(self) -> list[Answer]:
+        """The same once more; and if that differs, several times more, since one difference may be small by chance."""
+        first = self.answer()
+        same = all(torch.equal(first[n], a) for n, a in self.usual.items())
+        return [first] if same else [first, *(self.answer() for _ in range(REPEATS))]
+
+    def noise(self, watched: Sequence[str]) -> float:
+        """The largest distance from the usual answer when nothing was changed."""
+        return max(distance(self.usual, other, watched) for other in self.again)
 
     def notices(self, answer: Answer, watched: Sequence[str]) -> bool:
         """Whether an answer differs from the usual one by more than rounding and noise."""
-        limit = max(NOTICED[self.inputs.dtype], 10 * change(self.usual, self.again, watched))
-        return change(self.usual, answer, watched) > limit
+        limit = max(NOTICED[self.inputs.dtype] * size(self.usual, watched), 10 * self.noise(watched))
+        return distance(self.usual, answer, watched) > limit
 
     def answer(self, labels: Tensor | None = None, make: Callable[[], Rule] | None = None) -> Answer:
         """What the rule does with the net as it stands. Built anew each time: it has no chance to remember."""
@@ -107,12 +120,6 @@ def distance(before: Answer, after: Answer, names: Sequence[str]) -> float:
     return size(both, names)
 
 
-def change(before: Answer, after: Answer, names: Sequence[str]) -> float:
-    """How much differs, relative to the size before."""
-    apart, whole = distance(before, after, names), size(before, names)
-    return apart / whole if whole else (math.inf if apart else 0.0)
-
-
 def linears(part: nn.Module) -> list[nn.Linear]:
     """The linear layers of a part, in order. Anything else that has a matrix is refused: it could not be turned."""
     found = [m for m in part.modules() if isinstance(m, nn.Linear)]
@@ -122,6 +129,33 @@ def linears(part: nn.Module) -> list[nn.Linear]:
     return found
 
 
+class _Products(TorchFunctionMode):
+    """Sees what is multiplied by the weights of some layers outside of these: F.linear and @ in a rule's own code."""
+
+    def __init__(self, layers: Sequence[nn.Linear], seen: dict[nn.Linear, list[Tensor]]):
+        super().__init__()
+        self.layers = {m.weight.untyped_storage().data_ptr(): m for m in layers}
+        self.seen = seen
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        given = [t for t in args[:3] if isinstance(t, Tensor) and t.dim() >= 2]
+        if len(given) > 1 and getattr(func, "__name__", "") in PRODUCTS:
+            for place, weight in enumerate(given):
+                layer = self.layers.get(weight.untyped_storage().data_ptr())
+                for other in (t for i, t in enumerate(given) if i != place and layer is not None):
+                    if layer is not None and other.shape[-1] == layer.in_features:
+                        self.seen.setdefault(layer, []).append(_rows(other, layer))
+        return func(*args, **(kwargs or {}))
+
+
+PRODUCTS = {"linear", "matmul", "__matmul__", "mm", "addmm"}
+
+
+def _rows(x: Tensor, layer: nn.Linear) -> Tensor:
+    return x.detach().flatten(0, -2).to(layer.weight.dtype)
+
+
 @contextmanager
 def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
     """Everything that goes into each linear layer inside, whoever runs it."""
@@ -129,11 +163,13 @@ def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
 
     def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         assert isinstance(module, nn.Linear)
-        seen.setdefault(module, []).append(args[0].detach().flatten(0, -2).to(module.weight.dtype))
+        seen.setdefault(module, []).append(_rows(args[0], module))
 
-    handles = [m.register_forward_pre_hook(hook) for m in net.modules() if isinstance(m, nn.Linear)]
+    layers = [m for m in net.modules() if isinstance(m, nn.Linear)]
+    handles = [m.register_forward_pre_hook(hook) for m in layers]
     try:
-        yield seen
+        with _Products(layers, seen):
+            yield seen
     finally:
         for handle in handles:
             handle.remove()
@@ -159,10 +195,10 @@ def turned(weight: Tensor, inputs: Tensor, angle: float, generator: torch.Genera
     """
     u, s, vh = torch.linalg.svd(inputs, full_matrices=False)
     del u
-    rank = int((s > s.max() * 1e-9).sum())
+    rank = int((s > s.max() * 1e-12).sum())
     basis = vh[:rank]
     if rank >= weight.shape[1]:
-        raise BadValue(
+        raise TooNarrow(
             f"the rule runs the net so often that nothing is left to turn in a layer of {weight.shape[1]} inputs",
             "make the card on a wider net",
         )
@@ -277,7 +313,7 @@ def uses_labels(subject: Subject, others: Tensor) -> bool:
             answers.append(subject.answer(labels))
     for layer in range(net.depth):
         names = [n for n, _ in net.named_parameters() if n.startswith(f"blocks.{layer}.")]
-        limit = max(LABEL_NOTICED * size(usual, names), 10 * distance(usual, subject.again, names))
+        limit = max(LABEL_NOTICED * size(usual, names), 10 * subject.noise(names))
         if distance(answers[0], answers[1], names) > limit:
             return True
     return False

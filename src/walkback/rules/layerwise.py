@@ -89,6 +89,13 @@ class LayerFeedback(Rule):
             for name, w in self.weights(net).items()
         }
 
+    def beside(self, trained: Rule) -> None:
+        """Redrawn feedback that still has the signs of the weights is no null, so it is not redrawn.
+
+        The probes then see the same answer, bit for bit, and take their other null: random directions, random signs.
+        """
+        self.load_state_dict(trained.state_dict())
+
     def stand_ins(self, net: Net, generator: torch.Generator) -> Mapping[str, Tensor]:
         """What stands in for each weight in this backward pass. `generator`: the rule's stream at this step."""
         raise NotImplementedError
@@ -134,8 +141,13 @@ class DrawnFeedback(LayerFeedback):
 
     @torch.no_grad()
     def beside(self, trained: Rule) -> None:
-        """Fresh feedback is as the trained rule's was when it began: the net's weights are no longer those of init."""
+        """Fresh feedback is as the trained rule's was when it began: the net's weights are no longer those of init.
+
+        With an exact readout, skip connections bring the true gradient down whatever B is: that is no null either.
+        """
         assert isinstance(trained, DrawnFeedback)
+        if self.readout == "exact":
+            return super().beside(trained)
         for name in self.fed:
             self.B[name].mul_(trained.scale[name] / self.scale[name])
             self.scale[name].copy_(trained.scale[name])
