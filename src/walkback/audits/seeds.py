@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from walkback.checks import Judgement
 from walkback.checks.finding import seeds_said
 from walkback.errors import BadValue
-from walkback.probes.modules import find_blocks, on_tensors
+from walkback.probes.blocks import find_blocks
+from walkback.probes.modules import on_tensors
 from walkback.probes.outputs import Reading
 from walkback.probes.undisturbed import undisturbed
 from walkback.records import Moment, SeedEvidence
