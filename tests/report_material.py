@@ -52,6 +52,7 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
     folder = out / c.folder()
     folder.mkdir(parents=True)
     snapshots = []
+    own = CosineRecord(value=0.5, alive=images, total=images, status="ok")  # the embedding's, in a net without blocks
     for epoch in range(c.epochs + 1):
         done = epoch / c.epochs
         block = 1 + (grows - 1) * done
@@ -64,8 +65,8 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
             probe_images=images,
             reference_batch=128, hidden_norms=hidden, branch_norms=hidden[1:],
             gradient_norms=[1e-3 / h for h in hidden], credit_norms=[1.0] * depth, cosine=records,
-            cosine_out=records, cosine_embed=records[0],
-            gamma=sum(r.value for r in records) / depth, gamma_blocks=depth,
+            cosine_out=records, cosine_embed=records[0] if records else own,
+            gamma=sum(r.value for r in records) / depth if depth else math.nan, gamma_blocks=depth,
         ))  # fmt: skip
     null, valued = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=0.125, status="ok")
     precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=images, status="ok")

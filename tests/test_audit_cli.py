@@ -96,7 +96,7 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     assert re.search(r"\ndfa +(walked back|inconclusive) +0\.\d{3} ± 0\.\d{3}", done.said)
     for words in (
         "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
-        "control random: should be walked back", "control a net at init", "control fresh-feedback null",
+        "control random: should be found out", "control a net at init", "control fresh-feedback null",
         "thresholds: walkback-2", "Written to runs/audit.json", "21 of 21 runs done",
     ):  # fmt: skip
         assert words in done.words
@@ -277,7 +277,7 @@ def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
     one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
     every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
     assert every.status == single.status == mixed.status == 0
-    assert "control random: should be walked back" in every.words  # as the audit had it, and dfa is its only subject
+    assert "control random: should be found out" in every.words  # as the audit had it, and dfa is its only subject
     assert re.search(r"\ndfa +\(?(walked back|inconclusive)", every.said)
     assert not re.search(r"\nrandom +", every.said)
     assert "Too few seeds" in single.words or "No frozen net to compare with" in single.words

@@ -384,21 +384,31 @@ def test_an_audit_whose_controls_behave_is_valid(audited):
     assert found.valid, found.says
     assert found.says == "Every control behaved as it must."
     assert [(c.name, c.expected, c.ok) for c in found.controls] == [
-        ("bp", "holds", True), ("random", "walked back", True),
+        ("bp", "holds", True), ("random", "found out", True),
         ("a net at init", "scale passes, reference passes", True), ("fresh-feedback null", "centres on zero", True),
     ]  # fmt: skip
     assert [s.name for s in found.subjects] == ["dfa"]
     assert found.subjects[0].thresholds_version == WIDE.version == found.thresholds.version
 
 
-def test_a_budget_too_small_to_tell_makes_the_audit_invalid(audited):
-    """The same runs held against the published margin of 2 points: three seeds of ten epochs cannot show it."""
+def test_noise_whose_gain_is_open_is_found_out_by_its_credit(audited):
+    """The same runs held against 2 points: three seeds of ten epochs do not settle what noise gains."""
     out, _, _ = audited
-    found = wb.audit_rules(["dfa", "bp"], out=out, seeds=3, jobs=1, **TINY)
+    found = wb.audit_rules(["dfa"], out=out, seeds=3, jobs=1, **TINY)
+    (random,) = (s for s in judge_paths(out, thresholds=DEFAULT).controls if s.name == "random")
+    assert random.got == "found out (its credit explains nothing)"
+    assert found.valid
+
+
+def test_a_task_that_asks_for_nothing_makes_the_audit_invalid(audited):
+    """The same runs held against a margin that bp itself does not reach: depth is not asked, so noise gets by."""
+    out, _, _ = audited
+    beyond = DEFAULT.but("depth.margin", 0.5)
+    found = wb.audit_rules(["dfa", "bp"], out=out, seeds=3, jobs=1, thresholds=beyond, **TINY)
     assert not found.valid
     assert found.exit_status() == 4
     assert found.says.startswith("This audit is invalid: ")
-    assert "random should be walked back and is inconclusive (train longer, or with more seeds" in found.says
+    assert "random should be found out and is inconclusive (train longer, or with more seeds" in found.says
     assert [s.name for s in found.subjects] == ["dfa", "bp"]
     assert [c.ok for c in found.controls] == [c.got.startswith(c.expected) for c in found.controls]
 

@@ -42,7 +42,8 @@ class World:
         noise = random.Random(f"{c.rule} {c.seed}").gauss(0, spread)
         half = random.Random(f"half {c.rule} {c.seed}").gauss(0, spread)
         own = 0.4 + over_frozen + noise
-        return 0.4 if c.train_last == 0 else own if c.train_last == c.blocks else own - lower - half
+        own = own if c.train_last == c.blocks else own - lower - half
+        return 0.4 if c.train_last == 0 else round(own, 4)  # of 10,000 test samples
 
     def train_all(self, configs, out, *, tell, **_):
         runs = []
@@ -67,13 +68,7 @@ class World:
 
 def write_exactly(out: Path, c: RunConfig, accuracy: float, cosines: list[float]) -> None:
     """A finished run whose last accuracy is that, to the digit."""
-    if not c.blocks:  # the shallow net
-        c_written = c.model_copy(update={"net_options": {**c.net_options, "depth": 1}})
-        path = write_run(out, c_written, 1.1, accuracy, [0.0])
-        path.rename(out / c.folder())
-        (out / c.folder() / "config.json").write_text(c.text())
-        return
-    path = write_run(out, c, 1.1, accuracy, cosines)
+    path = write_run(out, c, 1.1, accuracy, cosines if c.blocks else [])
     run = read_run(path)
     last = run.snapshots[-1].model_copy(update={"accuracy": accuracy})
     (path / "snapshots.jsonl").write_text("".join(s.text() + "\n" for s in [*run.snapshots[:-1], last]))
@@ -91,7 +86,7 @@ def audited(monkeypatch, tmp_path):
         lines: list[str] = []
         expected: list[RunConfig] = []
         found = wb.audit_rules(
-            list(rules), out=out, seeds=seeds, say=lines.append, expect=expected.extend, epochs=2, data="mnist1d",
+            list(rules), out=out, seeds=seeds, say=lines.append, expect=expected.extend, epochs=2, data="mnist1d-10k",
             net_options={"width": 8, "depth": 4}, **options,
         )  # fmt: skip
         return found, lines, expected
@@ -130,10 +125,32 @@ def test_only_what_is_undecided_gets_seeds_with_its_baselines(audited):
 
 
 def test_a_control_gets_seeds_as_a_subject_does(audited):
-    world = World(SHARP | {"random": (0.0, 0.0, 0.015)})
+    world = World(SHARP | {"random": (0.0, 0.0, 0.015)}, {"random": LEARNED})
     found, _, _ = audited(world)
     assert world.seeds("random") > 3 == world.seeds("dfa")
     assert found.valid, found.says
+
+
+def test_noise_that_its_credit_gives_away_gets_no_more_seeds_as_a_control(audited, tmp_path):
+    gains = SHARP | {"random": (0.0, 0.0, 0.015)}
+    world = World(gains)
+    found, lines, _ = audited(world)
+    assert world.seeds("random") == 3
+    assert found.valid, found.says
+    (control,) = (c for c in found.controls if c.name == "random")
+    assert control.got == "found out (its credit explains nothing)"
+    assert not any("random" in line and "cannot be settled" in line for line in lines)
+    subject = World(gains)
+    audited(subject, ["random"], out=tmp_path / "as a subject")
+    assert subject.seeds("random") > 3
+
+
+def test_noise_on_a_task_that_asks_for_nothing_is_not_found_out(audited):
+    """bp itself gains nothing by its blocks: a credit that explains nothing is then no proof of anything."""
+    world = World(SHARP | {"bp": (0.001, 0.0, 0.001), "random": (0.0, 0.0, 0.001)})
+    found, _, _ = audited(world)
+    assert not found.valid
+    assert "random should be found out and is" in found.says
 
 
 def test_the_limit_ends_it_and_it_is_said_after_three_seeds(audited):
@@ -336,7 +353,7 @@ def test_error_a_limit_without_auto(audited):
     with pytest.raises(BadValue, match="give --seeds auto with --max-seeds"):
         audited(World(SHARP), seeds=3, max_seeds=8)
     with pytest.raises(BadValue, match="leave configs out"):
-        audited(World(SHARP), configs=audit_plan(["dfa"], seeds=1, data="mnist1d", epochs=1))
+        audited(World(SHARP), configs=audit_plan(["dfa"], seeds=1, data="mnist1d-10k", epochs=1))
 
 
 @pytest.mark.parametrize(

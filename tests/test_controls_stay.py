@@ -101,7 +101,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
     assert not found.valid
     assert found.exit_status() == 4
     assert found == report_paths(folder).audit == told.audit
-    assert "random should be walked back and is inconclusive" in found.says
+    assert "random should be found out and is inconclusive" in found.says
     one_by_one = judge_paths(*find_runs(folder))
     assert one_by_one.model_copy(update={"says": found.says}) == found
 

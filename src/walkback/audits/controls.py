@@ -149,8 +149,8 @@ def _controls(
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
-        for title, place, expected in zip(titles, group[:2], ("holds", "walked back"), strict=True):
-            found.append(trained._control(title, expected, here.subjects[place]))
+        found.append(trained.control_bp(here.subjects[group.bp], titles[0]))
+        found.append(trained.control_random(here.subjects[group.random], titles[1]))
         others = [trained._control_null(group.runs)]
         stated = _stated_init(here, audits)
         others.insert(0, stated or _init(gathered[group.bp][1], here))

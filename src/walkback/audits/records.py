@@ -128,7 +128,7 @@ def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run]
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:
     """What tells a training of these configs, which are of one net, that a check fires and it should stop."""
     net = configs[0]
-    return partial(fired_by, residual=getattr(net, "residual", net.net_options.get("skip")))
+    return partial(fired_by, residual=net.residual)
 
 
 def fired_by(snapshot: Snapshot, residual: bool | None = True) -> str | None:

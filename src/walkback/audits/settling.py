@@ -3,12 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from walkback.checks import Audit, Finding, Judgement, Thresholds
+from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import listed
 from walkback.checks.looks import is_open, looks_of, needed
 from walkback.errors import RecordError
 
+NOISE = "random"
 TOO_MANY = (
     "that is more than --max-seeds {most}, so it will probably stay inconclusive; train longer (--epochs), test on "
     "more images, or raise --max-seeds"
@@ -19,8 +20,20 @@ CHOSEN_LATER = (
 )
 
 
+def found_out(judgement: Judgement) -> bool:
+    """Whether a subject is walked back, or its credit explains nothing of what it learned on a task that asks for it.
+
+    Where the task does not ask (bp itself gains nothing by its blocks), noise that explains nothing is not found out.
+    """
+    if judgement.verdict != "inconclusive":
+        return judgement.verdict == "walked back"
+    tests = [finding for finding in judgement.findings if check_named(finding.check).tests_claim]
+    nothing = [finding for finding in tests if check_named(finding.check).contradicts(finding)]
+    return bool(nothing) and any(f.outcome != "not applicable" for f in tests if f not in nothing)
+
+
 def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dict[str, list[Finding]]:
-    """Who is to get more seeds, with the findings that are open.
+    """Who is to get more seeds, with the findings that are open. The control of noise needs only be found out.
 
     Whose verdict is inconclusive while an interval of its own contains what is required. And bp, as long as its own
     interval leaves open whether a question can be asked at all (its lower half, for reach) and somebody waits for that.
@@ -29,7 +42,7 @@ def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dic
     found = {
         name: [f for f in j.findings if f.outcome == "inconclusive" and is_open(f)]
         for name, j in judged.items()
-        if j.verdict == "inconclusive"
+        if j.verdict == "inconclusive" and not (name == NOISE and name not in subjects and found_out(j))
     }
     if any(judged[name].verdict != "walked back" for name in subjects):
         unasked = [f for f in judged["bp"].findings if f.outcome == "not applicable" and is_open(f)]
@@ -42,7 +55,11 @@ def said_at_look(
 ) -> list[str]:
     """What a look found, in lines: who is settled, and what each of the others would take."""
     most, confidence = looks[-1], audit.thresholds[CONFIDENCE]
-    stuck = [name for name, j in judged.items() if j.verdict == "inconclusive" and name not in waiting]
+    given_away = [name for name, j in judged.items() if name == NOISE and name not in waiting and found_out(j)]
+    stuck = [
+        name for name, j in judged.items()
+        if j.verdict == "inconclusive" and name not in waiting and name not in given_away
+    ]  # fmt: skip
     settled = [name for name in judged if name not in waiting and name not in stuck]
     lines = [f"Settled: {listed(_counted(judged, settled))}."] if settled else []
     for name in stuck:
@@ -65,13 +82,14 @@ def said_at_look(
 
 
 def _counted(judged: Mapping[str, Judgement], names: Sequence[str]) -> list[str]:
-    return [f"{name} ({judged[name].verdict}, {judged[name].accuracy.n} seeds)" for name in names]
+    words = {n: "found out" if n == NOISE and judged[n].verdict == "inconclusive" else judged[n].verdict for n in names}
+    return [f"{name} ({words[name]}, {judged[name].accuracy.n} seeds)" for name in names]
 
 
 def unfinished(audit: Audit, waiting: Collection[str]) -> Audit:
     """An audit as it stands between two looks: it is no valid audit, and whoever reads its file is told so."""
     says = f"This audit is not finished: {listed(list(waiting))} get more seeds. The same command resumes it."
-    return audit.model_copy(update={"valid": False, "says": says})
+    return audit.model_copy(update={"valid": False, "finished": False, "says": says})
 
 
 def looked_before(out: Path, thresholds: Thresholds) -> bool:

@@ -37,6 +37,7 @@ class Audit(Record):
 
     schema_: Literal["walkback.audit/1"] = Field(default="walkback.audit/1", alias="schema")
     valid: bool
+    finished: bool = True  # False: seeds are being added; the command that began it resumes it
     says: str
     protocol: Protocol
     thresholds: Thresholds
@@ -46,7 +47,9 @@ class Audit(Record):
     @model_validator(mode="after")
     def _possible(self) -> "Audit":
         failed = [control.name for control in self.controls if not control.ok]
-        if self.valid == bool(failed) and self.controls:
+        if self.valid and not self.finished:
+            raise Broken("valid", "valid is True, and the audit is not finished")
+        if self.finished and self.valid == bool(failed) and self.controls:
             words = f"{failed[0]} is not as it must be" if failed else "every control is as it must be"
             raise Broken("valid", f"valid is {self.valid}, and {words}")
         return self

@@ -150,6 +150,11 @@ class Net(nn.Module):
         return {**options, "depth": 0} if "depth" in options else None
 
     @classmethod
+    def small(cls, width: int) -> dict[str, Any]:
+        """The options of a net of this width, for small data; nothing where the family has no such option."""
+        return {"width": width} if "width" in defaults(cls) else {}
+
+    @classmethod
     def sizes(cls, options: Mapping[str, Any]) -> str:
         """The sizes in words, for captions."""
         width = [f"d = {options['width']}"] if "width" in options else []
