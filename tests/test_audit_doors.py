@@ -332,7 +332,7 @@ def audited(tmp_path_factory):
 def test_property_the_plan_has_every_run_once():
     configs = audit_plan(["dfa", "bp", "dfa"], seeds=3, **TINY)
     names = sorted((c.label(), c.seed) for c in configs)
-    labels = ("bp", "bp k=0", "bp k=1", "bp shallow", "dfa", "dfa k=0", "dfa k=1", "random", "random k=0", "random k=1")
+    labels = ("bp", "bp k=0", "bp k=1", "bp shallow", "dfa", "dfa k=0", "dfa k=1", "random", "random k=0")
     assert names == sorted((label, seed) for label in labels for seed in (42, 123, 456))
     assert len({c.hash() for c in configs}) == len(configs)
     assert {c.epochs for c in configs} == {10}  # baselines have the same budget
@@ -403,12 +403,11 @@ def test_noise_whose_gain_is_open_is_found_out_by_its_credit(audited):
 def test_a_task_that_asks_for_nothing_makes_the_audit_invalid(audited):
     """The same runs held against a margin that bp itself does not reach: depth is not asked, so noise gets by."""
     out, _, _ = audited
-    beyond = DEFAULT.but("depth.margin", 0.5)
+    beyond = WIDE.but("depth.margin", 0.5)
     found = wb.audit_rules(["dfa", "bp"], out=out, seeds=3, jobs=1, thresholds=beyond, **TINY)
     assert not found.valid
     assert found.exit_status() == 4
     assert found.says.startswith("This audit is invalid: ")
-    assert "random should be found out and is inconclusive (train longer, or with more seeds" in found.says
     assert [s.name for s in found.subjects] == ["dfa", "bp"]
     assert [c.ok for c in found.controls] == [c.got.startswith(c.expected) for c in found.controls]
 
@@ -482,7 +481,8 @@ def test_baselines_are_paired_by_config_and_seed(audited):
     assert sorted(evidences) == ["bp", "dfa", "random"]
     seeds = {"42", "123", "456"}
     for evidence in evidences.values():
-        assert set(evidence.baselines) == {"frozen", "frozen_bp", "bp", "half", "half_bp", "shallow"}
+        own = set() if evidence.name == "random" else {"half"}  # the control needs no upper half
+        assert set(evidence.baselines) == {"frozen", "frozen_bp", "bp", "half_bp", "shallow"} | own
         assert all(set(b.accuracy) == seeds and not b.typed for b in evidence.baselines.values())
         assert [s.seed for s in evidence.seeds] == [42, 123, 456]
     frozen = {r.config.seed: r.result.accuracy for r in map(read_run, find_runs(out)) if r.config.label() == "dfa k=0"}
@@ -494,12 +494,11 @@ def test_property_records_are_judged_as_the_audit_judged_them(audited):
     out, found, _ = audited
     records = judge_paths(out, thresholds=WIDE)
     assert records.valid
-    assert records.controls == []
+    told = [(c.name, c.got, c.ok) for c in records.controls if c.name != "a net at init"]
+    assert told == [(c.name, c.got, c.ok) for c in found.controls if c.name != "a net at init"]
     by_name = {s.name: s for s in records.subjects}
-    assert sorted(by_name) == ["bp", "dfa", "random"]
+    assert sorted(by_name) == ["bp", "dfa"]  # random is a control
     assert by_name["dfa"] == found.subjects[0]
-    verdicts = {c.name: c.got for c in found.controls}
-    assert (by_name["bp"].verdict, by_name["random"].verdict) == (verdicts["bp"], verdicts["random"])
     one_by_one = judge_paths(*sorted(find_runs(out), reverse=True), thresholds=WIDE)
     assert {s.name: s for s in one_by_one.subjects} == by_name
 
@@ -563,8 +562,8 @@ def test_runs_that_stopped_tore_or_never_began_are_inconclusive(audited, tmp_pat
     (first / "result.json").unlink()
     with (second / "snapshots.jsonl").open("a") as file:
         file.write('{"epoch": 7, "st')
-    (third / "snapshots.jsonl").unlink()
-    (third / "result.json").unlink()
+    for name in ("snapshots.jsonl", "result.json", "probes.json"):
+        (third / name).unlink()
     (frozen,) = (p for p in find_runs(some) if "dfa_k_0-s42-" in p.name)
     (frozen / "result.json").unlink()
     subjects = {s.name: s for s in judge_paths(some).subjects}

@@ -145,6 +145,13 @@ def test_noise_that_its_credit_gives_away_gets_no_more_seeds_as_a_control(audite
     assert subject.seeds("random") > 3
 
 
+def test_noise_that_is_shown_to_gain_is_not_found_out(audited):
+    """Then something else than its credit trains the blocks, and the audit could tell nobody from noise."""
+    found, _, _ = audited(World(SHARP | {"random": (0.1, 0.0, 0.001)}))
+    assert not found.valid
+    assert "random should be found out and is inconclusive" in found.says
+
+
 def test_noise_on_a_task_that_asks_for_nothing_is_not_found_out(audited):
     """bp itself gains nothing by its blocks: a credit that explains nothing is then no proof of anything."""
     world = World(SHARP | {"bp": (0.001, 0.0, 0.001), "random": (0.0, 0.0, 0.001)})

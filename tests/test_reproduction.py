@@ -675,13 +675,13 @@ def test_controls_stand_beside_their_twins():
     assert "No seed more than 2 points above it? **No**: FA (+10.0 points)." in learned
 
 
-def test_random_credit_must_be_walked_back():
+def test_random_credit_must_be_found_out():
     frozen = seeds("random", 0.347, 0.349, 0.350, train_last=0)
     back = section([*MAIN, *frozen, *seeds("random", 0.20, 0.21, 0.22)], "Controls")
-    assert "must be walked back. It is, by both protocols: published protocol walked back (D3 fires)" in back
+    assert "must be found out. It is, by both protocols: published protocol walked back (D3 fires)" in back
     held = section([*MAIN, *frozen, *seeds("random", 0.50, 0.51, 0.52)], "Controls")
-    assert "must be walked back. **One lets it hold**" in held
-    assert "must be walked back. Ours: missing." in section(MAIN, "Controls")
+    assert "must be found out. **One lets it hold**" in held
+    assert "must be found out. Ours: missing." in section(MAIN, "Controls")
 
 
 def test_the_penalty_of_the_bridges_has_its_place():

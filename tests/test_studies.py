@@ -220,8 +220,10 @@ def test_figures_that_cannot_be_written_are_told(tmp_path):
 
 def test_the_published_runs_are_declared():
     """By the recipe: CIFAR-10, three seeds, 100 epochs (30 in the penalty grid and for d=512, 4 for the ViT)."""
-    for name in EVERY:
+    for name in ("snapshot", "penalty", "partial", "hero", "ladder", "utility"):
         for arm in STUDIES.get(name).arms(Extent()):
+            if arm.configs[0].net not in ("resmlp", "vit-mini"):
+                continue  # the other nets of the paper: one seed, few epochs
             assert [c.seed for c in arm.configs] == [42, 123, 456]
             for c in arm.configs:
                 thirty = c.net_options.get("width") == 512 or name in ("penalty", "partial") or "30" in arm.name
@@ -237,11 +239,13 @@ def test_studies_share_the_main_audits_runs():
 
 
 def test_a_quick_study_is_the_same_story_on_embedded_data():
-    for name in EVERY:
+    for name in ("snapshot", "penalty", "partial", "hero", "ladder", "utility"):
         full, quick = (STUDIES.get(name).arms(Extent(quick=q)) for q in (False, True))
         assert [arm.name for arm in full] == [arm.name for arm in quick]
         for one, other in zip(full, quick, strict=True):
             for a, b in zip(one.configs, other.configs, strict=True):
+                if a.net not in ("resmlp", "vit-mini"):
+                    continue  # nets without one width
                 assert (a.rule, a.net, a.penalty, a.net_options["depth"]) == (
                     b.rule, b.net, b.penalty, b.net_options["depth"],
                 )  # fmt: skip

@@ -349,14 +349,14 @@ MAY_BECOME = {
 
 def made(config: RunConfig, norms: list[float], gradients: list[float], accuracy: float, **more: Any) -> Run:
     """A finished run of one snapshot."""
-    chord, cosine, gamma = more.get("chord", 1e-6), more.get("cosine", 0.9), more.get("gamma", 0.9)
+    chord, cosine, loss = more.get("chord", 1e-6), more.get("cosine", 0.9), 1 + config.seed / 1e4
     depth = len(norms) - 1
     told, value = CosineRecord(value=cosine, alive=9, total=9, status="ok"), Valued(value=0.5, status="ok")
     null = NullRecord(mean=0.0, std=0.01, n=20, kind="k")
     last = Snapshot(
-        epoch=config.epochs, step=10, lr=None, train_loss=None, accuracy=accuracy, loss=1.0, probe_images=64,
+        epoch=config.epochs, step=10, lr=None, train_loss=None, accuracy=accuracy, loss=loss, probe_images=64,
         reference_batch=128, hidden_norms=norms, branch_norms=[1.0] * depth, gradient_norms=gradients,
-        credit_norms=[1.0] * depth, cosine=[told] * depth, cosine_out=[told] * depth, cosine_embed=told, gamma=gamma,
+        credit_norms=[1.0] * depth, cosine=[told] * depth, cosine_out=[told] * depth, cosine_embed=told, gamma=cosine,
         gamma_blocks=depth,
     )  # fmt: skip
     precise = PrecisionRecord(chord=chord, clamped=0.0, samples=9, status="ok")
@@ -365,7 +365,7 @@ def made(config: RunConfig, norms: list[float], gradients: list[float], accuracy
         null_gamma=null, drift=value, drift_batches=8, rho=[value] * depth, nudging=[value] * depth,
         functional_images=9,
     )  # fmt: skip
-    result = Result(status="finished", epochs=config.epochs, steps=10, accuracy=accuracy, loss=1.0, says="")
+    result = Result(status="finished", epochs=config.epochs, steps=10, accuracy=accuracy, loss=loss, says="")
     return Run(Path(config.folder()), config, None, [last], result, probes, [])
 
 
@@ -374,7 +374,7 @@ def synthetic(dice: random.Random, seeds: int = 3) -> Gathered:
     nasty = dice.choice([0.0, 0.0, 0.05])
     growth = dice.choice([[1.0, 1.2], [60.0, 1.0, 0.1], [60.0, 100.0], [300.0, 0.004, 1.0], [50.0]])
     size, chord = dice.choice([1e-3, 1e-8]), dice.choice([1e-6, 0.3])
-    cosine, gamma = dice.choice([(0.9, 0.9), (0.0, 0.3), (0.0, 0.0)])
+    cosine = dice.choice([0.9, 0.0])
     centre = {"dfa λ=0.01": dice.choice([0.3, 0.36, 0.5]), "bp λ=0": 0.6, "dfa frozen": 0.34, "bp frozen": 0.38}
     centre["bp λ=0"] = dice.choice([0.6, 0.39])
     spread = dice.choice([0.0, 0.002, 0.03])
@@ -388,7 +388,7 @@ def synthetic(dice: random.Random, seeds: int = 3) -> Gathered:
             norms.append(norms[-1] * dice.choice(growth))
         norms = [sometimes(norm) for norm in norms]
         gradients = [sometimes(size * dice.choice([1.0, 1.0, 30.0])) for _ in norms]
-        return made(config, norms, gradients, accuracy, chord=sometimes(chord), cosine=cosine, gamma=gamma)
+        return made(config, norms, gradients, accuracy, chord=sometimes(chord), cosine=cosine)
 
     arms = {arm.name: arm for arm in penalty.arms(Extent(seeds=tuple(range(seeds))))}
     runs = {
@@ -431,7 +431,9 @@ def test_the_published_counterexample_is_shown_plainly() -> None:
     arms = {arm.name: arm for arm in penalty.arms(Extent())}
     norms = [9.0, 9.0 * 64, 9.0 * 64, 4e4, 4e4]
     runs: dict[str, list[Run]] = {name: [] for name in arms}
-    runs["dfa λ=0.01"] = [made(c, norms, [1e-3] * 5, 0.36) for c in arms["dfa λ=0.01"].configs]
+    runs["dfa λ=0.01"] = [
+        made(c, [n * (1 + c.seed / 1e7) for n in norms], [1e-3] * 5, 0.36) for c in arms["dfa λ=0.01"].configs
+    ]
     g = Gathered("partial", Extent(), arms, runs, [])
     where = {"subject": "dfa λ=0.01", "check": "scale"}
     published = table(g, "partial-published", partial)

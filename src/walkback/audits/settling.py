@@ -21,15 +21,17 @@ CHOSEN_LATER = (
 
 
 def found_out(judgement: Judgement) -> bool:
-    """Whether a subject is walked back, or its credit explains nothing of what it learned on a task that asks for it.
+    """Whether a subject is walked back, or its credit explains nothing while what it gains is open.
 
-    Where the task does not ask (bp itself gains nothing by its blocks), noise that explains nothing is not found out.
+    Where the task does not ask (bp itself gains nothing by its blocks), or where it is shown to gain what is required,
+    a credit that explains nothing does not find it out: the audit could not tell noise from learning.
     """
     if judgement.verdict != "inconclusive":
         return judgement.verdict == "walked back"
     tests = [finding for finding in judgement.findings if check_named(finding.check).tests_claim]
     nothing = [finding for finding in tests if check_named(finding.check).contradicts(finding)]
-    return bool(nothing) and any(f.outcome != "not applicable" for f in tests if f not in nothing)
+    others = [finding.outcome for finding in tests if finding not in nothing]
+    return bool(nothing) and bool(others) and set(others) == {"inconclusive"}
 
 
 def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dict[str, list[Finding]]:

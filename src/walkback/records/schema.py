@@ -240,7 +240,7 @@ class Snapshot(Record):
         counts = states | blocks
         if len(set(counts.values())) > 1 or min(counts.values()) < 0:
             stated = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise ValueError(f"its lists are not of one net; they mean so many blocks: {stated}")
+            raise invariants.Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
         cosines = [[(c.value, c.status) for c in those] for those in (self.cosine, self.cosine_out)]
         invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)

@@ -53,6 +53,9 @@ def _flaws(
     branches: int | None,
 ) -> Iterator[Flaw]:
     counts = DATASETS.get(config.data).counts if config.data in DATASETS else None
+    if counts is not None and config.validation:  # a part of the training samples stands in for the test split
+        held = round(config.validation * counts[0])
+        counts = (counts[0] - held, held)
     per_epoch = math.ceil(counts[0] / config.batch_size) if counts else None
     if per_epoch is None and len(snapshots) > 1:
         per_epoch = max(1, snapshots[1].step)

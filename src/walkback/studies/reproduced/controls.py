@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from walkback.audits.settling import found_out
 from walkback.checks import DEFAULT, judge
 from walkback.report import published as theirs
 from walkback.report.agreement import MISSING, of_fact
@@ -86,17 +87,17 @@ def _chance(labels: Mapping[str, Group]) -> list[str]:
 
 
 def _random(found: Found) -> list[str]:
-    """What both protocols say of random credit, which must be walked back."""
+    """What both protocols say of random credit, which must be found out."""
     evidence = found.evidence(RANDOM)
     if evidence is None:
-        return ["Random credit, a fresh direction at every step, must be walked back. Ours: missing."]
+        return ["Random credit, a fresh direction at every step, must be found out. Ours: missing."]
     by_paper, by_us = as_they_judge(found, evidence), judge(evidence)
     over = margin([*paired(found.of(RANDOM), found.of(RANDOM, k=0)).values()])
-    back = [protocol.verdict == "walked back" for protocol in (by_paper, by_us)]
+    back = [found_out(protocol) for protocol in (by_paper, by_us)]
     holds = "holds" in (by_paper.verdict, by_us.verdict)
     good = "It is, by both protocols" if all(back) else "**One lets it hold**" if holds else "It is not by both"
     return [
-        f"Random credit, a fresh direction at every step, must be walked back. {good}: published protocol "
+        f"Random credit, a fresh direction at every step, must be found out. {good}: published protocol "
         f"{judged(by_paper, CODES)}; ours {judged(by_us)}. Over its own frozen net, points: {text(over)}."
     ]
 
