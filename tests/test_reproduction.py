@@ -43,12 +43,12 @@ def cosine(value: float) -> CosineRecord:
 
 
 def snapshot(
-    depth: int, epoch: int, accuracy: float, net: tuple[float, float, float], cosines: list[float]
+    depth: int, epoch: int, accuracy: float, net: tuple[float, float, float], cosines: list[float], seed: int
 ) -> Snapshot:
     first, grows, gradient = net
     records = [cosine(value) for value in cosines]
     return Snapshot(
-        epoch=epoch, step=epoch, lr=None, train_loss=None, accuracy=accuracy, loss=1.5, probe_images=1024,
+        epoch=epoch, step=epoch, lr=None, train_loss=None, accuracy=accuracy, loss=1.5 + seed / 1e6, probe_images=1024,
         reference_batch=128, hidden_norms=[first * grows**layer for layer in range(depth + 1)],
         branch_norms=[first] * depth, gradient_norms=[gradient] * (depth + 1), credit_norms=[1.0] * depth,
         cosine=records, cosine_out=records, cosine_embed=cosine(0.0),
@@ -81,10 +81,12 @@ def made(
     )  # fmt: skip
     result = None
     if status is not None:
-        result = Result(status=status, epochs=config.epochs, steps=1, accuracy=accuracy, loss=1.5, says=says)
+        result = Result(
+            status=status, epochs=config.epochs, steps=1, accuracy=accuracy, loss=1.5 + seed / 1e6, says=says
+        )
     return Run(
         Path("a-name-that-tells-nothing"), config, Environment(data_fingerprint="", sittings=[sitting]),
-        [snapshot(depth, epoch, a, n, cosines) for epoch, (a, n) in sorted(moments.items())],
+        [snapshot(depth, epoch, a, n, cosines, seed) for epoch, (a, n) in sorted(moments.items())],
         result, probes, [], identity,
     )  # fmt: skip
 
@@ -426,7 +428,7 @@ def test_the_transformer_is_found_with_any_budget():
 def vit(rule: str, grows: float) -> Run:
     run = made(rule, 0.4, epochs=4)
     config = plan(data="cifar10", net="vit-mini", rules=[rule], seeds=[42], epochs=4)[0]
-    moments = [snapshot(4, epoch, 0.4, (9.0, grows, 1e-4), [0.5] * 4) for epoch in range(5)]
+    moments = [snapshot(4, epoch, 0.4, (9.0, grows, 1e-4), [0.5] * 4, 42) for epoch in range(5)]
     return Run(run.path, config, run.environment, moments, run.result, run.probes, [], None)
 
 
