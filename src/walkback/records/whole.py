@@ -13,6 +13,7 @@ from typing import Any
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
+from walkback.files import check_regular
 from walkback.records.invariants import broken, is_there
 from walkback.records.schema import (
     DeepProbes,
@@ -233,13 +234,14 @@ def checkpoint_header(file: Path) -> tuple[list[str], dict[str, Any]] | None:
     None if there is none, or if it cannot be read: damage is met, and told, by whoever resumes the run.
     """
     try:
+        check_regular(file)  # a pipe would be waited for
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
             if length > LARGEST_HEADER:
                 return None
             header = json.loads(opened.read(length))
         state = json.loads(header["__metadata__"]["walkback"])["state"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (RecordError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return ([*header], state) if isinstance(state, dict) else None
 
