@@ -45,7 +45,7 @@ LEAK, FLOOR = "leak", "reference floor"
 SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss, a factor of a gradient scaler included, and over all "
                  "backward passes of the step")  # fmt: skip
 NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
-              "(local losses, or credits of your own): coverage is not judged; give wb.audit your credits=")  # fmt: skip
+              "(local losses, or credits of your own): coverage is not judged; wb.audit takes credits=")  # fmt: skip
 
 
 class WatchWarning(UserWarning):

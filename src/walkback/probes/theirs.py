@@ -83,13 +83,17 @@ class Listener:
             handle.remove()
         self._handles = []
 
-    def _place(self, block: nn.Module) -> int:
-        return next(place for place, each in enumerate(self.blocks) if each is block)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Somebody's copy of the model has hooks that do nothing."""
+        return Listener, ([],)
+
+    def _place(self, block: nn.Module) -> int | None:
+        return next((place for place, each in enumerate(self.blocks) if each is block), None)
 
     def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if _in_backward():
-            return
         place = self._place(block)
+        if place is None or _in_backward():
+            return
         for tensor in _tensors([*args, *kwargs.values()]):
             if tensor.is_leaf and tensor.requires_grad and not isinstance(tensor, nn.Parameter):
                 self.cut = True
@@ -98,6 +102,8 @@ class Listener:
     def _after(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         del args
         place = self._place(block)
+        if place is None:
+            return
         if _in_backward():
             self.again[place] += 1
             return
