@@ -59,8 +59,9 @@ GOALS = {
     "watch_at_50": (
         "≤",
         0.05,
-        "what wb.watch adds to a loop at every=50, as a share (64 probe samples, batches of 256)",
+        "what wb.watch adds to a loop of vit-mini at every=50, as a share",
     ),
+    "watch_resmlp_at_50": ("", 0.0, "the same of resmlp d=512, whose many weights make a look dear"),
     "watch_between": ("≤", 0.01, "what it adds to a step between looks"),
     "watch_proof_in_steps": ("", 0.0, "a look that takes finite differences (the looks 0, 1, 4, 16, …) / a step"),
     **{

@@ -253,7 +253,7 @@ class Watch:
         return False
 
     def _measure(self, step: int, heard: Heard, last: bool) -> WatchLook:
-        updates = left_in(self._blocks) if not last else [None] * len(self._blocks)
+        updates = left_in(self._blocks)
         number = len(self.looks)
         again = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
         found, moment = self._probed(None if again else self._proofs)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from walkback.probes.base import Reading
 from walkback.probes.modules import call, on_tensors, per_sample_losses
 from walkback.probes.undisturbed import undisturbed
-from walkback.probes.update import alignment
 from walkback.probes.worker import Worker
 
 SAMPLES = 32
@@ -32,40 +31,65 @@ class Aligned(NamedTuple):
     halves: list[Reading]
 
 
-def left_in(blocks: Sequence[nn.Module]) -> list[Tensor | None]:
-    """What lies in .grad of each block's parameters, flat; a parameter without any counts 0."""
-    found: list[Tensor | None] = []
-    for block in blocks:
-        parameters = list(block.parameters())
-        if all(p.grad is None for p in parameters):
-            found.append(None)
-        else:
-            parts = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
-            found.append(torch.cat([(t.to_dense() if t.is_sparse else t).flatten().double() for t in parts]))
-    return found
+Parts = list[Tensor]  # what belongs to a block's parameters, one tensor each
 
 
-def against_probe(updates: Sequence[Tensor | None], worker: Worker, *, prove: bool = True) -> Aligned:
+def left_in(blocks: Sequence[nn.Module]) -> list[Parts | None]:
+    """What lies in .grad of each block's parameters; a parameter without any counts 0."""
+    return [_parts(ps, [p.grad for p in ps]) for ps in (list(block.parameters()) for block in blocks)]
+
+
+def _parts(parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> Parts | None:
+    if all(g is None for g in gradients):
+        return None
+    found = [torch.zeros_like(p) if g is None else g.detach() for p, g in zip(parameters, gradients, strict=True)]
+    return [g.to_dense() if g.is_sparse else g for g in found]
+
+
+def against_probe(updates: Sequence[Parts | None], worker: Worker, *, prove: bool = True) -> Aligned:
     """The alignment of every block's update; `worker` runs a copy of the model that nobody else uses."""
     few = worker.first(SAMPLES)
     first, second = _halves(few)
-    whole = [None if a is None or b is None else (a + b) / 2 for a, b in zip(first, second, strict=True)]
-    wrong = _not_proved(few, whole) if prove else set()
+    wrong = _not_proved(few, [_mean(a, b) for a, b in zip(first, second, strict=True)]) if prove else set()
     found, halves = [], []
-    for place, (update, gradient) in enumerate(zip(updates, whole, strict=True)):
+    for place, (u, a, b) in enumerate(zip(updates, first, second, strict=True)):
+        if a is None or b is None:
+            found.append(Reading(math.nan, "no gradient"))
+            halves.append(Reading(math.nan, "no gradient"))
+            continue
+        aa, ab, bb = _dot(a, a), _dot(a, b), _dot(b, b)
+        halves.append(_cosine(ab, aa, bb, "zero gradient"))
         if place in wrong:
             found.append(Reading(math.nan, NOT_PROVED))
-        elif update is not None and gradient is not None and len(update) != len(gradient):
-            found.append(Reading(math.nan, "other parameters"))
+        elif u is None:
+            found.append(Reading(math.nan, "no update"))
         else:
-            found.append(alignment(update, None if gradient is None else gradient.to(update) if update is not None
-                                   else gradient))  # fmt: skip
-        halves.append(alignment(first[place], second[place]))
+            along, size = _dot(u, a) + _dot(u, b), _dot(u, u)
+            found.append(_cosine(along, size, aa + 2 * ab + bb, "zero gradient" if size else "zero update"))
     return Aligned(found, halves)
 
 
-def _halves(worker: Worker) -> tuple[list[Tensor | None], list[Tensor | None]]:
-    """The gradients of the mean loss over each half of the samples, flat, by block."""
+def _mean(a: Parts | None, b: Parts | None) -> Parts | None:
+    return None if a is None or b is None else [(x + y) / 2 for x, y in zip(a, b, strict=True)]
+
+
+def _dot(a: Parts, b: Parts) -> float:
+    """⟨a, b⟩ in float64, without one long vector."""
+    pairs = zip(a, b, strict=True)
+    return sum(float(torch.dot(x.flatten().double(), y.flatten().to(x.device).double())) for x, y in pairs)
+
+
+def _cosine(product: float, one: float, other: float, nothing: str) -> Reading:
+    """⟨a, b⟩ / (‖a‖ ‖b‖) from the three products."""
+    if not all(map(math.isfinite, (product, one, other))):
+        return Reading(math.nan, "not finite")
+    if one <= 0 or other <= 0:
+        return Reading(math.nan, nothing)
+    return Reading(max(-1.0, min(1.0, product / math.sqrt(one) / math.sqrt(other))))
+
+
+def _halves(worker: Worker) -> tuple[list[Parts | None], list[Parts | None]]:
+    """The gradients of the mean loss over each half of the samples, by block."""
     parameters = [list(block.parameters()) for block in worker.modules]
     every = list({id(p): p for ps in parameters for p in ps}.values())
     middle = max(worker.samples // 2, 1)
@@ -83,40 +107,28 @@ def _halves(worker: Worker) -> tuple[list[Tensor | None], list[Tensor | None]]:
     found = []
     for gradients in got:
         by = {id(p): g for p, g in zip(every, gradients, strict=True)}
-        found.append([_flat(ps, [by[id(p)] for p in ps]) for ps in parameters])
+        found.append([_parts(ps, [by[id(p)] for p in ps]) if ps else None for ps in parameters])
     return found[0], found[-1]
 
 
-def _flat(parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> Tensor | None:
-    if all(g is None for g in gradients):
-        return None
-    parts = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)]
-    return torch.cat([part.detach().flatten() for part in parts])
-
-
-def _not_proved(worker: Worker, gradients: Sequence[Tensor | None]) -> set[int]:
+def _not_proved(worker: Worker, gradients: Sequence[Parts | None]) -> set[int]:
     """The blocks whose gradient finite differences of the loss do not confirm."""
-    alive = {
-        place: g for place, g in enumerate(gradients) if g is not None and bool(g.isfinite().all()) and bool(g.any())
-    }
+    sizes = {place: math.sqrt(_dot(g, g)) for place, g in enumerate(gradients) if g is not None}
+    alive = {place: (gradients[place] or [], size) for place, size in sizes.items() if 0 < size < math.inf}
     if not alive or _confirmed(worker, alive):
         return set()
-    return {place for place, g in alive.items() if not _confirmed(worker, {place: g})}
+    return {place for place, each in alive.items() if not _confirmed(worker, {place: each})}
 
 
-def _confirmed(worker: Worker, gradients: dict[int, Tensor]) -> bool:
+def _confirmed(worker: Worker, gradients: dict[int, tuple[Parts, float]]) -> bool:
     signs = torch.randint(0, 2, (len(gradients),), generator=torch.Generator().manual_seed(7)) * 2 - 1
     moves: list[tuple[Tensor, Tensor]] = []
     expected, size = 0.0, 0.0
-    for sign, (place, gradient) in zip(signs.tolist(), gradients.items(), strict=True):
-        length = float(torch.linalg.vector_norm(gradient))
+    for sign, (place, (parts, length)) in zip(signs.tolist(), gradients.items(), strict=True):
         expected += sign * length
-        start = 0
-        for parameter in worker.modules[place].parameters():
-            piece = gradient[start : start + parameter.numel()].view_as(parameter)
-            moves.append((parameter, piece * (sign / length)))
+        for parameter, part in zip(worker.modules[place].parameters(), parts, strict=True):
+            moves.append((parameter, part * (sign / length)))
             size += float(parameter.detach().double().square().sum())
-            start += parameter.numel()
     for step in (1e-6, 1e-4, 1e-8):
         eps = step * math.sqrt(size or 1.0)
         plus, minus = _moved(worker, moves, eps), _moved(worker, moves, -eps)
