@@ -32,6 +32,7 @@ from walkback.train import cores, plan
 from walkback.train.adamw import AdamW
 from walkback.train.loop import Trainer, keep_memory
 from walkback.train.streams import stream
+from watching import ratios as watch_ratios
 
 BATCH, WIDTH, DEPTH, CLASSES, SHAPE = 128, 256, 4, 10, (3, 32, 32)
 
@@ -55,6 +56,14 @@ GOALS = {
     "door_vs_passes": ("≤", 5.0, "all that is judged of a stranger's model at L = 24 / a pass over the same images"),
     "door_credits_vs_passes": ("≤", 5.0, "the same with its credits"),
     "door_backward_vs_passes": ("≤", 5.0, 'the same with credits="backward"'),
+    "watch_at_50": (
+        "≤",
+        0.05,
+        "what wb.watch adds to a loop of vit-mini at every=50, as a share",
+    ),
+    "watch_resmlp_at_50": ("", 0.0, "the same of resmlp d=512, whose many weights make a look dear"),
+    "watch_between": ("≤", 0.01, "what it adds to a step between looks"),
+    "watch_proof_in_steps": ("", 0.0, "a look that takes finite differences (the looks 0, 1, 4, 16, …) / a step"),
     **{
         f"{name}_vs_torch_bp": ("≤", 1.3, f"our {name} step / the same")
         if name in LAYERWISE
@@ -299,6 +308,7 @@ def main() -> None:
     door = measure(door_candidates(), 1 if quick else 3, burst=1)
     ms |= door
     ratio |= {f"{name}_vs_passes": value / door["passes"] for name, value in door.items() if name != "passes"}
+    ratio |= watch_ratios(1 if quick else 4)
     if cores() >= 2:
         seconds = 2.0 if quick else 6.0
         pairs = [(throughput(1, seconds), throughput(2, seconds)) for _ in range(1 if quick else 3)]

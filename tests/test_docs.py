@@ -95,6 +95,7 @@ def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))
     log = {"config": {"L": 4}, "log": [{"epoch": 1, "h_L_norm": 4e4, "g_2_norm": 9e-7, "acc_eval": 0.36}]}
     (tmp_path / "their_log.json").write_text(json.dumps(log))
+    shutil.copy(ROOT / "tests/golden/run.jsonl", tmp_path / "run.jsonl")
     shutil.copytree(ROOT / "docs/tried", tmp_path / "docs/tried")
     write_files(page, tmp_path)
     told = [(line, shrunk(line.split("#")[0].split()[1:])) for line in lines]
@@ -123,6 +124,7 @@ for line, words in json.load(sys.stdin):
     [
         "README.md",
         "docs/audit-your-model.md",
+        "docs/your-training.md",
         "docs/checks.md",
         "docs/studies.md",
         "docs/bring-your-data.md",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
     from walkback.audits import judge_paths as judge_paths
+    from walkback.audits import watch as watch
     from walkback.checks import Audit as Audit
     from walkback.checks import judge as judge
     from walkback.checks import load_thresholds as load_thresholds
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from walkback.data import load as load_data  # noqa: F401
     from walkback.data import make_dataset as make_dataset
     from walkback.data import register_data as register_data
+    from walkback.errors import Fired as Fired
     from walkback.errors import WalkbackError as WalkbackError
     from walkback.nets import Net as Net
     from walkback.nets import make_net as make_net
@@ -43,7 +45,7 @@ _HOME = {
     "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
     "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "make_dataset": "data", "register_data": "data",
-    "WalkbackError": "errors", "Net": "nets", "make_net": "nets",
+    "Fired": "errors", "WalkbackError": "errors", "watch": "audits", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",

@@ -35,3 +35,7 @@ class RecordError(WalkbackError):
 
 class Busy(RecordError):
     """Another process is training this run."""
+
+
+class Fired(WalkbackError):
+    """A watched training is stopped because a check fired; the `with` statement of the watch ends quietly."""

@@ -8,9 +8,11 @@ from walkback.audits.model import audit
 from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
 from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
+from walkback.audits.watching import Watch, watch
 
 __all__ = [
     "Told",
+    "Watch",
     "audit",
     "audit_plan",
     "audit_rules",
@@ -23,4 +25,5 @@ __all__ = [
     "stopping",
     "told_by",
     "usual",
+    "watch",
 ]

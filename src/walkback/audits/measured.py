@@ -78,13 +78,17 @@ class Judged(NamedTuple):
     moment: Moment
     seen: Look
     notes: list[str]
+    reference: Reference
 
 
-def measured(model: nn.Module, asked: Asked) -> Judged:
-    """Everything that the checks ask of one model."""
+def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = None) -> Judged:
+    """Everything that the checks ask of one model.
+
+    known   proofs of an earlier look at the same model, taken as they are: finite differences are not taken again
+    """
     function = asked.credits if callable(asked.credits) else None
     seen = look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss)
-    reference = _reference(model, seen, asked)
+    reference = _reference(model, seen, asked, known)
     fields: dict[str, Any] = {
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
@@ -116,7 +120,7 @@ def measured(model: nn.Module, asked: Asked) -> Judged:
         if asked.describe:
             fields |= _described(model, credits[0], asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
-    return Judged(Moment(**fields), seen, notes)
+    return Judged(Moment(**fields), seen, notes, reference)
 
 
 def at_init(model: nn.Module, asked: Asked) -> Moment:
@@ -138,7 +142,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reference(model: nn.Module, seen: Look, asked: Asked) -> Reference:
+def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None) -> Reference:
     """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
     states = len(seen.gradients)
     double, why = None, ""
@@ -146,8 +150,10 @@ def _reference(model: nn.Module, seen: Look, asked: Asked) -> Reference:
     try:
         inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
         own = Worker(model, inputs, labels, asked.blocks, asked.loss).first(PROOF_SAMPLES)
-        double, why = double_worker(own, asked.blocks, own.still.losses)
-        proofs = prove(own, double, torch.Generator().manual_seed(0))
+        # With proofs at hand the losses of the look save a pass.
+        losses = own.still.losses if known is None else seen.losses[: own.samples].cpu()
+        double, why = double_worker(own, asked.blocks, losses)
+        proofs = list(known) if known is not None else prove(own, double, torch.Generator().manual_seed(0))
     except Exception as error:  # whatever a stranger's model raises when it is run again
         reason = f"finite differences could not be taken ({type(error).__name__})"
         proofs = [Proof("not verified", reason)] * states

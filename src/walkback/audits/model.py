@@ -106,11 +106,11 @@ def audit(
             with undisturbed(one, whole=True):  # one memory of the weights serves all that follows
                 found = measured(reading, asked)
                 if accuracy is None:
-                    value, more = _scored(reading, found.seen, task, metric)
+                    value, more = scored(reading, found.seen, task, metric)
                     told += more
             looks[seed] = found.seen
             notes += [(str(seed), note) for note in (*found.notes, *told)]
-            update = {"accuracy": value, "dtype": _dtype(one)}
+            update = {"accuracy": value, "dtype": dtype_of(one)}
             moments = [found.moment.model_copy(update=update)]
             if seed in begun:
                 moments.insert(0, _begun(begun[seed], one, seed, task, asked))
@@ -178,7 +178,7 @@ def _begun(start: nn.Module, trained: nn.Module, seed: int, task: Task, asked: A
         return at_init(task.reading(start), asked)
 
 
-def _scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
+def scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
     """A model's accuracy, or its score by your metric; None with the reason where there is none to compare."""
     if metric is None and not task.dense:
         if math.isfinite(seen.accuracy):
@@ -209,7 +209,7 @@ def _in_its_unit(judgement: Judgement, metric: Metric) -> Judgement:
     return judgement.model_copy(update={"findings": said})
 
 
-def _dtype(model: nn.Module) -> str:
+def dtype_of(model: nn.Module) -> str:
     """The precision that most of a model's weights are in."""
     counts: Counter[str] = Counter()
     for parameter in model.parameters():

@@ -29,6 +29,7 @@ from walkback.records.schema import (
     Snapshot,
     Valued,
 )
+from walkback.records.watched import Watched, WatchEnd, WatchHeader, WatchLook, read_watched
 
 __all__ = [
     "INVARIANTS",
@@ -52,6 +53,10 @@ __all__ = [
     "Sitting",
     "Snapshot",
     "Valued",
+    "WatchEnd",
+    "WatchHeader",
+    "WatchLook",
+    "Watched",
     "doubts_of",
     "evidence_of_log",
     "evidence_of_runs",
@@ -62,5 +67,6 @@ __all__ = [
     "moment_of_snapshot",
     "read_foreign",
     "read_run",
+    "read_watched",
     "with_probes",
 ]

@@ -24,6 +24,7 @@ from walkback.files import parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
 from walkback.records.schema import BLOCKS, first_fault
+from walkback.records.watched import is_watched, read_watched
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
@@ -53,6 +54,8 @@ def read_foreign(path: Path | str) -> list[Evidence]:
         content = read_bytes(path)
     except FileNotFoundError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+    if is_watched(content):
+        return [read_watched(content, path).evidence()]
     raw = parse_json(content, str(path), "get the file again; it may be cut off")
     return evidence_of_log(raw, str(path), path.stem)
 

@@ -1,0 +1,235 @@
+"""The log of a watched training: JSON lines, a header first, then one line per look. Read as evidence like any other.
+
+    {"schema": "walkback.watch/1", "blocks": [...], ...}     the header
+    {"step": 50, "moment": {...}, "arrived": [...], ...}     one look
+    {"ended": "finished", "steps": 200, ...}                 the end; a training that was killed has none
+
+A line that was cut off at the end is left out, with a note. Anything else that cannot be true is refused.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from walkback.errors import RecordError
+from walkback.files import Torn, is_folder, parse_json, read_bytes
+from walkback.records import invariants
+from walkback.records.evidence import Ended, Evidence, Moment, SeedEvidence
+from walkback.records.schema import BLOCKS, Count, Record, Size, first_fault
+
+SCHEMA = "walkback.watch/1"
+UPDATE = "update on the probe"  # the reading's name in a moment
+FRESH = "undo the edit, or watch the training again"
+LOOKS = 100_000
+R = TypeVar("R", bound=Record)
+Name = Annotated[str, Field(max_length=200)]
+Crossing = Literal["crosses", "carried by hand", "does not cross", "not seen"]
+Loss = Literal["cross-entropy", "cross-entropy per place", "your own"]
+
+
+class WatchHeader(Record):
+    """What is watched."""
+
+    schema_: Literal["walkback.watch/1"] = Field(default="walkback.watch/1", alias="schema")
+    name: Name
+    blocks: Annotated[list[Name], Field(min_length=1, max_length=BLOCKS)]
+    residual: bool | None  # whether the blocks add to a stream; None: not stated
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None
+    local: bool  # whether no gradient is meant to cross from block to block
+    every: Annotated[int, Field(ge=1)]
+    samples: Annotated[int, Field(ge=1)]  # of the probe
+    loss: Loss  # by which the probe is measured
+    at_init: bool  # whether the first look is at the random init
+    notes: list[str]
+
+
+class WatchLook(Record):
+    """One look, after the backward pass of a step and before its update."""
+
+    step: Count
+    moment: Moment  # on the probe batch, as `wb.audit` measures it
+    arrived: list[Size | None]  # by block, in the loop's own backward: ‖∂loss/∂output‖ in the scale of its own loss
+    crosses: list[Crossing]  # by boundary: did the gradient cross from a later block into block l?
+    halves: list[float | None]  # by block: how far the gradients of the probe's two halves agree
+    proved_at: Count | None  # the step at which finite differences last confirmed the true gradient
+    fired: list[str]
+    notes: list[str]
+
+    @model_validator(mode="after")
+    def _possible(self) -> "WatchLook":
+        counts = {len(self.arrived), len(self.crosses) + 1, len(self.halves), *self.moment.block_counts().values()}
+        if len(counts) > 1:
+            raise invariants.Broken("blocks", f"its lists mean {' and '.join(map(str, sorted(counts)))} blocks")
+        for value in self.halves:
+            if value is not None:
+                invariants.cosine(value)
+        for reading in self.moment.measured.get(UPDATE, []):
+            if reading.status == "ok":
+                invariants.cosine(reading.value)
+        _mean(self.moment)
+        return self
+
+
+class WatchEnd(Record):
+    """How the training ended, and what watching it cost."""
+
+    ended: Ended
+    steps: Count
+    seconds: Size
+    looking: Size  # seconds of them
+
+
+def _mean(moment: Moment) -> None:
+    """Γ is the mean of the cosines, at the inputs or at the outputs."""
+    if moment.gamma is None or not math.isfinite(moment.gamma):
+        return
+    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
+    for values in lists:
+        try:
+            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
+            return
+        except invariants.Broken as error:
+            broken = error
+    if lists:
+        raise broken
+
+
+def is_watched(content: bytes) -> bool:
+    """Whether a file begins as the log of a watched training does."""
+    first = content[:100_000].split(b"\n", 1)[0]
+    try:
+        raw = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    return isinstance(schema, str) and schema.startswith("walkback.watch/")
+
+
+class Watched(Record):
+    """Everything that such a log tells."""
+
+    header: WatchHeader
+    looks: list[WatchLook]
+    end: WatchEnd | None = None
+    notes: list[str] = Field(default_factory=list)
+
+    def evidence(self) -> Evidence:
+        """The same as evidence: one seed, whose epochs are steps."""
+        header, notes = self.header, list(self.notes)
+        moments = [
+            look.moment.model_copy(update={"epoch": look.step if look.step or header.at_init else None})
+            for look in self.looks
+        ]
+        notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
+                  f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
+        if any(moment.cosine is not None for moment in moments):
+            notes.append("credit: what the model's own backward pass delivers on the probe")
+        if not header.at_init:
+            notes.append("it was not watched from its random init on")
+        last = self.looks[-1] if self.looks else None
+        notes += [*header.notes, *(last.notes if last else [])]
+        doubts = []
+        for low in range(len(header.blocks) - 1) if header.local else ():
+            steps = [each.step for each in self.looks if each.crosses[low] in ("crosses", "carried by hand")]
+            if steps:
+                doubts.append(f"it is said to be trained locally, and at step {steps[0]} the gradient crossed from "
+                              f"{header.blocks[low + 1]} into {header.blocks[low]}")  # fmt: skip
+        ended = self.end.ended if self.end else None
+        return Evidence(
+            name=header.name, depth=len(header.blocks), residual=header.residual,
+            seeds=[SeedEvidence(seed=header.seed, moments=moments, ended=ended)],
+            notes=list(dict.fromkeys(notes)), doubts=doubts,
+        )  # fmt: skip
+
+
+def read_watched(content: bytes, where: str | Path) -> Watched:
+    """What the log of a watched training tells; refused if it cannot be true (see invariants.py)."""
+    lines = content.split(b"\n")
+    torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
+    if len(lines) > LOOKS:
+        raise RecordError(f"{where} has {len(lines):,} lines, and at most {LOOKS:,} are read", "keep fewer looks")
+    if not lines:
+        raise RecordError(f"{where} was cut off in its first line", FRESH)
+    header: WatchHeader | None = None
+    looks: list[WatchLook] = []
+    end: WatchEnd | None = None
+    for number, line in enumerate(lines, 1):
+        here = f"{where} line {number}"
+        try:
+            raw = parse_json(line, here, FRESH, digits=19)
+        except Torn:
+            if number == len(lines) > 1 and not torn:
+                torn = line
+                break
+            raise
+        if header is None:
+            header = _header(raw, here)
+        elif end is not None:
+            raise RecordError(f"{here}: something follows the end", FRESH)
+        elif isinstance(raw, dict) and "ended" in raw:
+            end = _record(WatchEnd, raw, here)
+            if looks and end.steps < looks[-1].step:
+                words = f"{here}: it ended after {end.steps} steps, and a look is of step {looks[-1].step}"
+                raise RecordError(invariants.broken("log-epochs", words), FRESH)
+        else:
+            looks.append(_look(raw, here, header, looks))
+    assert header is not None
+    notes = ["the last line of the log is torn and was left out"] if torn else []
+    return Watched(header=header, looks=looks, end=end, notes=notes)
+
+
+def _header(raw: Any, here: str) -> WatchHeader:
+    found = raw.get("schema") if isinstance(raw, dict) else None
+    if found != SCHEMA:
+        raise RecordError(f"{here} has schema {found!r}; this walkback reads {SCHEMA}", "upgrade walkback")
+    return _record(WatchHeader, raw, here)
+
+
+def _look(raw: Any, here: str, header: WatchHeader, before: list[WatchLook]) -> WatchLook:
+    look = _record(WatchLook, raw, here)
+    count = len(header.blocks)
+    if len(look.arrived) != count:
+        words = f"{here}: its lists are of {len(look.arrived)} blocks, and the header names {count}"
+        raise RecordError(invariants.broken("blocks", words), FRESH)
+    if before and look.step <= before[-1].step:
+        words = f"{here}: step {look.step} follows step {before[-1].step}"
+        raise RecordError(invariants.broken("log-epochs", words), FRESH)
+    accuracy, loss = look.moment.accuracy, look.moment.loss
+    if header.loss != "your own" and loss is not None:
+        try:
+            invariants.cross_entropy(loss)
+            if header.loss == "cross-entropy" and accuracy is not None and math.isfinite(loss):
+                invariants.enough_loss(accuracy, loss)
+        except ValueError as error:
+            raise RecordError(f"{here}: {error}", FRESH) from error
+    return look
+
+
+def _record(model: type[R], raw: Any, here: str) -> R:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise RecordError(f"{here}: {first_fault(error)}", FRESH) from error
+
+
+def make_room(log: Path) -> None:
+    """Set the log of an earlier training aside; a file that is none is not touched."""
+    if is_folder(log):
+        raise RecordError(f"cannot write {log}: it is a folder", "name a file, such as run.jsonl")
+    if not is_folder(log.parent):
+        raise RecordError(f"cannot write {log}: there is no folder {log.parent}", "make it, or name another")
+    try:
+        content = read_bytes(log)
+    except FileNotFoundError:
+        return
+    if not content:
+        return
+    if not is_watched(content):
+        raise RecordError(f"{log} is there, and is no log of wb.watch", "name another file")
+    number = 1
+    while (aside := log.with_name(f"{log.name}.old{number}")).exists():
+        number += 1
+    log.rename(aside)
