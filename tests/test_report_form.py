@@ -92,7 +92,7 @@ def test_an_audit_alone_gives_its_verdicts_and_controls_and_says_what_it_lacks()
     assert "name its runs" in why(dfa, "Method", "Rule")
     assert answers(dfa)["interval"].answer == "yes"
     assert {q.answer for key, q in answers(dfa).items() if key != "interval"} == {"not known"}
-    assert "| random | walked back | walked back | yes |" in render([dfa], "markdown")
+    assert "| random | found out | found out (its credit explains nothing) | yes |" in render([dfa], "markdown")
 
 
 # --- answers flip when the evidence does ----------------------------------------------------------------------------
