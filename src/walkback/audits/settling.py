@@ -21,7 +21,7 @@ CHOSEN_LATER = (
 
 
 def found_out(judgement: Judgement) -> bool:
-    """Whether a subject is walked back, or its credit explains nothing while what it gains is open.
+    """Whether a subject is walked back, or its credit explains nothing while what it gains is measured and open.
 
     Where the task does not ask (bp itself gains nothing by its blocks), or where it is shown to gain what is required,
     a credit that explains nothing does not find it out: the audit could not tell noise from learning.
@@ -30,8 +30,8 @@ def found_out(judgement: Judgement) -> bool:
         return judgement.verdict == "walked back"
     tests = [finding for finding in judgement.findings if check_named(finding.check).tests_claim]
     nothing = [finding for finding in tests if check_named(finding.check).contradicts(finding)]
-    others = [finding.outcome for finding in tests if finding not in nothing]
-    return bool(nothing) and bool(others) and set(others) == {"inconclusive"}
+    others = [(finding.outcome, finding.basis) for finding in tests if finding not in nothing]
+    return bool(nothing) and bool(others) and set(others) == {("inconclusive", "exact")}
 
 
 def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dict[str, list[Finding]]:
