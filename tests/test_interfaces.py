@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import walkback as wb
 from conftest import small_plan
-from walkback.cli import _seconds
+from walkback.cli.options import read_seconds
 from walkback.data import load
 from walkback.errors import BadValue
 from walkback.nets import make_net, recorded
@@ -176,13 +176,13 @@ def test_property_a_budget_stops_cleanly_and_the_same_call_resumes(out):
 
 @pytest.mark.parametrize(("words", "seconds"), [("150m", 9000), ("2h", 7200), ("90s", 90), ("3", 180), (None, None)])
 def test_closed_form_budgets(words, seconds):
-    assert _seconds(words) == seconds
+    assert read_seconds(words) == seconds
 
 
 @pytest.mark.parametrize("words", ["", "soon", "-3m", "nan", "infh", "m"])
 def test_error_no_span_of_time(words):
     with pytest.raises(BadValue, match="span of time"):
-        _seconds(words)
+        read_seconds(words)
 
 
 def test_property_runs_come_by_rank_and_each_once():

@@ -1,0 +1,16 @@
+"""The command line: words in, calls out; one file per group of commands.
+
+Torch and the rooms are imported only when a command needs them.
+"""
+
+from walkback.cli import data as data_commands
+from walkback.cli import studying
+from walkback.cli.app import app, main
+from walkback.cli.judging import form, judge, report, table
+from walkback.cli.looking import card, export, list_names, reproduction, show, simulate
+from walkback.cli.training import audit, train
+
+__all__ = [
+    "app", "audit", "card", "data_commands", "export", "form", "judge", "list_names", "main", "report",
+    "reproduction", "show", "simulate", "studying", "table", "train",
+]  # fmt: skip

@@ -1,0 +1,101 @@
+"""The commands that judge and show what is there: `judge`, `report`, `table`, `form`. Nothing is trained."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from walkback.cli.app import app
+from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, option
+from walkback.cli.shown import give_page, give_table, show_audit
+
+
+@app.command
+def judge(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
+    protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose checks (ours).")] = None,
+    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
+    strict: Annotated[bool, STRICT] = False,
+    out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (none is written without it).")] = None,
+) -> int:
+    """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, or log files.
+    """
+    from walkback.audits import judge_paths
+
+    given = Judging(frozen, protocol, thresholds).given()
+    found = judge_paths(*paths, **given)
+    return show_audit(found, out, strict)
+
+
+@app.command
+def report(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    to: Annotated[Path, option(WHERE, "The file to write.")] = Path("report.html"),
+    judging: Judging = Judging(),
+) -> int:
+    """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, or log files.
+    """
+    from walkback.audits import report_paths
+
+    material = report_paths(*paths, **judging.given(), source=[*map(str, paths), *judging.words()])
+    give_page(material, to)
+    return judging.exit_status(material.audit)
+
+
+@app.command
+def table(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+    judging: Judging = Judging(),
+) -> int:
+    """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
+
+    Parameters
+    ----------
+    paths
+        An audit.json, run folders, folders that hold runs, or log files.
+    """
+    from walkback.audits import told_by
+    from walkback.report.audit_tables import audit_tables
+
+    all_told = told_by(*paths, **judging.given())
+    for number, told in enumerate(all_told, 1):
+        for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
+            give_table(each, format, to)
+    return judging.exit_status(*(told.audit for told in all_told))
+
+
+@app.command
+def form(
+    *paths: Annotated[Path, Parameter(json_list=False)],
+    format: Annotated[Literal["markdown", "latex"], option(WHERE, "How it is written.")] = "markdown",
+    to: Annotated[Path | None, option(WHERE, "File to write (else it is printed).")] = None,
+    judging: Judging = Judging(),
+) -> int:
+    """Fill in the reporting form of a paper from its records; what they do not tell stays a blank.
+
+    Parameters
+    ----------
+    paths
+        Run folders, folders that hold runs, log files, or an audit.json.
+    """
+    from walkback.audits import told_by
+    from walkback.report.form import fill, render, write_form
+    from walkback.report.numbers import relative
+
+    all_told = told_by(*paths, **judging.given())
+    forms = [fill(case) for told in all_told for case in told.cases]
+    print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
+    return judging.exit_status(*(told.audit for told in all_told))

@@ -1,0 +1,142 @@
+"""The commands that look things up: `list`, `card`, `show`, `export`, `reproduction`, `simulate`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from walkback.cli.app import app
+from walkback.cli.options import WHAT, WHERE, option, read_options
+from walkback.cli.shown import give_table, make_console
+from walkback.errors import BadValue, WalkbackError
+from walkback.files import is_folder
+from walkback.plain import lines, seen
+
+
+@app.command
+def card(
+    *rules: Annotated[str, Parameter(json_list=False)],
+    rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
+    format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "How it is written.")] = "text",
+    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is to be written anew.")] = None,
+) -> int:
+    """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs. No docstring is read.
+
+    Weights are changed behind the data: every hidden state, the error and the labels stay, and only a rule that reads
+    those weights can notice. On a small ResMLP, in seconds.
+
+    Parameters
+    ----------
+    rules
+        Rules by name, or a file of yours as my_rule.py:MyRule. None: every rule that is known.
+    """
+    from rich.console import Console
+
+    from walkback.audits import make_card
+    from walkback.report.cards import print_cards, write_into
+    from walkback.report.numbers import relative
+    from walkback.rules import RULES
+
+    cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
+    if into is not None:
+        print(relative(write_into(cards, into)))
+    else:
+        print_cards(cards, format, Console(highlight=False, emoji=False))
+    return 0
+
+
+@app.command
+def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
+    """Print one run in full, or a table of the runs in a folder.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders that hold runs.
+    """
+    from walkback.records import find_runs, read_run
+    from walkback.report.terminal import LEGEND, runs_table, show_run
+
+    paths = find_runs(*(places or (Path("runs"),)))
+    if not paths:
+        raise WalkbackError(f"no runs in {', '.join(map(str, places)) or 'runs'}", "train some with `walkback train`")
+    runs = [read_run(path) for path in paths]
+    console = make_console()
+    if len(runs) == 1:
+        show_run(runs[0], console)
+    else:
+        console.print(runs_table(runs))
+        console.print(f"\n{LEGEND}", style="dim")
+    return 0
+
+
+@app.command
+def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> int:
+    """Copy the records of runs, without their weights, to a folder: small enough to commit or to send.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders that hold runs.
+    to
+        The folder to copy to.
+    """
+    from walkback.checks import Audit
+    from walkback.checks.looks import looks_of
+    from walkback.records import export_run, find_runs
+
+    for path in find_runs(*places):
+        print(seen(str(export_run(path, to))))
+    for audit in filter(None, (Audit.read(place) for place in places if is_folder(place))):
+        if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder tells
+            print(seen(str(audit.write(to))))
+    return 0
+
+
+@app.command
+def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
+    """Print, as Markdown, our figures beside the published ones, from the records of the main audit's runs.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders that hold runs.
+    """
+    from walkback.records import find_runs, read_run
+    from walkback.studies.reproduction import page
+
+    print(lines(page([read_run(path) for path in find_runs(*places)])))
+    return 0
+
+
+@app.command
+def simulate(
+    *,
+    trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+) -> int:
+    """Simulate audits that add seeds (--seeds auto) beside fixed numbers of seeds: wrong verdicts, power, seeds used.
+
+    Nothing is trained; it takes seconds.
+    """
+    from walkback.audits.simulated import settled_table
+
+    if trials < 1:
+        raise BadValue(f"{trials} audits cannot be simulated", "give --trials 1 or more")
+    give_table(settled_table(trials), format, None)
+    return 0
+
+
+@app.command(name="list")
+def list_names(pattern: str = "*") -> int:
+    """List the rules, nets and data sets that are known.
+
+    Parameters
+    ----------
+    pattern
+        A wildcard over their names, such as "*fa".
+    """
+    from walkback.report.catalogue import catalogue
+
+    make_console().print(catalogue(pattern))
+    return 0

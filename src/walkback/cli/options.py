@@ -1,0 +1,200 @@
+"""The options that commands share, and the words behind them turned into what the rooms take."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from walkback.errors import BadValue
+
+WHAT = Group("What is trained", sort_key=1)
+HOW = Group("How it is trained", sort_key=2)
+WHERE = Group("Where and how fast (changes no result)", sort_key=3)
+JUDGE = Group("How it is judged", sort_key=4)
+
+
+def option(group: Group, words: str, **more: Any) -> Any:
+    """A parameter of a command, listed in a group of its help."""
+    return Parameter(group=group, help=words, **more)
+
+
+DEVICE = option(WHERE, "Torch device, such as cuda or cuda:1. Bits are the same on one kind of device only.")
+
+STRICT = option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Recipe:
+    """What is trained and how: the options that `train` and `audit` share."""
+
+    data: Annotated[
+        str | None, option(WHAT, "Data set (`walkback data list`; mnist1d, for audits mnist1d-10k), or my.py:load.")
+    ] = None
+    net: Annotated[str, option(WHAT, "Net (`walkback list`); your own as my_net.py:MyNet.")] = "resmlp"
+    rules: Annotated[str, option(WHAT, "Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa"
+    seeds: Annotated[
+        str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7); for audits also auto.")
+    ] = None
+    seed: Annotated[int | None, option(WHAT, "One seed.")] = None
+    width: Annotated[int | None, option(WHAT, "Width d of the net (resmlp and mlp 256, others 128).")] = None
+    depth: Annotated[int | None, option(WHAT, "Number of blocks L (4).")] = None
+    terminal_norm: Annotated[bool | None, option(WHAT, "LayerNorm before the head (yes).")] = None
+    gains: Annotated[bool | None, option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
+    skip: Annotated[bool | None, option(WHAT, "Residual connections (yes).")] = None
+    net_option: Annotated[list[str] | None, option(WHAT, "Further option of the net, as name=value.", negative="")] = (
+        None
+    )
+    penalty: Annotated[float, option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
+    normalize: Annotated[str | None, option(WHAT, "Credits normalised: none, sample, batch (as the rule does).")] = None
+    rule_option: Annotated[
+        list[str] | None, option(WHAT, "Further option of the rules, as name=value.", negative="")
+    ] = None
+    epochs: Annotated[int | None, option(HOW, "Epochs (100).")] = None
+    batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
+    lr: Annotated[float, option(HOW, "AdamW's learning rate.")] = 1e-3
+    schedule: Annotated[
+        Literal["cosine", "constant"], option(HOW, "Of the learning rate: cosine over the epochs, or constant.")
+    ] = "cosine"
+    labels: Annotated[Literal["given", "random"], option(HOW, "random: new labels for every minibatch, a control.")] = (
+        "given"
+    )
+    validation: Annotated[
+        float, option(HOW, "Share of the training data to measure on, instead of the test split: to choose settings.")
+    ] = 0.0
+    weight_decay: Annotated[float, option(HOW, "AdamW's weight decay.")] = 0.01
+    augment: Annotated[bool | None, option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """As `plan` takes them; what was not said is left to it."""
+        net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
+        if self.seed is not None or self.seeds is not None:
+            said["seeds"] = read_seeds(self.seed, self.seeds)
+        return {
+            "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
+            "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
+            "labels": self.labels, "validation": self.validation,
+            "net_options": {n: value for n, value in net.items() if value is not None} | read_options(self.net_option),
+            "rule_options": read_options(self.rule_option),
+            **{name: value for name, value in said.items() if value is not None},
+        }  # fmt: skip
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Judging:
+    """How records are judged: the options that `report`, `table` and `form` share. None: nothing was said."""
+
+    frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
+    protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose checks (ours).")] = None
+    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None
+    strict: Annotated[bool, STRICT] = False
+
+    def given(self) -> dict[str, Any]:
+        """As the rooms take it."""
+        thresholds = None if self.thresholds is None else read_thresholds(self.thresholds)
+        return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
+
+    def exit_status(self, *audits: Any) -> int:
+        """With --strict that of the audits, the gravest first: 4 invalid, 1 walked back, 3 inconclusive; else 0."""
+        found = {audit.exit_status() for audit in audits} if self.strict else set()
+        return next((status for status in (4, 1, 3) if status in found), 0)
+
+    def words(self) -> list[str]:
+        """As it was typed."""
+        said = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
+        return [str(word) for pair in said.items() if pair[1] is not None for word in pair]
+
+
+def by_comma(text: str) -> list[str]:
+    """The words of a list typed as bp,fa,dfa."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def read_seeds(seed: int | None, seeds: str | None) -> int | list[int] | str:
+    """`--seeds 3` is a count, `--seeds 42,123` a list, `--seeds auto` is for audits, `--seed 7` one seed."""
+    if seed is not None and seeds is not None:
+        raise BadValue("--seed and --seeds are both given", "give one of them")
+    if seed is not None:
+        return [seed]
+    if seeds is None:
+        return 1
+    if seeds.strip() == "auto":
+        return "auto"
+    try:
+        numbers = [int(word) for word in by_comma(seeds)]
+    except ValueError as error:
+        raise BadValue(f"--seeds {seeds}: not a number or a list of numbers", "write 3, or 42,123,456") from error
+    if not numbers:
+        raise BadValue("--seeds is empty", "write 3, or 42,123,456")
+    return numbers[0] if len(numbers) == 1 and "," not in seeds else numbers
+
+
+def read_options(pairs: list[str] | None) -> dict[str, Any]:
+    """`key=value` pairs; values are read as JSON where they are JSON (2, 0.5, true), else as words."""
+    import json
+
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, sign, value = pair.partition("=")
+        if not sign:
+            raise BadValue(f"{pair!r} is not an option", "write it as name=value")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options
+
+
+def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
+    """The frozen net's accuracy as somebody typed it in, as a baseline."""
+    from walkback.records import Baseline
+
+    if accuracy is None:
+        return {}
+    if not 0 <= accuracy <= 1:
+        raise BadValue(f"--frozen {accuracy:g} is no accuracy between 0 and 1", "divide a percentage by 100")
+    return {"frozen": Baseline.number(accuracy)}
+
+
+def read_thresholds(file: Path | None) -> Any:
+    """The thresholds of a file, or ours."""
+    from walkback.checks import DEFAULT, load_thresholds
+
+    return DEFAULT if file is None else load_thresholds(file)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Which:
+    """How much of a study: the options that `study run`, `draw` and `table` share."""
+
+    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within two minutes.", negative="")] = False
+    seeds: Annotated[str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
+    epochs: Annotated[int | None, option(WHAT, "Epochs, instead of those that the study declares.")] = None
+
+    def extent(self) -> Any:
+        """As the rooms take it."""
+        from walkback.studies import Extent
+        from walkback.train import seed_list
+
+        seeds = 3 if self.seeds is None else read_seeds(None, self.seeds)
+        if isinstance(seeds, str):
+            raise BadValue("--seeds auto is for `walkback audit`", "give a number of seeds, or which (42,7)")
+        return Extent(self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs)
+
+
+def read_seconds(time: str | None) -> float | None:
+    """A span of time: 90s, 150m, 2h; a number alone is minutes."""
+    if time is None:
+        return None
+    number, unit = (time[:-1], time[-1]) if time[-1:] in ("s", "m", "h") else (time, "m")
+    try:
+        seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds < float("inf"):
+        raise BadValue(f"--budget {time} is no span of time", "write 150m, 2h or 90s")
+    return seconds

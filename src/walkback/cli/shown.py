@@ -1,0 +1,54 @@
+"""What commands print and write at their end: an audit, a table, a page."""
+
+from pathlib import Path
+from typing import Any
+
+
+def make_console() -> Any:
+    """A console that takes no text for markup: names and paths are printed as they are."""
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def show_audit(found: Any, out: Path | None, strict: bool) -> int:
+    """Print an audit, write its audit.json if a folder is given, and return the exit status."""
+    from walkback.report.numbers import relative
+    from walkback.report.verdicts import print_audit
+
+    console = make_console()
+    print_audit(found, console)
+    if out is not None:
+        console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
+    return found.exit_status() if strict else 0
+
+
+def give_table(table: Any, form: str, to: Path | None) -> None:
+    """Print a table, or write it as a file."""
+    from walkback.report.numbers import relative
+    from walkback.report.tables import print_table, table_text, write_table
+
+    if to is not None:
+        print(relative(write_table(table, to, form)))
+    elif form == "text":
+        print_table(table, make_console())
+    else:
+        print(table_text(table, form))
+
+
+def give_audit_page(found: Any, folders: list[Path], out: Path) -> None:
+    """Write report.html of an audit just made."""
+    from walkback.audits import report_audit
+    from walkback.records import read_run
+
+    give_page(report_audit(found, [read_run(path) for path in folders], source=[str(out)]), out / "report.html")
+
+
+def give_page(material: Any, to: Path) -> int:
+    """Write a page, and say where."""
+    from walkback.report.numbers import relative
+    from walkback.report.page import write_page
+
+    console = make_console()
+    console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True)
+    return 0

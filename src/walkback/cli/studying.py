@@ -1,0 +1,137 @@
+"""The commands of the paper's experiments: `study list`, `run`, `draw`, `table`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from walkback.cli.app import app
+from walkback.cli.options import DEVICE, WHERE, Which, option, read_seconds
+from walkback.cli.shown import give_table, make_console
+from walkback.errors import BadValue
+from walkback.plain import seen
+
+study_app = App(name="study", help="The paper's experiments: run them, draw their figures, print their tables.")
+app.command(study_app)
+
+
+def _studies(names: tuple[str, ...]) -> list[Any]:
+    from walkback.studies import STUDIES, studies
+
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        raise BadValue("no study is named", f"give one or more of {', '.join(STUDIES.names())}, or all")
+    return studies() if "all" in wanted else [STUDIES.get(name) for name in wanted]
+
+
+@study_app.command(name="list")
+def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
+    """List the studies, what each asks, and how many of its runs are there.
+
+    Parameters
+    ----------
+    out
+        Folder that holds the runs.
+    """
+    from walkback.studies import catalogue, studies
+
+    make_console().print(catalogue(studies(), which.extent(), out).rich())
+    return 0
+
+
+@study_app.command(name="run")
+def study_run(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),
+    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+    records: Annotated[
+        list[Path] | None, option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
+    ] = None,
+    budget: Annotated[str | None, option(WHERE, "Stop after so long (150m, 2h); the same command goes on.")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, DEVICE] = "cpu",
+) -> int:
+    """Train what a study needs and is not there yet, print its tables and draw its figures.
+
+    Runs are shared with every other study and command. Stop it any time: the same command goes on. With a budget, the
+    runs that matter most come first, and what is left is told at the end.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from walkback.report.terminal import LiveTable
+    from walkback.studies import carry_out, in_order, left
+    from walkback.train import train_all
+
+    wanted, extent, seconds = _studies(names), which.extent(), read_seconds(budget)
+    configs = in_order(wanted, extent)
+    elsewhere = {path.name for place in records or () if place.is_dir() for path in place.iterdir()}
+    todo = [config for config in configs if config.folder() not in elsewhere]
+    console = make_console()
+    live = LiveTable(todo, console)
+    with live as tell:
+        train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
+    places = [out, *(records or ())]
+    if seconds is not None:
+        console.print(seen(left(configs, *places)), soft_wrap=True)
+        return 0
+    status = live.farewell()
+    if live.interrupted:
+        return status
+    for study in wanted:
+        carry_out(study, extent, places, _figures(to, which), console, data_folder)
+    return status
+
+
+@study_app.command(name="draw")
+def study_draw(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),
+    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+) -> int:
+    """Draw the figures of a study, as PDF and PNG, from records alone. Runs that are missing are gaps with a note.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from walkback.report.numbers import relative
+    from walkback.studies import draw, gather
+
+    for study in _studies(names):
+        for path in draw(study, gather(study, which.extent(), *(records or [Path("runs")])), _figures(to, which)):
+            print(relative(path))
+    return 0
+
+
+@study_app.command(name="table")
+def study_table(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),
+    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+) -> int:
+    """Print the tables of a study from records alone. Runs that are missing are named.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from walkback.studies import gather, tables
+
+    for study in _studies(names):
+        for each in tables(study, gather(study, which.extent(), *(records or [Path("runs")]))):
+            give_table(each, format, to)
+    return 0
+
+
+def _figures(to: Path | None, which: Which) -> Path:
+    return to if to is not None else Path("figures/quick" if which.quick else "figures")

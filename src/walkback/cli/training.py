@@ -1,0 +1,91 @@
+"""The commands that train: `train` and `audit`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from walkback.cli.app import app
+from walkback.cli.options import DEVICE, HOW, JUDGE, STRICT, WHAT, WHERE, Recipe, by_comma, option, read_thresholds
+from walkback.cli.shown import give_audit_page, make_console, show_audit
+from walkback.errors import WalkbackError
+from walkback.plain import seen
+
+
+@app.command
+def train(
+    *,
+    recipe: Recipe = Recipe(),
+    train_last: Annotated[int | None, option(WHAT, "Train only the last k blocks; 0: all frozen at init.")] = None,
+    stop_when_fired: Annotated[
+        bool, option(HOW, "End a run when its growth or its gradient is found wanting.", negative="")
+    ] = False,
+    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, DEVICE] = "cpu",
+    checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
+    fresh: Annotated[bool, option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
+) -> int:
+    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
+    from walkback.audits import stopping
+    from walkback.report.numbers import relative
+    from walkback.report.terminal import LEGEND, LiveTable, runs_table
+    from walkback.train import plan, train_all
+
+    configs = plan(
+        rules=by_comma(recipe.rules), train_last=train_last, stop_when_fired=stop_when_fired, **recipe.settings()
+    )
+    console = make_console()
+    live = LiveTable(configs, console)
+    with live as tell:
+        runs = train_all(
+            configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
+            device=device, fresh=fresh, fired=stopping(configs),
+        )  # fmt: skip
+    ended = [run for run in runs if run is not None]
+    if ended:
+        console.print()
+        console.print(runs_table(ended))
+        hint = f"Records in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}"
+        console.print(f"\n{LEGEND}\n{hint}", soft_wrap=True, style="dim")
+    return live.farewell()
+
+
+@app.command
+def audit(
+    *,
+    recipe: Recipe = Recipe(),
+    max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most so many seeds (12).")] = None,
+    protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose checks.")] = "ours",
+    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
+    strict: Annotated[bool, STRICT] = False,
+    out: Annotated[Path, option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    device: Annotated[str, DEVICE] = "cpu",
+) -> int:
+    """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
+
+    With no options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where they do not settle
+    it, in about a minute.
+    """
+    from walkback.audits import audit_rules, usual
+    from walkback.report.terminal import LiveTable
+
+    console = make_console()
+    live = LiveTable([], console)
+    data = recipe.data or "mnist1d-10k"
+    with live as tell:
+        try:
+            found = audit_rules(
+                by_comma(recipe.rules), out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
+                thresholds=read_thresholds(thresholds), device=device, expect=live.expect, max_seeds=max_seeds,
+                say=lambda line: console.print(seen(line), soft_wrap=True),
+                **usual(data, {**recipe.settings(), "data": data}),
+            )  # fmt: skip
+        except WalkbackError:
+            if live.interrupted:
+                return live.farewell()
+            raise
+    status = show_audit(found, out, strict)
+    give_audit_page(found, [out / config.folder() for config in live.configs], out)
+    return status
