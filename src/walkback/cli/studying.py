@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import DEVICE, WHERE, Which, option, read_seconds
+from walkback.cli.options import DEVICE, WHERE, Executing, Which, option, read_seconds
 from walkback.cli.shown import give_table, make_console
 from walkback.errors import BadValue
 from walkback.plain import seen
@@ -50,6 +50,7 @@ def study_run(
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after so long (150m, 2h); the same command goes on.")] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
@@ -74,13 +75,16 @@ def study_run(
     console = make_console()
     live = LiveTable(todo, console)
     with live as tell:
-        train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
+        train_all(
+            todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds,
+            **executing.given(),
+        )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
         console.print(seen(left(configs, *places)), soft_wrap=True)
         return 0
     status = live.farewell()
-    if live.interrupted:
+    if live.interrupted or live.submitted:
         return status
     for study in wanted:
         carry_out(study, extent, places, _figures(to, which), console, data_folder)

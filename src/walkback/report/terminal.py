@@ -18,6 +18,7 @@ from walkback.train import Event
 GLYPHS = {
     "progress": "·",
     "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
+    "submitted": "→",
 }  # fmt: skip
 
 
@@ -107,6 +108,11 @@ class LiveTable:
         """Whether a run was stopped."""
         return any(end.kind == "stopped" for end in self.ends.values())
 
+    @property
+    def submitted(self) -> bool:
+        """Whether a run is with a scheduler now."""
+        return any(end.kind == "submitted" for end in self.ends.values())
+
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
         told = {"failed": 1, "stopped": 130, "busy": 1}
@@ -114,6 +120,10 @@ class LiveTable:
         for index, end in sorted(self.ends.items()):
             if end.kind in told and end.kind != "stopped":
                 self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
+        submitted = [end for end in self.ends.values() if end.kind == "submitted"]
+        if submitted:
+            tell = f"{len(submitted)} runs are with the scheduler, the first as {submitted[0].says}."
+            self.console.print(words(f"{tell} The same command goes on from what is done by then."), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
             self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command goes on where they are.")
