@@ -100,7 +100,8 @@ class LiveTable:
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
         left = self.seconds_left()
-        done = f"{len(self.ends)} of {len(self.configs)} runs done"
+        ended = sum(end.kind != "submitted" for end in self.ends.values())
+        done = f"{ended} of {len(self.configs)} runs done"
         return done if left is None or len(self.ends) == len(self.configs) else f"{done}, about {duration(left)} left"
 
     @property

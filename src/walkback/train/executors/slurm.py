@@ -52,20 +52,21 @@ exec >>{logs}/"$task".log 2>&1
 echo "$(date -u +%FT%TZ) task $task on $(hostname)"
 # After a lost node its lock on a shared file system may stay for a while.
 if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then patience=120; else patience=0; fi
-{python} -m walkback work {plan} --index "$task" --patience $patience &
-worker=$!
 # SIGTERM (pre-emption, scancel): stop with a checkpoint; Slurm knows whether to requeue. SIGUSR1 (time is nearly up):
 # the same, and requeue, since Slurm would not.
-again=
-trap 'signalled=yes; kill -TERM $worker' TERM INT
-trap 'signalled=yes; again=yes; kill -TERM $worker' USR1
+again= worker=
+trap 'signalled=yes; [ -z "$worker" ] || kill -TERM "$worker"' TERM INT
+trap 'signalled=yes; again=yes; [ -z "$worker" ] || kill -TERM "$worker"' USR1
+{python} -m walkback work {plan} --index "$task" --patience $patience &
+worker=$!
 while :; do
   signalled=
   wait $worker
   status=$?
   [ -n "$signalled" ] || break
 done
-if [ $status = 75 ] && [ -n "$again" ] && [ -n "$SLURM_ARRAY_JOB_ID" ]; then
+# 75: stopped with a checkpoint; 143: before there was anything to keep.
+if [ -n "$again" ] && [ -n "$SLURM_ARRAY_JOB_ID" ] && {{ [ $status = 75 ] || [ $status = 143 ]; }}; then
   exec scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$task"
 fi
 exit $status
