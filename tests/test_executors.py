@@ -245,9 +245,7 @@ def test_progress_is_read_from_the_folders(out):
 def script_of(out: Path, configs, **options) -> Path:
     events = []
     given = {"submit": False, **options}
-    train_all(
-        configs, out, executor="slurm", executor_options=given, tell=events.append, checkpoint_every=0.05
-    )
+    train_all(configs, out, executor="slurm", executor_options=given, tell=events.append, checkpoint_every=0.05)
     assert set(known(*events)) == {"submitted"}
     return beside(find_plans(out)[-1]) / "array.sh"
 

@@ -15,12 +15,12 @@ from walkback.records.plan_file import find_plans, read_outcomes
 
 pytestmark = pytest.mark.ray
 STORE = 80 << 20
-WORDS = ["--rules", "bp,dfa", "--seeds", "2", "--epochs", "60"]
+WORDS = ["--rules", "bp,dfa", "--seeds", "2", "--epochs", "40"]
 
 
 @pytest.fixture(scope="module")
 def serial(tmp_path_factory):
-    return serially(small(seeds=2, epochs=60), tmp_path_factory.mktemp("serial"))
+    return serially(small(seeds=2, epochs=40), tmp_path_factory.mktemp("serial"))
 
 
 @pytest.fixture(scope="module")

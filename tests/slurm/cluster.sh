@@ -63,7 +63,11 @@ stop)
   export SLURM_CONF=$conf
   scancel --user root 2>/dev/null || true
   for file in "$folder"/slurmd.pid "$folder"/slurmctld.pid "$folder"/munge/pid; do
-    if alive "$file"; then kill "$(cat "$file")"; fi
+    if alive "$file"; then
+      pid=$(cat "$file")
+      kill "$pid"
+      for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    fi
   done
   ;;
 *)
