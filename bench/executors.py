@@ -48,11 +48,9 @@ def slurm_local(per_task: int):
         by_command("--executor", "slurm", *(word for o in options for word in ("--executor-option", o)))(out, runs)
         script = beside(find_plans(out)[0]) / "array.sh"
         with ThreadPoolExecutor(cores()) as pool:
-            tasks = [
-                pool.submit(subprocess.run, ["bash", str(script), str(i)], check=True) for i in range(runs // per_task)
-            ]
-            for task in tasks:
-                task.result()
+            commands = [["bash", str(script), str(task)] for task in range(-(-runs // per_task))]
+            for done in pool.map(subprocess.run, commands):
+                done.check_returncode()
 
     return run
 

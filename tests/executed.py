@@ -61,7 +61,7 @@ def assert_none_twice(out: Path) -> None:
         assert each[-1][1] is not None, (name, each)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> bool:
+def wait_until(condition: Callable[[], object], seconds: float = 300.0) -> bool:
     """Whether `condition` came true in time; looked at often."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -35,6 +35,8 @@ def cluster():
     made.one_more = lambda: made.add_node(**node)
     made.second = made.one_more()
     made.wait_for_nodes()
+    # Ray takes 127.0.0.1 for this machine's outer address, where nobody listens here; with this it is left as it is.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     yield made
     made.shutdown()
 
