@@ -38,6 +38,11 @@ def host() -> str:
     return platform.node() or "an unnamed host"
 
 
+def told_by_host(kind: str, says: str, name: str) -> str:
+    """What there is to say of an end; of a trouble, also where it was."""
+    return f"on {name}: {says}" if kind in ("failed", "busy") else says
+
+
 def go_to(folder: str, configs: Sequence[RunConfig]) -> None:
     """Stand where the plan was made, so that names of files mean the same."""
     try:
@@ -137,11 +142,9 @@ def work_on(
         end = ends[-1]
     except BadValue as error:
         end = Event(index, "failed", says=str(error))
-    if end.kind in ("failed", "busy"):
-        end = Event(index, end.kind, says=f"on {host()}: {end.says}")
     assert end.kind not in ("progress", "submitted")
     leave(end.kind, end.says)  # type: ignore[arg-type]
-    return end
+    return Event(index, end.kind, says=told_by_host(end.kind, end.says, host()))
 
 
 def _earlier(plan: Path, index: int) -> Outcome | None:

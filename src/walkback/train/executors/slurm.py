@@ -35,7 +35,7 @@ from walkback.train.bring import refuse_registered
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.folders import Folders
 from walkback.train.task import ENDS, Event, Settings, train_one
-from walkback.train.work import hand_over, set_aside
+from walkback.train.work import hand_over, set_aside, told_by_host
 
 ASK_EVERY = 5.0  # seconds between two questions to the scheduler
 ASK_SECONDS = 60  # for an answer
@@ -269,7 +269,8 @@ class _Waiting:
         except WalkbackError:
             outcome = None
         if outcome is not None and outcome.kind in (*ENDS, "failed", "busy"):
-            return Event(index, outcome.kind, says=outcome.says)  # type: ignore[arg-type]
+            says = told_by_host(outcome.kind, outcome.says, outcome.host)
+            return Event(index, outcome.kind, says=says)  # type: ignore[arg-type]
         if not gone:
             return None
         log = beside(plan) / f"{task}.log"
