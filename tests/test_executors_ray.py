@@ -29,7 +29,7 @@ def cluster():
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     node = {"num_cpus": 1, "object_store_memory": STORE, "node_ip_address": "127.0.0.1"}
     made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     made.one_more = lambda: made.add_node(**node)
@@ -91,9 +91,10 @@ def test_the_driver_killed_then_any_other_executor_goes_on(cluster, tmp_path, se
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert wait_until(lambda: not any(alive(pid) for pid in had)), "Ray ends the tasks of a driver that is gone"
-    assert len(begun(out)) == 2, "it was too late: give it more epochs"
+    left = begun(out)
+    assert left, "it was too late: give it more epochs"
     ended_well(start(tmp_path, *WORDS, "--jobs", "2"), out, serial)
-    assert len(resumed(out)) == 2, sittings(out)
+    assert set(resumed(out)) == {path.name for path in left}, sittings(out)
 
 
 def alive(pid: int) -> bool:

@@ -87,6 +87,7 @@ class Ray(Executor):
             "object_store_memory": self.object_store_mb << 20, "_node_ip_address": "127.0.0.1",
         }  # fmt: skip
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # else 15: beside anything else they would hardly run
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         with _signals_kept():
             try:
