@@ -134,7 +134,7 @@ recipe = ["--data", "signs", "--net", "stack", "--rules", "halfway"]
 for words in (
     ["list"], ["study", "list"], ["audit", *recipe, "--epochs", "2", "--seeds", "2", "--jobs", "1"],
     *(["table", "runs", "--format", form] for form in ("text", "markdown", "latex", "csv")), ["form", "runs"],
-    ["study", "run", "mini", "--quick", "--epochs", "1", "--executor", "last-first"],
+    ["study", "run", "mini", "--quick", "--executor", "last-first", "--epochs", "1"],
 ):
     print("#####", *words[:2], *words[-1:])
     app(words, result_action="return_value")
