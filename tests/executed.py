@@ -74,3 +74,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 300.0) -> bool:
 def begun(out: Path) -> list[Path]:
     """The runs that have a checkpoint and no end."""
     return [p.parent for p in out.glob("*/checkpoint.safetensors") if not (p.parent / "result.json").exists()]
+
+
+def write_data(file: Path, missing: str) -> None:
+    """Data of one's own that are on this machine, and not where the expression `missing` is true."""
+    file.write_text(
+        "import os, sys, torch, walkback as wb\n"
+        "def load():\n"
+        f"    if {missing}:\n"
+        "        raise FileNotFoundError('no such disk')\n"
+        "    x = torch.randn(300, 6, generator=torch.Generator().manual_seed(0))\n"
+        "    y = (x.sum(1) > 0).long()\n"
+        "    return wb.make_dataset('own', (x[:200], y[:200]), (x[200:], y[200:]))\n"
+    )

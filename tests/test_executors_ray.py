@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from executed import assert_none_twice, begun, files, serially, sittings, small, start, train, wait_until
+from executed import assert_none_twice, begun, files, serially, sittings, small, start, train, wait_until, write_data
 from walkback.records.plan_file import find_plans, read_outcomes
 
 pytestmark = pytest.mark.ray
@@ -188,7 +188,7 @@ def test_a_worker_that_is_lost_again_and_again_fails_by_name(cluster, tmp_path):
 
 
 def test_a_node_without_the_data_says_so_by_name(cluster, tmp_path):
-    (tmp_path / "my_data.py").write_text("def load():\n    raise FileNotFoundError('no such disk')\n")
+    write_data(tmp_path / "my_data.py", "'ray._private.worker' in sys.modules")
     words = ["--data", "my_data.py:load", "--rules", "bp", "--seed", "1", "--epochs", "1"]
     code, told = train(tmp_path, *joined(cluster), *words)
     assert code == 1, told

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from executed import assert_none_twice, begun, files, serially, sittings, small, train, wait_until
+from executed import assert_none_twice, begun, files, serially, sittings, small, start, train, wait_until, write_data
 from walkback.records.plan_file import find_plans, read_job, read_outcome, read_plan
 
 pytestmark = pytest.mark.slurm
@@ -112,8 +112,6 @@ def test_what_slurm_leaves_another_executor_ends(tmp_path, serial):
 
 def test_a_cancelled_task_is_told_to_whoever_waits(tmp_path):
     """And a node without the data says so by name."""
-    from executed import start
-
     process = start(tmp_path, "--executor", "slurm", "--wait", "--rules", "bp", "--seed", "1", "--epochs", "4000")
     out = tmp_path / "runs"
     assert wait_until(lambda: begun(out))
@@ -121,14 +119,11 @@ def test_a_cancelled_task_is_told_to_whoever_waits(tmp_path):
     told, _ = process.communicate(timeout=120)
     assert process.returncode in (1, 130), told
     assert re.search(r"was ended|ended without a word|Stopped with 1 runs", told), told
-    os.environ["WALKBACK_CACHE"], before = str(tmp_path / "empty"), os.environ["WALKBACK_CACHE"]
-    (tmp_path / "my_data.py").write_text("def load():\n    raise FileNotFoundError('no such disk')\n")
-    try:
-        words = ["--executor", "slurm", "--wait", "--data", "my_data.py:load", "--rules", "bp", "--seed", "1"]
-        code, told = train(tmp_path, *words, "--epochs", "1")
-    finally:
-        os.environ["WALKBACK_CACHE"] = before
+    write_data(tmp_path / "my_data.py", "'SLURM_JOB_ID' in os.environ")
+    words = ["--executor", "slurm", "--wait", "--data", "my_data.py:load", "--rules", "bp", "--seed", "1"]
+    code, told = train(tmp_path, *words, "--epochs", "1")
     assert code == 1, told
+    assert "no such disk" in told
     assert f"on {os.uname().nodename}: " in told
 
 
@@ -139,6 +134,6 @@ def test_an_array_that_the_cluster_does_not_take_says_what_to_do(tmp_path):
     assert code == 2, told
     assert "sbatch refused" in told
     assert "invalid partition" in told.lower()
-    code, told = train(tmp_path, "--executor", "slurm", "--rules", "bp", "--seeds", "1001", "--epochs", "1")
+    code, told = train(tmp_path, "--executor", "slurm", "--rules", "bp", "--seeds", "1002", "--epochs", "1")
     assert code == 2, told
     assert "per_task" in told

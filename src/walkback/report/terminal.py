@@ -70,7 +70,7 @@ class LiveTable:
                 self.console.print(words(f"{self._name(event.index)}: {event.progress.note}"))
         else:
             self.ends[event.index] = event
-        if not self.console.is_terminal:
+        if not self.console.is_terminal and event.kind != "submitted":  # of those `farewell` tells
             self._line(event)
 
     def seconds_left(self) -> float | None:
