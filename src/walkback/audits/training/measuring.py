@@ -25,8 +25,8 @@ VERIFIED = 64  # samples on which frozen blocks must compute the same
 class Ruler:
     """Measures the models of one audit, all in the same way."""
 
-    def __init__(self, job: Job, model: nn.Module):
-        self.job = job
+    def __init__(self, job: Job, model: nn.Module, describe: bool = False):
+        self.job, self.describe = job, describe
         self.task: Task = settle(model, job.batches, job.output, job.loss)
         self.probed = settle(model, job.probed, job.output, job.loss).batches
 
@@ -81,9 +81,8 @@ class Ruler:
 
     def _asked(self, credits: Any, redraw: Any) -> Asked:
         job = self.job
-        describe = credits is not None
         return Asked(
-            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, describe,
+            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, self.describe,
             job.setting.residual,
         )  # fmt: skip
 
