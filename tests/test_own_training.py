@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import own_loops as loops
 import walkback as wb
 from walkback.audits import report_paths, told_by
 from walkback.audits.training.source import fingerprint
+from walkback.cli import app
 from walkback.errors import Busy, RecordError, WalkbackError
 from walkback.records import load_tensors
 from walkback.records.training import WEIGHTS, find_trainings, read_training
@@ -113,7 +115,7 @@ def edited(path, change):
     ("change", "name"),
     [
         (lambda r: r.update(accuracy=1.5), "share"),
-        (lambda r: r.update(accuracy=0.7512), "test-size"),
+        (lambda r: [each.update(accuracy=0.7512) for each in (r, r["moments"][-1])], "test-size"),
         (lambda r: [each.update(accuracy=0.1, loss=0.01) for each in (r, r["moments"][-1])], "wrong-samples"),
         (lambda r: r.update(accuracy=0.9), "result"),
         (lambda r: r.update(seed=43), "folder"),
@@ -181,7 +183,7 @@ def test_fingerprint_follows_helpers_and_constants():
 
 def test_without_a_reference_it_says_what_that_leaves_open(tmp_path):
     said = []
-    audit = audited(tmp_path, train_bp=None, say=said.append, seeds=2)
+    audit = audited(tmp_path, train_bp=None, say=said.append, seeds=1)
     assert any("No bp reference can be trained" in line for line in said)
     assert not audit.valid
     assert next(c for c in audit.controls if c.name == "bp").got == "not trained"
@@ -216,7 +218,7 @@ def test_test_samples_that_are_trained_on_are_noticed(tmp_path):
 
 
 def test_a_seed_that_raises_is_told_by_its_own_line_and_the_others_are_kept(tmp_path):
-    audit = audited(tmp_path, loops.raises_once, seeds=2, reach=False)
+    audit = audited(tmp_path, loops.raises_once, train_bp=None, seeds=2, reach=False)
     (problem,) = [p for p in audit.problems if p.startswith("subject, seed 123")]
     assert "RuntimeError: out of luck (own_loops.py, line" in problem
     assert 'raise RuntimeError("out of luck")' in problem
@@ -281,9 +283,39 @@ def test_what_cannot_be_meant_is_refused_before_anything_trains(tmp_path, change
     assert not find_trainings(tmp_path)
 
 
-def test_processes_give_the_same_records_as_one_after_the_other(tmp_path):
-    options = {"seeds": [42], "reach": False, "train_bp": None}
-    one, two = audited(tmp_path / "1", **options), audited(tmp_path / "2", **options, jobs=2)
-    assert one.text() == two.text()
-    weights = [[read_training(p).record.weights for p in find_trainings(tmp_path / place)] for place in "12"]
-    assert weights[0] == weights[1]
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_audited_in_processes_with_the_same_bits(whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(Path(loops.__file__), tmp_path / "my_training.py")
+    status = app(["audit", "my_training.py", "--seeds", "42,", "--jobs", "2", "--strict"], result_action="return_value")
+    assert status == 4, "one seed cannot show that bp holds"
+    folder = tmp_path / "runs/my_training"
+    assert {"audit.json", "report.html"} <= {path.name for path in folder.iterdir()}
+    for path in find_trainings(folder):
+        record = read_training(path).record
+        twin = next(whole[0].glob(f"{record.who}-{record.part}-s42-*"))
+        assert record.weights == read_training(twin).record.weights, record.label()
+    assert len(find_trainings(folder)) == 8
+    said = capsys.readouterr().out
+    assert "[8 of 8 trainings]" in said
+    assert "This audit is invalid" in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("train = 1", [], "does not define make_model, test, blocks"),
+        ("import own_loops_that_are_not_there", [], "could not be imported"),
+        ("", ["--epochs", "3", "--rules", "fa"], "--rules, --epochs makes no sense"),
+        ("", ["--device", "cuda"], "--device makes no sense"),
+    ],
+)
+def test_a_file_that_cannot_be_audited_is_told_what_it_needs(tmp_path, text, options, words):
+    (tmp_path / "my_training.py").write_text(text)
+    with pytest.raises(WalkbackError, match=words) as told:
+        app(["audit", str(tmp_path / "my_training.py"), *options], result_action="return_value")
+    assert told.value.remedy
+    with pytest.raises(WalkbackError, match="there is no file"):
+        app(["audit", str(tmp_path / "other.py")], result_action="return_value")
