@@ -127,7 +127,8 @@ def audit_training(
                     talk(line)
             if not more:
                 break
-            _finished(unfinished(audit, list(more)), own, chosen_later, folder)
+            names = [job.setting.name if who == "subject" else who for who in more]
+            _finished(unfinished(audit, names), own, chosen_later, folder)
             counts |= {who: next(look for look in looks if look > counts[who]) for who in more}
         return _finished(audit, own, chosen_later, folder)
 
