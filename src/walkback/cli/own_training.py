@@ -23,12 +23,12 @@ OPTIONAL = (
 SHARED = ("seeds", "seed")  # options of a recipe that go with a file
 
 
-def changed_options(recipe: Recipe) -> list[str]:
-    """The options of a recipe that were given and say what is trained or how."""
+def changed_options(group: Any) -> list[str]:
+    """The options of a group that were given and say what is trained, how or where."""
     return [
         f"--{field.name.replace('_', '-')}"
-        for field in fields(recipe)
-        if field.name not in SHARED and getattr(recipe, field.name) != field.default
+        for field in fields(group)
+        if field.name not in SHARED and getattr(group, field.name) != field.default
     ]
 
 

@@ -30,7 +30,7 @@ from walkback.probes.task import Metric, settle
 from walkback.records.training import TrainingSetting, find_trainings, read_training, write_training
 from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
 from walkback.train import seed_list
-from walkback.train.executor import cores
+from walkback.train.task import cores
 
 TEST_SAMPLES, PROBED = 20_000, 512
 PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half", "frozen"]]] = (

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from walkback.audits.measured import Asked, at_init, measured
-from walkback.audits.model import dtype_of
 from walkback.audits.seeds import guarded
 from walkback.audits.training.frozen import Outputs
 from walkback.audits.training.job import Job
@@ -72,7 +71,7 @@ class Ruler:
         with undisturbed(model, whole=True), uncompiled(model):
             found = measured(self.task.reading(model), self._asked(own, redraw))
         notes += [note for note in found.notes if note not in notes]
-        return found.moment.model_copy(update={"dtype": dtype_of(model)})
+        return found.moment
 
     def begun(self, model: nn.Module) -> Moment:
         """What scale asks of the net at init."""

@@ -26,7 +26,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.executor import _die_with_parent, _sigint_ignored, ended
+from walkback.train.executors.processes import _die_with_parent, _sigint_ignored, ended
 
 LOG = "training.log"
 
