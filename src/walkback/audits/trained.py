@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.titles import titles
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -211,30 +212,14 @@ def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
     full = [g for g in groups.values() if g[0].config.train_last > 0]
     full = [g for g in full if not any(is_half_of(g[0].config, other[0].config, depth_of(other)) for other in full)]
     subjects = full or [g for g in groups.values() if g[0].config.blocks]
-    titles = _titles([group[0].config for group in subjects])
+    named = titles([group[0].config for group in subjects])
     found = []
-    for group, title in zip(subjects, titles, strict=True):
+    for group, title in zip(subjects, named, strict=True):
         config = group[0].config
         shallow = [run for run in runs if _is_shallow(run.config, config)]
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
         found.append((evidence_of_runs(title, group, runs, baselines=baselines), group))
     return found
-
-
-def _titles(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
-
-    def flat(config: RunConfig) -> dict[str, Any]:
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
-        return plain | config.net_options | config.rule_options
-
-    titles = []
-    for config in configs:
-        alike = [flat(other) for other in configs if other.label() == config.label()]
-        own = flat(config)
-        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        titles.append(" ".join([config.label(), *(f"{key}={own[key]}" for key in differ)]))
-    return titles
 
 
 def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:

@@ -195,11 +195,10 @@ class Chart:
             self.add(label(self.x.at(at), self.y.start + 14, words, "tick", "middle"))
 
     def limit(self, value: float, words: str) -> None:
-        """A threshold across the figure."""
+        """A threshold across the figure; its name stands above the axes, so that no line runs through it."""
         at = self.y.at(value)
-        below = at < self.y.end + 14
         self.add(line(self.x.start, at, self.x.end, at, "limit"))
-        self.add(label(self.x.end, at + (12 if below else -4), words, "limit-name", "end"))
+        self.add(label(self.x.end, 12, f"┄ {words}", "limit-name", "end"))
 
     def svg(self, said: str) -> Html:
         """The figure; `said` is what is read out in its place."""
@@ -233,25 +232,24 @@ def strip(
     words: Callable[[float], str] = num,
 ) -> Html:
     """Rows of values along one axis, against a threshold."""
-    top = 18 if limit else 4
+    top = 16 if limit else 4
     bottom = top + ROW * len(rows)
     height = bottom + 30
+    tracks = [top + ROW * place + 24 for place in range(len(rows))]
     parts: list[Html] = []
+    # Lines run behind the marks only, never through the words above them.
     for tick in axis.ticks():
-        parts.append(line(axis.at(tick), top, axis.at(tick), bottom, "grid"))
+        parts.append(_behind(axis.at(tick), tracks, "grid"))
         parts.append(label(axis.at(tick), bottom + 13, axis.said(tick), "tick", "middle"))
     parts.append(line(axis.start, bottom, axis.end, bottom, "axis"))
     if zero and axis.low < 0 < axis.high:
-        parts.append(line(axis.at(0), top, axis.at(0), bottom, "zero"))
+        parts.append(_behind(axis.at(0), tracks, "zero"))
     parts.append(label(axis.end, height - 4, x_label, "name", "end"))
     if limit is not None:
-        at = axis.at(limit[0])
-        anchor = "end" if at > (axis.start + axis.end) / 2 else "start"
-        parts.append(line(at, top - 4, at, bottom, "limit"))
-        parts.append(label(at, top - 7, limit[1], "limit-name", anchor))
-    for place, row in enumerate(rows):
-        y = top + ROW * place + 12
-        track = y + 12
+        parts.append(_behind(axis.at(limit[0]), tracks, "limit"))
+        parts.append(label(axis.end, 11, f"┆ {limit[1]}", "limit-name", "end"))
+    for row, track in zip(rows, tracks, strict=True):
+        y = track - 12
         parts.append(label(axis.start, y, row.name, "row"))
         parts.append(label(axis.end, y, row.told, "row told", "end"))
         drawn = [mark("circle", axis.at(v), track, f"seed {s}: {words(v)}", "m seed", 2.6)
@@ -264,6 +262,12 @@ def strip(
             drawn.append(mark(row.shape, axis.at(row.mean), track, f"{row.name}: {row.told}", "m", 4.4))
         parts.append(tag("g", *drawn, class_=row.class_ or None))
     return picture(parts, height, said)
+
+
+def _behind(x: float, tracks: Sequence[float], class_: str) -> Html:
+    """An upright line at x, in a piece behind each row's marks."""
+    d = "".join(f"M{shown(x)} {shown(track - 8)}V{shown(track + 9)}" for track in tracks)
+    return tag("path", class_=class_, d=d)
 
 
 def picture(parts: Sequence[Html], height: float, said: str) -> Html:
