@@ -17,9 +17,9 @@ from walkback.report.verdicts import GLYPHS
 LONG = 600  # characters of a stranger's sentence that are shown
 
 
-def name_of(subject: Subject, most: int = 60) -> Html:
+def name_of(subject: Subject) -> Html:
     """A subject's name, kept from turning the direction of what stands beside it."""
-    return tag("bdi", clip(subject.judgement.name, most))
+    return tag("bdi", subject.name)
 
 
 def anchor(place: int) -> str:
@@ -45,12 +45,6 @@ def verdict(subject: Subject) -> Html:
     if not subject.counts:
         return tag("strong", tag("s", sign, f" {word}"), tag("span", " does not count"), class_="verdict v-void")
     return tag("strong", sign, f" {word}", class_=f"verdict v-{word.replace(' ', '-')}")
-
-
-def reason(subject: Subject) -> Html:
-    """Why the verdict is what it is; the sentence without the verdict itself, which stands before it."""
-    says, before = subject.judgement.says, f"{subject.judgement.verdict}: "
-    return said(says[len(before) :] if says.lower().startswith(before) else says)
 
 
 def outcome(finding: Finding) -> Html:

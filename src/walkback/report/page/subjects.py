@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from walkback.checks import LIMITS, Finding, Threshold, check_named
+from walkback.checks import LIMITS, Finding, Outcome, Threshold, check_named
 from walkback.records import Moment, NullRecord
 from walkback.report import measured
 from walkback.report.page.drawing import finals, gain, share_said, states, times
 from walkback.report.page.figures import figures
 from walkback.report.page.markup import Child, Html, clean, clip, join, num, plain, prose, tag
-from walkback.report.page.material import Material, Style, Subject
+from walkback.report.page.material import MANY, Material, Style, Subject
+from walkback.report.page.overview import why
 from walkback.report.page.pieces import (
     LONG,
     anchor,
@@ -17,7 +18,6 @@ from walkback.report.page.pieces import (
     key,
     name_of,
     outcome,
-    reason,
     region,
     said,
     section,
@@ -27,50 +27,115 @@ from walkback.report.page.pieces import (
     verdict,
 )
 from walkback.report.page.words import BASES
+from walkback.report.summary import followed, most_serious_first, remedy
 
 
 def evidence(material: Material, styles: Sequence[Style]) -> Html:
-    """One part for each subject: its verdict, then check by check what it rests on."""
-    parts = [_subject(material, place, style) for place, style in enumerate(styles)]
-    return section("evidence", "The evidence", *parts)
+    """One part for each subject, most serious first: its verdict, then check by check what it rests on."""
+    order = most_serious_first([subject.judgement for subject in material.subjects])
+    many = len(order) > MANY
+    parts = [(_folded if many else _subject)(material, place, styles[place]) for place in order]
+    lead = (
+        "Open a subject for its checks. Figures are drawn of the checks that fire or are not settled; the table above "
+        "shows the value of every check against its limit."
+        if many else "Checks that fire or are not settled are open. Those that pass, or do not apply, are folded."
+    )  # fmt: skip
+    return section("evidence", "The evidence", tag("p", lead, class_="quiet"), *parts)
 
 
 def _subject(material: Material, place: int, style: Style) -> Html:
     subject = material.subjects[place]
-    judgement, found = subject.judgement, subject.judgement.accuracy
-    heading = tag("h3", key(style), " ", name_of(subject), id=anchor(place))
-    whole = clean(judgement.name)
-    full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if len(whole) > 60 else None
-    lead = tag("p", verdict(subject), ": ", reason(subject), class_="lead")
-    claimed = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
-    checks = [_finding(finding, subject, style, material) for finding in judgement.findings]
-    about = tag("p", claimed, None if trained(subject) is None else f" {trained(subject)}", class_="quiet")
+    heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject), id=anchor(place))
+    checks = [_finding(finding, subject, style, material) for finding in sorted(subject.judgement.findings, key=_rank)]
     return tag(
-        "article", heading, full, lead, about, *checks, _numbers(subject), class_="subject",
+        "article", heading, *_about(subject, material), *checks, _numbers(subject), class_="subject",
         aria_labelledby=anchor(place),
     )  # fmt: skip
 
 
+def _folded(material: Material, place: int, style: Style) -> Html:
+    """One of many: its sentence, and the rest behind it."""
+    subject = material.subjects[place]
+    heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject))
+    summary = tag("summary", heading, " ", tag("span", why(subject, material), class_="why"))
+    checks = [
+        _finding(finding, subject, style, material) if _is_open(finding) else _line(finding)
+        for finding in sorted(subject.judgement.findings, key=_rank)
+    ]
+    inner = tag("article", *_about(subject, material), *checks, _numbers(subject), id=anchor(place),
+                aria_label=subject.name)  # fmt: skip
+    return tag(
+        "details", summary, inner, class_="subject", data_place=str(place), data_verdict=subject.judgement.verdict
+    )
+
+
+def _about(subject: Subject, material: Material) -> list[Html | None]:
+    """What is said above the checks: the name in full where it was cut, the sentence, and what is usually reported."""
+    judgement, found = subject.judgement, subject.judgement.accuracy
+    whole = clean(judgement.name)
+    full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if whole != subject.name else None
+    reported = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
+    about = None if trained(subject) is None or _alike(material) else f" {trained(subject)}"
+    lead = None if len(material.subjects) > MANY else tag("p", why(subject, material), class_="lead")
+    return [full, lead, tag("p", reported, about, class_="quiet")]
+
+
+def _alike(material: Material) -> bool:
+    """Whether every subject was trained alike, which the top of the page then says once."""
+    return len({trained(subject) for subject in material.subjects}) == 1
+
+
+OPEN: Sequence[Outcome] = ("fires", "inconclusive")
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.outcome in OPEN
+
+
+def _rank(finding: Finding) -> int:
+    return OPEN.index(finding.outcome) if finding.outcome in OPEN else len(OPEN)
+
+
 def _finding(finding: Finding, subject: Subject, style: Style, material: Material) -> Html:
+    """A check: open where there is something to see, folded where it passes or does not apply."""
     check, thresholds = check_named(finding.check), material.audit.thresholds
+    advice = remedy(finding, subject.judgement, thresholds) if _is_open(finding) else ""
     facts: list[tuple[str, Child]] = [
+        ("Means", prose(check.meaning(finding))),
         ("Found", plain(_found(finding))),
         ("Threshold", _threshold(finding, material)),
         ("Same outcome", plain(_stable(finding))),
-        ("Basis", f"{finding.basis}: {BASES[finding.basis]}"),
-        ("Means", prose(check.meaning(finding))),
     ]  # fmt: skip
-    facts += [("What to do", prose(check.do[finding.outcome]))] if finding.outcome in check.do else []
-    facts += [("First fired", first)] if (first := _first(finding, subject)) else []
-    listed = [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
+    open_facts: list[tuple[str, Child]] = [("What to do", prose(advice))] if advice else []
+    open_facts += [("First fired", first)] if (first := _first(finding, subject)) else []
+    if finding.basis != "exact":
+        open_facts.append(("Basis", f"{finding.basis}: {BASES[finding.basis]}"))
     warnings = [tag("li", said(warning)) for warning in finding.warnings]
     drawn = [figure(f) for f in figures(finding, subject, style, thresholds)]
-    heading = tag("h4", tag("span", f"{clip(finding.check)}: {check.asks} "), outcome(finding))
+    heading = tag("h4", outcome(finding), tag("span", f" {clip(finding.check)}: {check.asks}"))
+    more = tag("details", tag("summary", "Meaning and threshold"), tag("dl", *_pairs(facts)), class_="more")
     text = tag(
-        "div", tag("p", said(finding.says), class_="says"), tag("dl", *listed),
-        tag("ul", *warnings, class_="warnings") if warnings else None, class_="text",
+        "div", tag("p", said(finding.says), class_="says"),
+        tag("dl", *_pairs(open_facts)) if open_facts else None,
+        tag("ul", *warnings, class_="warnings") if warnings else None, more, class_="text",
     )  # fmt: skip
-    return tag("div", heading, text, tag("div", *drawn, class_="figures"), class_="check")
+    body = tag("div", text, tag("div", *drawn, class_="figures"), class_="body")
+    if _is_open(finding):
+        return tag("div", heading, body, class_="check")
+    return tag("details", tag("summary", heading, " ", _brief(finding)), body, class_="check")
+
+
+def _brief(finding: Finding) -> Html:
+    return tag("span", value_of(finding), class_="value")
+
+
+def _line(finding: Finding) -> Html:
+    """A check that passes, of one of many subjects."""
+    return tag("p", outcome(finding), f" {clip(finding.check)}: ", said(finding.says), class_="line")
+
+
+def _pairs(facts: Sequence[tuple[str, Child]]) -> list[Html]:
+    return [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
 
 
 def _found(finding: Finding) -> str:
@@ -126,11 +191,11 @@ def _stable(finding: Finding) -> str:
 
 
 def _first(finding: Finding, subject: Subject) -> str | None:
-    """The epochs of first firing, where there are some."""
+    """The epochs of first firing, where a check was followed through training."""
     told = []
     for date in check_named(finding.check).dates:
         fired = subject.judgement.first_fired.get(date.key)
-        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired else {}
+        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired and followed(fired) else {}
         if epochs:
             partly = f" ({fired.says})" if fired and told_in_part(fired.says) else ""
             told.append(date.before + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
@@ -173,7 +238,7 @@ def _numbers(subject: Subject) -> Html:
     aside = tag(
         "p", prose(f"Described, and not judged: ρ_l, nudging, and the drift of the gradient's direction ({drift}).")
     )
-    summary = tag("summary", "The numbers, layer by layer: ", name_of(subject, 36))
+    summary = tag("summary", "The numbers, layer by layer: ", name_of(subject))
     return tag("details", summary, made, aside)
 
 

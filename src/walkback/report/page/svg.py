@@ -113,7 +113,25 @@ def outline(shape: str, x: float, y: float, r: float) -> str:
     return "M" + "L".join(f"{shown(x + dx * r)} {shown(y + dy * r)}" for dx, dy in corners) + "z"
 
 
+def _around(count: int, r: float = 1.2, inner: float | None = None) -> list[tuple[float, float]]:
+    """The corners of a regular polygon that stands on a side; with `inner`, of a star."""
+    many = count if inner is None else 2 * count
+    radii = [r if inner is None or n % 2 == 0 else inner for n in range(many)]
+    turns = [2 * math.pi * n / many for n in range(many)]
+    return [(size * math.sin(turn), -size * math.cos(turn)) for size, turn in zip(radii, turns, strict=True)]
+
+
 CORNERS: dict[str, Sequence[tuple[float, float]]] = {
+    "left": [(-1.15, 0), (0.85, 1.1), (0.85, -1.1)],
+    "right": [(1.15, 0), (-0.85, 1.1), (-0.85, -1.1)],
+    "pentagon": _around(5),
+    "hexagon": _around(6),
+    "star": _around(5, 1.45, 0.6),
+    "thin": [(0, -1.4), (0.75, 0), (0, 1.4), (-0.75, 0)],
+    "cross": [
+        (-1.1, -0.6), (-0.6, -1.1), (0, -0.5), (0.6, -1.1), (1.1, -0.6), (0.5, 0), (1.1, 0.6), (0.6, 1.1), (0, 0.5),
+        (-0.6, 1.1), (-1.1, 0.6), (-0.5, 0),
+    ],
     "triangle": [(0, -1.15), (1.1, 0.85), (-1.1, 0.85)],
     "down": [(0, 1.15), (1.1, -0.85), (-1.1, -0.85)],
     "diamond": [(0, -1.3), (1.1, 0), (0, 1.3), (-1.1, 0)],
@@ -173,11 +191,13 @@ def polyline(points: Sequence[tuple[float, float] | None], class_: str) -> Html:
 class Chart:
     """A figure with two axes. Things are drawn in the order they are added."""
 
-    def __init__(self, x: Axis, y: Axis, height: float, x_label: str, y_label: str):
+    def __init__(
+        self, x: Axis, y: Axis, height: float, x_label: str, y_label: str, ticks: bool = True, width: float = WIDTH
+    ):
         self.x, self.y = x, y
-        self.height = height
+        self.height, self.width = height, width
         self.parts: list[Html] = []
-        for tick in y.ticks(4):
+        for tick in y.ticks(4) if ticks else ():
             at = y.at(tick)
             self.parts.append(line(x.start, at, x.end, at, "grid"))
             self.parts.append(label(x.start - 5, at + 3.5, y.said(tick, 4), "tick", "end"))
@@ -198,11 +218,15 @@ class Chart:
         """A threshold across the figure; its name stands above the axes, so that no line runs through it."""
         at = self.y.at(value)
         self.add(line(self.x.start, at, self.x.end, at, "limit"))
-        self.add(label(self.x.end, 12, f"┄ {words}", "limit-name", "end"))
+        self.above(f"┄ {words}")
+
+    def above(self, words: str) -> None:
+        """Words above the axes, at the right."""
+        self.add(label(self.x.end, 12, words, "limit-name", "end"))
 
     def svg(self, said: str) -> Html:
         """The figure; `said` is what is read out in its place."""
-        return picture(self.parts, self.height, said)
+        return picture(self.parts, self.height, said, self.width)
 
 
 class Row(NamedTuple):
@@ -270,6 +294,6 @@ def _behind(x: float, tracks: Sequence[float], class_: str) -> Html:
     return tag("path", class_=class_, d=d)
 
 
-def picture(parts: Sequence[Html], height: float, said: str) -> Html:
+def picture(parts: Sequence[Html], height: float, said: str, width: float = WIDTH) -> Html:
     """The SVG element. A role of img and a label stand for all that is in it."""
-    return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {shown(height)}", role="img", aria_label=plain(said))
+    return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(said))
