@@ -19,7 +19,7 @@ from walkback.report.page.how import reproduce
 from walkback.report.page.markup import Html, prose, tag
 from walkback.report.page.material import MANY, Material, Subject, distinct, styles
 from walkback.report.page.overview import controls, overview, validity
-from walkback.report.page.pieces import section, trained
+from walkback.report.page.pieces import shared_setting
 from walkback.report.page.rules import rules, shows_rules
 from walkback.report.page.subjects import evidence
 from walkback.report.page.training import gaps, training
@@ -93,11 +93,12 @@ def _title(material: Material) -> str:
 
 def _header(material: Material, title: str) -> Html:
     """What was audited, whether the audit is valid, and how many verdicts of each kind there are."""
-    alike = {trained(subject) for subject in material.subjects}
-    what = alike.pop() if len(alike) == 1 else None
+    what = shared_setting(material)
+    counts = sorted({len(subject.runs) for subject in material.subjects})
+    seeds = f"{listed([str(n) for n in counts])} seeds" if counts != [1] else "1 seed"
     brand = tag("p", tag("b", "walkback"), " audit", class_="brand")
     counted = None if len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
-    about = None if what is None else tag("p", what, class_="quiet")
+    about = tag("p", f"{what}, {seeds}.", class_="quiet") if what else None
     return tag("header", brand, tag("h1", title), about, validity(material), counted, _nav(material))
 
 
@@ -119,8 +120,7 @@ def _nav(material: Material) -> Html:
 
 def _glossary() -> Html:
     pairs = [part for word, meaning in GLOSSARY.items() for part in (tag("dt", word), tag("dd", prose(meaning)))]
-    folded = tag("details", tag("summary", "What the words mean"), tag("dl", *pairs))
-    return section("words", "Words", folded)
+    return tag("details", tag("summary", "What the words mean"), tag("dl", *pairs), id="words")
 
 
 def _footer() -> Html:

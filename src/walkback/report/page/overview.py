@@ -60,8 +60,8 @@ def validity(material: Material) -> Html:
     if audit.valid:
         count = len(audit.controls)
         behaved = f"Valid: {'the control' if count == 1 else f'all {count} controls'} behaved. "
-        names = ", ".join(f"{clip(control.name)} {clip(control.got)}" for control in audit.controls)
-        return tag("p", tag("b", behaved), tag("a", names, href="#controls"), class_="validity")
+        names = "; ".join(f"{clip(control.name)}: {clip(control.got)}" for control in audit.controls)
+        return tag("p", tag("b", behaved), names, ".", class_="validity")
     words = tag("b", "This audit is invalid: its verdicts do not count. ")
     reason = said(audit.says.removeprefix("This audit is invalid: "), 4 * LONG)
     return tag("p", words, reason, class_="validity invalid")
@@ -89,9 +89,12 @@ def controls(material: Material) -> Html:
         accuracy = f": accuracy {share_said(found.mean, found.std, found.n)}. "
         findings = join([said(finding.says) for finding in subject.judgement.findings], " ")
         listed.append(tag("li", tag("b", name_of(subject)), accuracy, findings))
-    beside = None
-    if listed:
-        summary = tag("summary", "Trained as controls only: what the checks say of them")
-        beside = tag("details", summary, tag("ul", *listed))
+    beside = (
+        [tag("p", "Trained as controls only, and what the checks say of them:"), tag("ul", *listed)] if listed else []
+    )
     made = cards("The controls", ("Control", "Must be", "Is", "Behaved"), rows)
-    return section("controls", "Controls", intro, made, beside)
+    count = len(rows)
+    summary = tag("summary", f"What the control{'s were' if count > 1 else ' was'} held to, and what was found")
+    return section("controls", "Controls", validity(material), tag(
+        "details", summary, intro, made, *beside, open=not audit.valid
+    ))  # fmt: skip

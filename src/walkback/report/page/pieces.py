@@ -8,7 +8,7 @@ from walkback.checks import Finding, check_named
 from walkback.checks.finding import seeds_said
 from walkback.report.page.drawing import Figure, finals, gain, times
 from walkback.report.page.markup import Child, Html, clip, num, plain, prose, tag
-from walkback.report.page.material import Style, Subject
+from walkback.report.page.material import Material, Style, Subject
 from walkback.report.page.svg import drawable, mark
 from walkback.report.page.words import VERDICTS
 from walkback.report.sizes import net_sizes
@@ -79,13 +79,24 @@ def gamma_said(subject: Subject) -> str:
     return plain(f"{statistics.fmean(values):.3f}{spread} (n = {len(values)})")
 
 
-def trained(subject: Subject) -> str | None:
-    """What was trained, in a line; None if the runs are not here."""
+def setting(subject: Subject) -> str:
+    """What was trained, in a line; empty if the runs are not here."""
     if not subject.runs:
-        return None
+        return ""
     c = subject.runs[0].config
-    seeds = seeds_said([str(run.config.seed) for run in subject.runs])
-    return f"{clip(c.data)}, {clip(c.net)} with {net_sizes(c)}, {c.epochs} epochs, {seeds}."
+    return f"{clip(c.data)}, {clip(c.net)} with {net_sizes(c)}, {c.epochs} epochs"
+
+
+def seeds_of(subject: Subject) -> str:
+    """Its seeds, by name; empty if the runs are not here."""
+    names = [str(run.config.seed) for run in subject.runs]
+    return seeds_said(names).capitalize() if names else ""
+
+
+def shared_setting(material: Material) -> str:
+    """What all subjects were trained on, which the top of the page says once; empty if that is not one thing."""
+    found = {setting(subject) for subject in material.subjects}
+    return found.pop() if len(found) == 1 else ""
 
 
 def told_in_part(says: str) -> bool:

@@ -21,8 +21,10 @@ from walkback.report.page.pieces import (
     region,
     said,
     section,
+    seeds_of,
+    setting,
+    shared_setting,
     told_in_part,
-    trained,
     value_of,
     verdict,
 )
@@ -34,7 +36,11 @@ def evidence(material: Material, styles: Sequence[Style]) -> Html:
     """One part for each subject, most serious first: its verdict, then check by check what it rests on."""
     order = most_serious_first([subject.judgement for subject in material.subjects])
     many = len(order) > MANY
-    parts = [(_folded if many else _subject)(material, place, styles[place]) for place in order]
+    captions: set[str] = set()
+    parts = [
+        _folded(material, place, styles[place]) if many else _subject(material, place, styles[place], captions)
+        for place in order
+    ]
     lead = (
         "Open a subject for its checks. Figures are drawn of the checks that fire or are not settled; the table above "
         "shows the value of every check against its limit."
@@ -43,10 +49,11 @@ def evidence(material: Material, styles: Sequence[Style]) -> Html:
     return section("evidence", "The evidence", tag("p", lead, class_="quiet"), *parts)
 
 
-def _subject(material: Material, place: int, style: Style) -> Html:
+def _subject(material: Material, place: int, style: Style, captions: set[str]) -> Html:
     subject = material.subjects[place]
     heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject), id=anchor(place))
-    checks = [_finding(finding, subject, style, material) for finding in sorted(subject.judgement.findings, key=_rank)]
+    findings = sorted(subject.judgement.findings, key=_rank)
+    checks = [_finding(finding, subject, style, material, captions) for finding in findings]
     return tag(
         "article", heading, *_about(subject, material), *checks, _numbers(subject), class_="subject",
         aria_labelledby=anchor(place),
@@ -59,7 +66,7 @@ def _folded(material: Material, place: int, style: Style) -> Html:
     heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject))
     summary = tag("summary", heading, " ", tag("span", why(subject, material), class_="why"))
     checks = [
-        _finding(finding, subject, style, material) if _is_open(finding) else _line(finding)
+        _finding(finding, subject, style, material, set()) if _is_open(finding) else _line(finding)
         for finding in sorted(subject.judgement.findings, key=_rank)
     ]
     inner = tag("article", *_about(subject, material), *checks, _numbers(subject), id=anchor(place),
@@ -75,14 +82,11 @@ def _about(subject: Subject, material: Material) -> list[Html | None]:
     whole = clean(judgement.name)
     full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if whole != subject.name else None
     reported = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
-    about = None if trained(subject) is None or _alike(material) else f" {trained(subject)}"
+    shared = shared_setting(material)
+    told = [seeds_of(subject)] if shared else [setting(subject), seeds_of(subject)]
+    about = "".join(f" {words}." for words in told if words)
     lead = None if len(material.subjects) > MANY else tag("p", why(subject, material), class_="lead")
     return [full, lead, tag("p", reported, about, class_="quiet")]
-
-
-def _alike(material: Material) -> bool:
-    """Whether every subject was trained alike, which the top of the page then says once."""
-    return len({trained(subject) for subject in material.subjects}) == 1
 
 
 OPEN: Sequence[Outcome] = ("fires", "inconclusive")
@@ -96,8 +100,11 @@ def _rank(finding: Finding) -> int:
     return OPEN.index(finding.outcome) if finding.outcome in OPEN else len(OPEN)
 
 
-def _finding(finding: Finding, subject: Subject, style: Style, material: Material) -> Html:
-    """A check: open where there is something to see, folded where it passes or does not apply."""
+def _finding(finding: Finding, subject: Subject, style: Style, material: Material, captions: set[str]) -> Html:
+    """A check: open where there is something to see, folded where it passes or does not apply.
+
+    captions   those that stand under open figures already: each is read once
+    """
     check, thresholds = check_named(finding.check), material.audit.thresholds
     advice = remedy(finding, subject.judgement, thresholds) if _is_open(finding) else ""
     facts: list[tuple[str, Child]] = [
@@ -111,7 +118,12 @@ def _finding(finding: Finding, subject: Subject, style: Style, material: Materia
     if finding.basis != "exact":
         open_facts.append(("Basis", f"{finding.basis}: {BASES[finding.basis]}"))
     warnings = [tag("li", said(warning)) for warning in finding.warnings]
-    drawn = [figure(f) for f in figures(finding, subject, style, thresholds)]
+    found = figures(finding, subject, style, thresholds)
+    if _is_open(finding):
+        known = set(captions)
+        captions |= {f.caption for f in found}
+        found = [f._replace(caption="") if f.svg is not None and f.caption in known else f for f in found]
+    drawn = [figure(f) for f in found]
     heading = tag("h4", outcome(finding), tag("span", f" {clip(finding.check)}: {check.asks}"))
     more = tag("details", tag("summary", "Meaning and threshold"), tag("dl", *_pairs(facts)), class_="more")
     text = tag(

@@ -242,7 +242,7 @@ class Row(NamedTuple):
     class_: str = ""
 
 
-ROW = 34
+ROW = 29
 
 
 def strip(
@@ -259,7 +259,7 @@ def strip(
     top = 16 if limit else 4
     bottom = top + ROW * len(rows)
     height = bottom + 30
-    tracks = [top + ROW * place + 24 for place in range(len(rows))]
+    tracks = [top + ROW * place + 20 for place in range(len(rows))]
     parts: list[Html] = []
     # Lines run behind the marks only, never through the words above them.
     for tick in axis.ticks():
@@ -273,7 +273,7 @@ def strip(
         parts.append(_behind(axis.at(limit[0]), tracks, "limit"))
         parts.append(label(axis.end, 11, f"┆ {limit[1]}", "limit-name", "end"))
     for row, track in zip(rows, tracks, strict=True):
-        y = track - 12
+        y = track - 10
         parts.append(label(axis.start, y, row.name, "row"))
         parts.append(label(axis.end, y, row.told, "row told", "end"))
         drawn = [mark("circle", axis.at(v), track, f"seed {s}: {words(v)}", "m seed", 2.6)
@@ -290,7 +290,7 @@ def strip(
 
 def _behind(x: float, tracks: Sequence[float], class_: str) -> Html:
     """An upright line at x, in a piece behind each row's marks."""
-    d = "".join(f"M{shown(x)} {shown(track - 8)}V{shown(track + 9)}" for track in tracks)
+    d = "".join(f"M{shown(x)} {shown(track - 7)}V{shown(track + 8)}" for track in tracks)
     return tag("path", class_=class_, d=d)
 
 

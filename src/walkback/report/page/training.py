@@ -32,7 +32,8 @@ def training(material: Material, styles: Sequence[Style], curves: Curves) -> Htm
         ]
     parts: list[Child] = [tag("p", prose(words)), *drawn, _first_table(material)]
     if len(material.subjects) <= MANY:
-        parts += [_history(material, curves, place) for place in range(len(material.subjects))]
+        tables = [made for place in range(len(material.subjects)) if (made := _history(material, curves, place))]
+        parts.append(tag("details", tag("summary", "The numbers through training"), *tables) if tables else None)
     return section("training", "Through training", *parts)
 
 
@@ -123,9 +124,7 @@ def _history(material: Material, curves: Curves, place: int) -> Html | None:
         return None
     rows = [[str(e), *("–" if (v := c.mean.get(e)) is None else num(v) for c in found)] for e in epochs]
     heads: list[Child] = ["Epoch", *(prose(q.name) for q in QUANTITIES)]
-    caption = "Mean over seeds at some epochs (–: not known on every seed)"
-    summary = tag("summary", "The numbers through training: ", name_of(subject))
-    return tag("details", summary, dense(caption, heads, rows))
+    return dense(f"{subject.name}: mean over seeds at some epochs (–: not known on every seed)", heads, rows)
 
 
 def gaps(material: Material, curves: Curves) -> Html:
