@@ -4,6 +4,7 @@ The room is not named `audit` because `walkback.audit` is the function.
 """
 
 from walkback.audits.card import make_card
+from walkback.audits.carded import cards_of_folder, measure_cards
 from walkback.audits.model import audit
 from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
@@ -16,10 +17,12 @@ __all__ = [
     "audit",
     "audit_plan",
     "audit_rules",
+    "cards_of_folder",
     "evidence_by_subject",
     "fired_by",
     "judge_paths",
     "make_card",
+    "measure_cards",
     "report_audit",
     "report_paths",
     "stopping",

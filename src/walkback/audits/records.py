@@ -1,9 +1,11 @@
 """Records as they are: run folders, and logs that others left. Nothing is trained or measured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from walkback.audits.carded import cards_beside
 from walkback.audits.controls import judged, settled
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
@@ -21,6 +23,7 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.records.card import Card
 from walkback.report.page import Material, Subject
 
 Gathered = list[tuple[Evidence, list[Run]]]
@@ -71,7 +74,7 @@ def report_paths(
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs = gather(paths, baselines)
     shown, here = settled(gathered, runs, audits, thresholds, protocol)
-    return _material(shown, here, gathered, runs, source)
+    return replace(_material(shown, here, gathered, runs, source), cards=cards_beside(paths))
 
 
 def nothing_to_judge(path: Path) -> BadValue:
@@ -82,11 +85,13 @@ def nothing_to_judge(path: Path) -> BadValue:
     )
 
 
-def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:
-    """What a page of an audit is drawn from: the runs that it was judged by."""
+def report_audit(
+    audit: Audit, runs: Sequence[Run], source: Sequence[str] = (), cards: Sequence[Card] | None = None
+) -> Material:
+    """What a page of an audit is drawn from: the runs that it was judged by, and the cards of their rules."""
     gathered = runs_by_subject(runs)
     again = judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
-    return _material(audit, again, gathered, runs, source)
+    return replace(_material(audit, again, gathered, runs, source), cards=cards)
 
 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:

@@ -200,9 +200,12 @@ class Depth(Check):
             return "the task is too easy to judge depth"
         if finding.value is None:
             return "the accuracy of its frozen net is not known"
-        said = gain_said("training its blocks", finding.value, "random init")
+        only = "only " if finding.outcome == "fires" else ""
+        said = gain_said("training its blocks", finding.value, "random init", only)
         if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
             said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
+        elif finding.outcome == "inconclusive":
+            said += ", on one seed"
         return said
 
     def advice(self, finding: Finding) -> str:

@@ -129,8 +129,8 @@ def number_said(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
 
 
-def gain_said(what: str, share: float, over: str) -> str:
-    """A gain or a loss of accuracy as a clause.
+def gain_said(what: str, share: float, over: str, only: str = "") -> str:
+    """A gain or a loss of accuracy as a clause; `only` stands before a gain that is too small.
 
     >>> gain_said("training its blocks", -0.024, "random init")
     'training its blocks costs 2.4 points against random init'
@@ -140,7 +140,7 @@ def gain_said(what: str, share: float, over: str) -> str:
     size = f"{abs(100 * share):.1f} points"
     if size == "0.0 points":
         return f"{what} gains nothing over {over}"
-    return f"{what} costs {size} against {over}" if share < 0 else f"{what} gains {size} over {over}"
+    return f"{what} costs {size} against {over}" if share < 0 else f"{what} gains {only}{size} over {over}"
 
 
 def points(share: float) -> str:

@@ -162,9 +162,12 @@ class Reach(Check):
             return "what the lower half of its blocks brings cannot be asked here"
         if finding.value is None:
             return "the accuracy with its lower half frozen is not known"
-        said = gain_said("training the lower half of its blocks", finding.value, "leaving it at random init")
+        only = "only " if finding.outcome == "fires" else ""
+        said = gain_said("training the lower half of its blocks", finding.value, "leaving it at random init", only)
         if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
             said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
+        elif finding.outcome == "inconclusive":
+            said += ", on one seed"
         return said
 
     def advice(self, finding: Finding) -> str:

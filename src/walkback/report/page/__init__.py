@@ -95,7 +95,8 @@ def _header(material: Material, title: str) -> Html:
     """What was audited, whether the audit is valid, and how many verdicts of each kind there are."""
     what = shared_setting(material)
     counts = sorted({len(subject.runs) for subject in material.subjects})
-    seeds = f"{listed([str(n) for n in counts])} seeds" if counts != [1] else "1 seed"
+    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))) if counts else "0"
+    seeds += " seed" if seeds == "1" else " seeds"
     brand = tag("p", tag("b", "walkback"), " audit", class_="brand")
     counted = None if len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
     about = tag("p", f"{what}, {seeds}.", class_="quiet") if what else None

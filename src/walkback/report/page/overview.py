@@ -39,7 +39,8 @@ def _verdicts(material: Material, styles: Sequence[Style], order: Sequence[int])
 
 def why(subject: Subject, material: Material) -> Html:
     """The one sentence; of bp, which the others are held against, it says so."""
-    reference = "Reference. " if (subject.evidence.rule or "").lower() == "bp" else ""
+    is_reference = (subject.evidence.rule or "").lower() == "bp" and subject.judgement.verdict == "holds"
+    reference = "Reference. " if is_reference else ""
     return said(reference + sentence(subject.judgement, material.audit.thresholds))
 
 
