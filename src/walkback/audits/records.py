@@ -7,6 +7,7 @@ from pathlib import Path
 
 from walkback.audits.carded import cards_beside
 from walkback.audits.controls import judged, settled
+from walkback.audits.result import PagedAudit
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.errors import BadValue
@@ -34,15 +35,16 @@ def judge_paths(
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
-) -> Audit:
+) -> PagedAudit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
     gathered, runs = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
-    return shown
+    shown, here = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    material = replace(_material(shown, here, gathered, runs, ()), cards=cards_beside(paths))
+    return PagedAudit.of(shown, material)
 
 
 def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:

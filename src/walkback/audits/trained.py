@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from walkback.audits.result import PagedAudit
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
 from walkback.audits.titles import titles
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
@@ -23,6 +24,7 @@ from walkback.records import (
     moment_of_snapshot,
     with_probes,
 )
+from walkback.records.card import read_cards
 from walkback.records.evidence import depth_of, half, is_half_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -108,7 +110,7 @@ def audit_rules(
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
     **settings: Any,
-) -> Audit:
+) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
     seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
@@ -154,7 +156,10 @@ def audit_rules(
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
         audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    return noted(audit, chosen_later)
+    from walkback.audits.records import report_audit  # here: that file reads runs as this one does
+
+    found = noted(audit, chosen_later)
+    return PagedAudit.of(found, report_audit(found, runs, cards=read_cards(out)))
 
 
 def _trained(

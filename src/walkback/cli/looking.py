@@ -92,9 +92,14 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     from walkback.checks import Audit
     from walkback.checks.looks import looks_of
     from walkback.records import export_run, find_runs
+    from walkback.records.card import read_cards, write_cards
 
     for path in find_runs(*places):
         print(seen(str(export_run(path, to))))
+    for place in filter(is_folder, places):
+        cards = read_cards(place)
+        if cards is not None:
+            print(seen(str(write_cards(to, cards))))
     for audit in filter(None, (Audit.read(place) for place in places if is_folder(place))):
         if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder tells
             print(seen(str(audit.write(to))))

@@ -60,3 +60,11 @@ def give_page(material: Any, to: Path) -> int:
     console = make_console()
     console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True)
     return 0
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        make_console().print("No browser was found to open it with.", style="dim")

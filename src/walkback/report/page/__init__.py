@@ -4,17 +4,13 @@ It asks nothing of a network and is readable without a script. What a stranger w
 The same records give the same bytes.
 """
 
-import base64
-import hashlib
 from collections import Counter
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 
 from walkback.checks.finding import listed
-from walkback.files import make_folder, write_whole
 from walkback.report.page.curves import Curves
+from walkback.report.page.document import document, write_document
 from walkback.report.page.how import reproduce
 from walkback.report.page.markup import Html, prose, tag
 from walkback.report.page.material import MANY, Material, Subject, distinct, styles
@@ -47,42 +43,20 @@ def page(material: Material) -> str:
         for subject, name in zip(material.subjects, names, strict=True)
     ]
     material = replace(material, subjects=subjects)
-    css, js = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     drawn = styles(material.subjects)
     curves = Curves(material.subjects, drawn, material.audit.thresholds)
     title = _title(material)
-    policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(js)}'; img-src data:; base-uri 'none'; "
-    head = tag(
-        "head", tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy + "form-action 'none'"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{title} · walkback"), tag("link", rel="icon", href="data:,"), tag("style", Html(css)),
-    )  # fmt: skip
     main = tag(
         "main",
         overview(material, drawn), evidence(material, drawn), training(material, drawn, curves), rules(material),
         controls(material), gaps(material, curves), reproduce(material), _glossary(), id="main",
     )  # fmt: skip
-    body = tag(
-        "body", tag("a", "Skip to the verdicts", class_="skip", href="#main"), _header(material, title), main,
-        _footer(), tag("script", Html(js)),
-    )  # fmt: skip
-    return f"<!doctype html>\n{tag('html', head, body, lang='en-GB')}\n"
+    return document(title, _header(material, title), main)
 
 
 def write_page(material: Material, to: Path | str) -> Path:
     """Write the page to a file, whole or not at all."""
-    path = Path(to)
-    content = page(material).encode()
-    make_folder(path.parent)
-    write_whole(path, content)
-    return path
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return write_document(page(material), to)
 
 
 def _title(material: Material) -> str:
@@ -122,12 +96,3 @@ def _nav(material: Material) -> Html:
 def _glossary() -> Html:
     pairs = [part for word, meaning in GLOSSARY.items() for part in (tag("dt", word), tag("dd", prose(meaning)))]
     return tag("details", tag("summary", "What the words mean"), tag("dl", *pairs), id="words")
-
-
-def _footer() -> Html:
-    words = "Nothing on this page is loaded from elsewhere. A verdict is about these nets, data and budget."
-    try:
-        by = f"walkback {version('walkback')}"
-    except PackageNotFoundError:
-        by = "walkback"
-    return tag("footer", tag("p", f"Written by {by}. {words}"))

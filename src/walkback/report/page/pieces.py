@@ -4,7 +4,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from walkback.checks import Finding, check_named
+from walkback.checks import Finding, VerdictName, check_named
 from walkback.checks.finding import seeds_said
 from walkback.report.page.drawing import Figure, finals, gain, times
 from walkback.report.page.markup import Child, Html, clip, num, plain, prose, tag
@@ -44,6 +44,12 @@ def verdict(subject: Subject) -> Html:
     sign = tag("span", VERDICTS[word], aria_hidden="true")
     if not subject.counts:
         return tag("strong", tag("s", sign, f" {word}"), tag("span", " does not count"), class_="verdict v-void")
+    return verdict_words(word)
+
+
+def verdict_words(word: VerdictName) -> Html:
+    """A verdict that counts."""
+    sign = tag("span", VERDICTS[word], aria_hidden="true")
     return tag("strong", sign, f" {word}", class_=f"verdict v-{word.replace(' ', '-')}")
 
 
