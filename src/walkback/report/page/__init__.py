@@ -72,12 +72,14 @@ def _header(material: Material, title: str) -> Html:
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))) if counts else "0"
     seeds += " seed" if seeds == "1" else " seeds"
     brand = tag("p", tag("b", "walkback"), " audit", class_="brand")
-    counted = None if len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
+    counted = None if 0 < len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
     about = tag("p", f"{what}, {seeds}.", class_="quiet") if what else None
     return tag("header", brand, tag("h1", title), about, validity(material), counted, _nav(material))
 
 
 def _counts(material: Material) -> Html:
+    if not material.subjects:
+        return tag("span", "Nobody was judged.")
     counts = Counter(subject.judgement.verdict for subject in material.subjects)
     words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
     return tag("span" if material.audit.valid else "s", f"Of {len(material.subjects)} subjects: {words}.")
