@@ -575,7 +575,8 @@ def test_strangers_words_stay_words(tmp_path):
     ours = {"html", "head", "body", "meta", "title", "link", "style", "script", "a", "header", "nav", "main", "footer",
             "section", "article", "h1", "h2", "h3", "h4", "p", "ul", "li", "bdi", "b", "i", "sub", "strong", "span",
             "div", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption",
-            "details", "summary", "pre", "code", "svg", "g", "path", "rect", "text", "tspan", "s", "small", ""}  # fmt: skip
+            "details", "summary", "pre", "code", "svg", "g", "path", "rect", "text", "tspan", "s",
+            "small", ""}  # fmt: skip
     assert {n.name for n in root.everything()} <= ours
     assert [len(root.all(name)) for name in ("script", "style", "title")][:2] == [1, 1]
     assert not any(key.startswith("on") or key == "style" for n in root.everything() for key in n.attributes)

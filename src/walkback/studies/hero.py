@@ -63,7 +63,7 @@ def draw(g: Gathered) -> Figure:
     return fig
 
 
-def _legend(axes: Axes, place: str, *more: Line2D) -> None:
+def _legend(axes: Axes, place: Any, *more: Line2D) -> None:
     """The rules, and whatever else is drawn, in the panel itself."""
     inks = [INKS[rule] for rule in RULES]
     handles = [Line2D([], [], color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in inks]
@@ -211,7 +211,7 @@ def _two_numbers(g: Gathered, axes: Axes) -> None:
                   color=ink.colour, markersize=6, alpha=0.85, label=ink.name)  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.9)
     axes.axhline(CHANCE, **DASHED)
-    _legend(axes, "upper left", Line2D([], [], label="chance", **DASHED))
+    _legend(axes, "center right", Line2D([], [], label="chance", **DASHED))
     axes.set_xlim(-0.15, 1.1)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
@@ -232,7 +232,7 @@ def _cosines(g: Gathered, axes: Axes, told: Mapping[str, tuple[Evidence, Judgeme
             for block, limit in enumerate(_limits(told[rule][0], depth)):
                 axes.hlines(limit, block - 0.16, block + 0.16, color=INKS[rule].colour, linewidth=1.0, alpha=0.6)
     bar = Line2D([], [], color=GREY, linewidth=1.0, alpha=0.6, label="what it must clear")
-    _legend(axes, "center left", bar)
+    _legend(axes, "center", bar)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_xticks(range(depth))
     axes.set_xlim(-0.3, depth - 0.7)

@@ -161,7 +161,7 @@ def draw(g: Gathered) -> Figure:
         "each other, the smaller λ is the wider line below. Marks of different λ stand at different epochs.", drawn,
     )  # fmt: skip
     epochs = g.arms[drawn[0]].configs[0].epochs
-    fig = figure(PAGE, 2.45, note)
+    fig = figure(PAGE, 2.8, note)
     panels = fig.subplots(1, 3)
     titles = ("(a) size of the stream, ‖h$_L$‖", "(b) gradient, ‖g$_L$‖ at N = 128", "(c) test accuracy")
     for axes, title, pick in zip(panels, titles, (stream, gradient, accuracy), strict=True):
@@ -170,18 +170,23 @@ def draw(g: Gathered) -> Figure:
             found = curve(g[name("dfa", each)], pick, log=log)
             every = max(len(SHADES), len(found.epochs) // 4)
             looks = {"linewidth": WIDTHS[place], "markevery": (place * every // len(SHADES), every)}
-            draw_curve(axes, found, ink, zorder=2 + 0.1 * place, **looks)
+            draw_curve(axes, found, ink, linestyle="-", zorder=2 + 0.1 * place, **looks)
         beside = {"BP, λ = 0": name("bp", 0), "DFA, frozen": frozen("dfa")} if pick is not gradient else {}
         for words, arm in beside.items():
             if pick is accuracy or words != "DFA, frozen":
-                draw_curve(axes, curve(g[arm], pick, log=log), INKS[rule_of(arm)], marker=None, **LEVELS[words])
+                draw_curve(
+                    axes, curve(g[arm], pick, log=log), INKS[rule_of(arm)], marker=None, zorder=3, **LEVELS[words]
+                )
         axes.set_title(title)
         whole_epochs(axes)
         axes.set_xlim(-0.02 * epochs, 1.02 * epochs)
         if log:
             axes.set_yscale("log")
     across(panels[1], DEFAULT["reference.floor"], "published floor")
-    lines = [_handle(color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in SHADES.values()]
+    lines = [
+        _handle(color=i.colour, marker=i.marker, linewidth=width, label=i.name)
+        for i, width in zip(SHADES.values(), WIDTHS, strict=True)
+    ]
     levels = [_handle(**LEVELS[words], label=words) for words in ("BP, λ = 0", "DFA, frozen", "published floor")]
     # A legend is filled column by column: every λ above, the levels below.
     handles = [handle for pair in zip_longest(lines, levels) for handle in pair if handle is not None]

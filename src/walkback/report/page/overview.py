@@ -20,7 +20,7 @@ def overview(material: Material, styles: Sequence[Style]) -> Html:
         "section", tag("h2", "At a glance", id="claims"),
         None if many else _verdicts(material, styles, order),
         heat_map(material, styles, order, whole=many), _rules(material, styles) if many else None, figures,
-        aria_labelledby="claims", class_="first",
+        aria_labelledby="claims", class_="opening",
     )  # fmt: skip
 
 
