@@ -106,7 +106,8 @@ def draw_curve(axes: Axes, found: Curve, ink: Ink, **more: Any) -> None:
     if not found.epochs:
         return
     every = max(1, len(found.epochs) // 6)
-    looks = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker, "markevery": every} | more
+    looks: dict[str, Any] = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker, "markevery": every}
+    looks |= more
     axes.plot(found.epochs, found.middle, **looks)
     if found.n > 1:
         axes.fill_between(found.epochs, found.low, found.high, color=looks["color"], alpha=0.18, linewidth=0)

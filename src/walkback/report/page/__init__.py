@@ -74,7 +74,9 @@ def _header(material: Material, title: str) -> Html:
     brand = tag("p", tag("b", "walkback"), " audit", class_="brand")
     counted = None if 0 < len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
     about = tag("p", f"{what}, {seeds}.", class_="quiet") if what else None
-    return tag("header", brand, tag("h1", title), about, validity(material), counted, _nav(material))
+    heading = tag("h1", title)
+    top = [heading, about, validity(material)] if material.audit.valid else [validity(material), heading, about]
+    return tag("header", brand, *top, counted, _nav(material))
 
 
 def _counts(material: Material) -> Html:

@@ -57,7 +57,7 @@ def validity(material: Material) -> Html:
     """Whether the audit is valid: one line, or what is wrong with it."""
     audit = material.audit
     if not audit.controls:
-        return tag("p", tag("b", "No controls. "), said(audit.says), class_="validity")
+        return tag("p", tag("b", "No controls. "), said(audit.says), class_="validity none")
     if audit.valid:
         count = len(audit.controls)
         behaved = f"Valid: {'the control' if count == 1 else f'all {count} controls'} behaved. "
@@ -96,6 +96,6 @@ def controls(material: Material) -> Html:
     made = cards("The controls", ("Control", "Must be", "Is", "Behaved"), rows)
     count = len(rows)
     summary = tag("summary", f"What the control{'s were' if count > 1 else ' was'} held to, and what was found")
-    return section("controls", "Controls", validity(material), tag(
+    return section("controls", "Controls", tag(
         "details", summary, intro, made, *beside, open=not audit.valid
     ))  # fmt: skip

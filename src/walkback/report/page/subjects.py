@@ -41,12 +41,14 @@ def evidence(material: Material, styles: Sequence[Style]) -> Html:
         _folded(material, place, styles[place]) if many else _subject(material, place, styles[place], captions)
         for place in order
     ]
-    lead = (
-        "Open a subject for its checks. Figures are drawn of the checks that fire or are not settled; the table above "
-        "shows the value of every check against its limit."
-        if many else "Checks that fire or are not settled are open. Those that pass, or do not apply, are folded."
-    )  # fmt: skip
-    return section("evidence", "The evidence", tag("p", lead, class_="quiet"), *parts)
+    lead = None
+    if many:
+        drawn = "Figures are drawn of the checks that fire or are not settled"
+        if len(order) > DRAWN:
+            drawn = f"Figures of {len(order)} subjects would be too many: write the page of some of them for those"
+        lead = tag("p", f"Open a subject for its checks. {drawn}; the table above shows every check against its limit.",
+                   class_="quiet")  # fmt: skip
+    return section("evidence", "The evidence", lead, *parts)
 
 
 def _subject(material: Material, place: int, style: Style, captions: set[str]) -> Html:
@@ -63,10 +65,11 @@ def _subject(material: Material, place: int, style: Style, captions: set[str]) -
 def _folded(material: Material, place: int, style: Style) -> Html:
     """One of many: its sentence, and the rest behind it."""
     subject = material.subjects[place]
+    few = len(material.subjects) <= DRAWN
     heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject))
     summary = tag("summary", heading, " ", tag("span", why(subject, material), class_="why"))
     checks = [
-        _finding(finding, subject, style, material, set()) if _is_open(finding) else _line(finding)
+        _finding(finding, subject, style, material, set()) if _is_open(finding) and few else _line(finding)
         for finding in sorted(subject.judgement.findings, key=_rank)
     ]
     inner = tag("article", *_about(subject, material), *checks, _numbers(subject), id=anchor(place),
@@ -85,10 +88,13 @@ def _about(subject: Subject, material: Material) -> list[Html | None]:
     shared = shared_setting(material)
     told = [seeds_of(subject)] if shared else [setting(subject), seeds_of(subject)]
     about = "".join(f" {words}." for words in told if words)
-    lead = None if len(material.subjects) > MANY else tag("p", why(subject, material), class_="lead")
-    return [full, lead, tag("p", reported, about, class_="quiet")]
+    if len(material.subjects) > MANY:
+        return [full, tag("p", reported, about, class_="quiet")]
+    small = tag("span", f" {reported}", about, class_="quiet")
+    return [full, tag("p", why(subject, material), small, class_="lead")]
 
 
+DRAWN = 60  # of more subjects than that no figures are drawn in their parts
 OPEN: Sequence[Outcome] = ("fires", "inconclusive")
 
 

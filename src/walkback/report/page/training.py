@@ -145,8 +145,8 @@ def gaps(material: Material, curves: Curves) -> Html:
     ]
     made = cards("What is missing or odd, and why", ("What", "Status", "Why", "Subjects"), groups, "gaps")
     count = f"{len(same)} remark{'s' * (len(same) > 1)}"
-    folded = tag("details", tag("summary", f"{count} on what is missing or odd"), made)
-    return section("gaps", "What was not measured", intro, folded)
+    folded = tag("details", tag("summary", f"{count} on what is missing or odd"), intro, made)
+    return section("gaps", "What was not measured", folded)
 
 
 def _whose(places: Sequence[int], material: Material) -> Child:
