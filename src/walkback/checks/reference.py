@@ -265,6 +265,18 @@ class Reference(Check):
         """Fires if the direction is off by more than the limit on every seed; see docs/checks.md."""
         return _find(evidence, thresholds, protocol)
 
+    def phrase(self, finding: Finding) -> str:
+        """Whether the true gradient can be compared with."""
+        if FLOOR in finding.ranges and finding.value is not None:
+            side = "below" if finding.outcome == "fires" else "above"
+            return f"the deepest gradient ({finding.value:.1e}) is {side} the published floor"
+        if finding.value is None:
+            return "the precision of the true gradient is not known"
+        if finding.outcome == "inconclusive":
+            return "whether the true gradient is numerical noise depends on the seed"
+        noise = "is numerical noise" if finding.outcome == "fires" else "can be compared with"
+        return f"the true gradient {noise} (error {finding.value:.1e})"
+
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
     ) -> Mapping[str, bool | None]:
