@@ -5,12 +5,13 @@ right in float64 only, that of the float64 copy is; where it is wrong, the gradi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from walkback.audits.remarks import dead_notes, proof_notes, seen_notes
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -86,9 +87,8 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
 
     known   proofs of an earlier look at the same model, taken as they are: finite differences are not taken again
     """
-    function = asked.credits if callable(asked.credits) else None
-    seen = look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss)
-    reference = _reference(model, seen, asked, known)
+    seen, training, notes = _seen(model, asked)
+    reference = _reference(model, seen, asked, known, training)
     fields: dict[str, Any] = {
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
@@ -100,7 +100,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     if middle is not None:
         turned = drift(middle)
         fields["drift"] = turned.value if turned.status == "ok" else None
-    notes = [*_seen_notes(seen), *_dead_notes(seen), *_proof_notes(seen, reference, asked)]
+    notes += [*seen_notes(seen), *dead_notes(seen)]
+    notes += proof_notes(seen, reference.proofs, reference.remark, differences=reference.worker is not None,
+                         own=asked.credits == BACKWARD)  # fmt: skip
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -123,6 +125,36 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     return Judged(Moment(**fields), seen, notes, reference)
 
 
+def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
+    """The look, in evaluation mode; in training mode if the model's backward pass works there alone.
+
+    So it is where hooks deliver a credit that the forward pass prepares only when the model trains.
+    """
+    function = asked.credits if callable(asked.credits) else None
+
+    def one(training: bool) -> Look:
+        return look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss,
+                    training=training)  # fmt: skip
+
+    seen = one(False)
+    if not seen.failed:
+        return seen, False, []
+    fails = f"in evaluation mode the backward pass fails ({seen.failed})"
+    try:
+        other = one(True)
+    except Exception as error:  # a stranger's forward pass may ask for more when it trains
+        words = (str(error).splitlines() or [""])[0]
+        return seen, False, [f"{fails}, in training mode the forward pass ({type(error).__name__}: {words})"]
+    same = bool(((other.losses - seen.losses).abs() <= 1e-4 * (1 + seen.losses.abs())).all())
+    if other.failed or not same:
+        return (
+            seen,
+            False,
+            [f"{fails}, and in training mode {'it does too' if other.failed else 'the loss is another'}"],
+        )
+    return other, True, [f"{fails}; in training mode it does not, and that is what was looked at"]
+
+
 def at_init(model: nn.Module, asked: Asked) -> Moment:
     """What scale asks of the same net at its random init: how large its states are, and how much its blocks grow."""
     seen = look(model, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
@@ -142,14 +174,14 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None) -> Reference:
+def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None, training: bool) -> Reference:
     """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
     states = len(seen.gradients)
     double, why = None, ""
     values: list[Tensor | None] = [None] * states
     try:
         inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
-        own = Worker(model, inputs, labels, asked.blocks, asked.loss).first(PROOF_SAMPLES)
+        own = Worker(model, inputs, labels, asked.blocks, asked.loss, training).first(PROOF_SAMPLES)
         # With proofs at hand the losses of the look save a pass.
         losses = own.still.losses if known is None else seen.losses[: own.samples].cpu()
         double, why = double_worker(own, asked.blocks, losses)
@@ -161,7 +193,7 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
     precise, doubles = against_double(
         seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
-        reduction=asked.reduction, loss=asked.loss, why=why,
+        reduction=asked.reduction, loss=asked.loss, why=why, training=training,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
     last = precise[-1]
@@ -312,79 +344,3 @@ def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked)
         "rho": [r.value if r.status == "ok" else None for r in rho],
         "nudging": [n.value if n.status == "ok" else None for n in moved],
     }
-
-
-def _seen_notes(seen: Look) -> list[str]:
-    rows = [seen.start, *seen.layers]
-    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
-    remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
-    ways = sorted({row.reduction for row in seen.layers if row.reduction})
-    return [
-        *([f"layers not seen: {'; '.join(odd)}"] if odd else []),
-        f"{len(seen.seen)} of {len(seen.layers)} blocks seen; features taken by: {', '.join(ways) or 'nothing'}",
-        *remarks,
-        *(
-            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; no block answers for it"
-            for b in seen.between
-            if math.isfinite(b.factor)
-        ),
-        *seen.notes,
-    ]
-
-
-def _dead_notes(seen: Look) -> list[str]:
-    """Blocks that give or receive nothing, by name."""
-    notes = []
-    for block, row in enumerate(seen.layers):
-        before, after, gradient = seen.hidden[block], seen.hidden[block + 1], seen.gradients[block + 1]
-        if gradient is not None:
-            dead = float((gradient == 0).all(1).double().mean())
-            if dead:
-                notes.append(f"{row.name}: its gradient is exactly zero for {dead:.0%} of the samples")
-        if after is None or len(after) < 2:
-            continue
-        if not after.any():
-            notes.append(f"{row.name} is dead: its output is zero for every sample")
-        elif bool((after == after[0]).all()):
-            notes.append(f"{row.name} is dead: it gives every sample the same output")
-        elif before is not None and before.shape == after.shape and torch.equal(before, after):
-            notes.append(f"{row.name} is dead: it gives back what it takes")
-    return notes
-
-
-def _proof_notes(seen: Look, reference: Reference, asked: Asked) -> list[str]:
-    """What finite differences say about autograd's gradient, state by state."""
-    names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
-
-    def which(chosen: Callable[[Proof], bool]) -> str:
-        return _listed([name for name, proof in zip(names, reference.proofs, strict=True) if chosen(proof)])
-
-    notes = [reference.remark] if reference.remark else []
-    wrong = [p for p in reference.proofs if p.standing == "wrong"]
-    if all(p.standing in ("proved", "not measured") for p in reference.proofs):
-        tested = sum(p.tested for p in reference.proofs)
-        notes.append(
-            f"autograd's gradient agrees with finite differences of the loss ({tested} directional derivatives)"
-        )
-    if wrong:
-        factors = {f"{p.factor:.3g}" for p in wrong}
-        by = f": it is {factors.pop()} times that" if len(factors) == 1 and not math.isnan(wrong[0].factor) else ""
-        took = "there the gradient is measured by finite differences" if reference.worker else "there it is not known"
-        ask = "" if asked.credits == BACKWARD else '; credits="backward" judges the model\'s own backward pass'
-        notes.append(
-            f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
-            f"{by}; {took}{ask}"
-        )
-    if any(p.standing == "float64" for p in reference.proofs):
-        notes.append(
-            f"in the model's own precision the gradient is not the derivative of the loss at "
-            f"{which(lambda p: p.standing == 'float64')}; there it is taken from a float64 copy"
-        )
-    for reason in dict.fromkeys(p.why for p in reference.proofs if p.standing == "not verified"):
-        places = which(lambda p, why=reason: p.standing == "not verified" and p.why == why)  # type: ignore[misc]
-        notes.append(f"the gradient could not be verified at {places}: {reason}")
-    return notes
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from walkback.probes.modules import Look
 
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)  # they draw and mix nothing, and people ask for their mode
 RANDOM_OR_MIXING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.RNNBase, nn.MultiheadAttention,
                     nn.RReLU)  # fmt: skip
 
@@ -24,7 +25,7 @@ def train_own_parts(model: nn.Module) -> None:
     """Training mode for the parts that are not torch's own; those draw or mix, and stay in evaluation mode."""
     for part in model.modules():
         torchs = isinstance(part, RANDOM_OR_MIXING) or type(part).__module__.startswith("torch.nn")
-        part.training = not torchs
+        part.training = type(part) in CONTAINERS or not torchs
 
 
 def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
@@ -33,7 +34,13 @@ def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
     `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
     gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
     """
-    first = in_training(True)
+    try:
+        first = in_training(True)
+    except Exception as error:  # a stranger's forward pass may ask for more when it trains
+        words = (str(error).splitlines() or [""])[0]
+        return Delivered(None, f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
+                               "so what trained it is not known: give all arguments of its forward, as in "
+                               '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
     count = first.samples
     near = 1e-4 * (1 + seen.losses[:count].abs())
     if bool(((first.losses - seen.losses[:count]).abs() > near).any()):

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from walkback.probes.base import Reading
 from walkback.probes.modules import call, on_tensors, per_sample_losses
-from walkback.probes.undisturbed import undisturbed
 from walkback.probes.worker import Worker
 
 SAMPLES = 32
@@ -93,7 +92,7 @@ def _halves(worker: Worker) -> tuple[list[Parts | None], list[Parts | None]]:
     parameters = [list(block.parameters()) for block in worker.modules]
     every = list({id(p): p for ps in parameters for p in ps}.values())
     middle = max(worker.samples // 2, 1)
-    with undisturbed(worker.model), torch.inference_mode(False), torch.enable_grad():
+    with worker.running():
         for parameter in every:
             parameter.requires_grad_()
         logits = call(worker.model, on_tensors(worker.inputs, Tensor.clone))

@@ -6,13 +6,15 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from walkback.probes.backward import train_own_parts
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.modules import (
@@ -47,9 +49,10 @@ class Worker:
     """One batch of one model, run again and again."""
 
     def __init__(
-        self, model: nn.Module, inputs: Any, labels: Tensor, blocks: str | Sequence[str], loss: PerSampleLoss | None
-    ):
-        self.model, self.inputs, self.labels, self.loss = model, inputs, labels, loss
+        self, model: nn.Module, inputs: Any, labels: Tensor, blocks: str | Sequence[str], loss: PerSampleLoss | None,
+        training: bool = False,
+    ):  # fmt: skip
+        self.model, self.inputs, self.labels, self.loss, self.training = model, inputs, labels, loss, training
         self.found = find_blocks(model, blocks)
         self.modules = list(self.found.values())
         kinds = [t.dtype for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
@@ -81,9 +84,17 @@ class Worker:
         fewer.inputs, fewer.labels = on_tensors(self.inputs, cut), self.labels[:count]
         return fewer
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around every pass: the model stays as it was. `training`: its own parts are in training mode."""
+        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+            if self.training:
+                train_own_parts(self.model)
+            yield
+
     def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
         """The losses with some states moved; `seed` changes the random numbers that the model may draw."""
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             if seed is not None:
                 torch.manual_seed(seed)
                 np.random.seed(seed)
@@ -96,7 +107,7 @@ class Worker:
 
     def states(self) -> States:
         """What passes the blocks, with autograd's gradients there. Blocks that are not called once have none."""
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             with watching(self.modules) as seen:
                 logits = call(self.model, own_inputs(self.model, self.inputs))
             losses = per_sample_losses(logits, self.labels.clone(), self.loss)
@@ -124,7 +135,7 @@ class Worker:
 
             return add
 
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             with moving(self.modules, {layer: move(layer) for layer in layers}):
                 logits = call(self.model, own_inputs(self.model, self.inputs))
             losses = per_sample_losses(logits, self.labels.clone(), self.loss)
@@ -170,7 +181,7 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(worker.model).double()
-        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss)
+        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss, worker.training)
         again = double.still.losses
     except Exception as error:
         return None, f"the model does not run in float64 ({type(error).__name__})"
