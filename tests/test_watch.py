@@ -14,7 +14,7 @@ import walkback as wb
 from walkback.audits.alarms import NOT_THEIRS, WatchWarning
 from walkback.errors import BadValue, RecordError
 from walkback.records.watched import UPDATE
-from watched_loops import PROBE, Block, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
+from watched_loops import PROBE, Block, Loud, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
 
 
 class Noisy(nn.Module):
@@ -202,11 +202,6 @@ def test_a_copy_of_the_model_made_while_hooks_are_there_is_a_plain_model():
         bp_loss(twin, X[:32], Y[:32]).backward()
         watch.step()
     assert watch.looks[0].arrived == [None] * 3  # the copy's backward is not the model's
-
-
-class Loud(Block):
-    def forward(self, h):
-        return h + self.linear(h)
 
 
 def loud(gain: float) -> Net:

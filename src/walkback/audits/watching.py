@@ -153,6 +153,12 @@ class Watch:
                 self._listener.start()
         return bool(self.fired)
 
+    def not_heard(self, why: str) -> None:
+        """Do not listen to the loop's backward pass, because hooks would not be called in it."""
+        if self._active:
+            self._deaf = why
+            self._listener.drop()
+
     def __enter__(self) -> "Watch":
         return self
 

@@ -1,10 +1,13 @@
 """The model's own backward pass as its credit: what autograd delivers at the blocks when the model trains."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
     from walkback.probes.modules import Look
@@ -21,11 +24,32 @@ class Delivered(NamedTuple):
     why: str = ""
 
 
-def train_own_parts(model: nn.Module) -> None:
+class NoDropout(TorchFunctionMode):
+    """Dropout by function drops nothing: people write it into attention, with a rate that is 0 in evaluation mode."""
+
+    DROPS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The input itself for a dropout, attention without one, and everything else as it is."""
+        del types
+        kwargs = dict(kwargs or {})
+        if func in self.DROPS:
+            return args[0] if args else kwargs["input"]
+        if func is F.scaled_dot_product_attention:
+            if len(args) > 4:
+                args = (*args[:4], 0.0, *args[5:])
+            kwargs |= {"dropout_p": 0.0} if "dropout_p" in kwargs else {}
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def as_trained(model: nn.Module, really: bool = True) -> Iterator[None]:
     """Training mode for the parts that are not torch's own; those draw or mix, and stay in evaluation mode."""
-    for part in model.modules():
+    for part in model.modules() if really else ():
         torchs = isinstance(part, RANDOM_OR_MIXING) or type(part).__module__.startswith("torch.nn")
         part.training = type(part) in CONTAINERS or not torchs
+    with NoDropout() if really else nullcontext():
+        yield
 
 
 def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:

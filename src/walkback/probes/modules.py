@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
-from walkback.probes.backward import train_own_parts
+from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Seen, watching
 from walkback.probes.outputs import entries, first_tensor
@@ -174,9 +174,10 @@ def look(
     sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
     given: list[list[Tensor | None]] = [[] for _ in found]
     right, total, countable, every, failed = 0, 0, True, [], ""
-    with undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad():
-        if training:
-            train_own_parts(model)
+    with (
+        undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad(),
+        as_trained(model, training),
+    ):  # fmt: skip
         for batch in batches:
             inputs, labels = _pair(batch)
             parts, logits, losses, trouble = _one_batch(model, inputs, labels, found, reduction, cls, loss)

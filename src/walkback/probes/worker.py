@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from walkback.probes.backward import train_own_parts
+from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.modules import (
@@ -87,9 +87,10 @@ class Worker:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Around every pass: the model stays as it was. `training`: its own parts are in training mode."""
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
-            if self.training:
-                train_own_parts(self.model)
+        with (
+            undisturbed(self.model), torch.inference_mode(False), torch.enable_grad(),
+            as_trained(self.model, self.training),
+        ):  # fmt: skip
             yield
 
     def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
