@@ -1,4 +1,4 @@
-"""wb.transformers_callback in real trainings by `Trainer`. Oracles: the same without it, and gradients of a plain loop."""
+"""wb.transformers_callback in trainings by a real `Trainer`. Oracles: the same without it, and a plain loop."""
 
 import warnings
 
@@ -141,9 +141,7 @@ def test_a_resumed_training_counts_on(tmp_path):
 def test_planted_a_detached_block_stops_the_trainer(tmp_path):
     """The layers below a detach receive nothing, which coverage finds."""
     model = bert()
-    last = model.bert.encoder.layer[1]
-    plain = last.forward
-    last.forward = lambda hidden, *args, **kwargs: plain(hidden.detach(), *args, **kwargs)
+    model.bert.encoder.layer[1].register_forward_pre_hook(lambda layer, given: (given[0].detach(), *given[1:]))
     callback = wb.transformers_callback("bert.encoder.layer.*", probe=PROBE, every=1, show=False, residual=False,
                                         stop_when_fired=True)  # fmt: skip
     with pytest.warns(WatchWarning, match="coverage fires"):

@@ -57,7 +57,7 @@ class Alarms:
                 return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
             return moment, ["credit: the model's own backward pass on the probe; that of the loop was not seen"]
         for block, (size, record) in enumerate(zip(heard.arrived, moment.cosine_out, strict=True)):
-            if size is None or record is None or record.status == "not available":
+            if size is None or record is None or record.status in ("not available", "not proved"):
                 continue
             arrives = record.status != "zero credit"
             if not self.trains(block):

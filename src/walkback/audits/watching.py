@@ -33,7 +33,7 @@ from walkback.probes.parameters import against_probe, left_in
 from walkback.probes.task import settle
 from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
 from walkback.probes.undisturbed import undisturbed
-from walkback.probes.wrapped import uncompiled, unwrapped
+from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
 from walkback.records import Evidence, Moment, Reading, Watched, WatchEnd, WatchHeader, WatchLook
 from walkback.records.evidence import Ended
 from walkback.records.watched import UPDATE, Loss, make_room
@@ -332,6 +332,7 @@ class Watch:
         """As the model was written: not compiled, and without autocast around it."""
         stack = ExitStack()
         stack.enter_context(uncompiled(self._model))
+        stack.enter_context(unprepared(self._model))
         for device in {p.device.type for p in self._model.parameters()} | {"cpu"}:
             stack.enter_context(torch.autocast(device, enabled=False))
         return stack

@@ -1,5 +1,6 @@
 """The model's own backward pass as its credit: what autograd delivers at the blocks when the model trains."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -7,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
     from walkback.probes.modules import Look
 
+DROPS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)  # they draw and mix nothing, and people ask for their mode
 RANDOM_OR_MIXING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.RNNBase, nn.MultiheadAttention,
                     nn.RReLU)  # fmt: skip
@@ -24,22 +25,36 @@ class Delivered(NamedTuple):
     why: str = ""
 
 
-class NoDropout(TorchFunctionMode):
-    """Dropout by function drops nothing: people write it into attention, with a rate that is 0 in evaluation mode."""
+@contextmanager
+def no_dropout() -> Iterator[None]:
+    """Dropout by function drops nothing in this thread: people write it into attention, and it is 0 in evaluation mode.
 
-    DROPS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
+    The functions themselves are replaced meanwhile, so that a forward pass that a checkpoint recomputes finds the same.
+    """
+    here, attend = threading.get_ident(), F.scaled_dot_product_attention
+    before = {name: getattr(F, name) for name in DROPS}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The input itself for a dropout, attention without one, and everything else as it is."""
-        del types
-        kwargs = dict(kwargs or {})
-        if func in self.DROPS:
-            return args[0] if args else kwargs["input"]
-        if func is F.scaled_dot_product_attention:
-            if len(args) > 4:
-                args = (*args[:4], 0.0, *args[5:])
+    def whole(plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def dropout(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return input if threading.get_ident() == here else plain(input, *args, **kwargs)
+
+        return dropout
+
+    def attention(*args: Any, **kwargs: Any) -> Tensor:
+        if threading.get_ident() == here:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
             kwargs |= {"dropout_p": 0.0} if "dropout_p" in kwargs else {}
-        return func(*args, **kwargs)
+        return attend(*args, **kwargs)
+
+    try:
+        for name, plain in before.items():
+            setattr(F, name, whole(plain))
+        F.scaled_dot_product_attention = attention
+        yield
+    finally:
+        for name, plain in before.items():
+            setattr(F, name, plain)
+        F.scaled_dot_product_attention = attend
 
 
 @contextmanager
@@ -48,7 +63,7 @@ def as_trained(model: nn.Module, really: bool = True) -> Iterator[None]:
     for part in model.modules() if really else ():
         torchs = isinstance(part, RANDOM_OR_MIXING) or type(part).__module__.startswith("torch.nn")
         part.training = type(part) in CONTAINERS or not torchs
-    with NoDropout() if really else nullcontext():
+    with no_dropout() if really else nullcontext():
         yield
 
 
@@ -65,6 +80,9 @@ def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
         return Delivered(None, f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
                                "so what trained it is not known: give all arguments of its forward, as in "
                                '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
+    if first.failed and not seen.failed:
+        return Delivered(None, f"in training mode the backward pass fails on the probe ({first.failed}), so what "
+                               "trained it is not known")  # fmt: skip
     count = first.samples
     near = 1e-4 * (1 + seen.losses[:count].abs())
     if bool(((first.losses - seen.losses[:count]).abs() > near).any()):

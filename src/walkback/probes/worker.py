@@ -179,6 +179,8 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
     gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
     """
+    if bound := _bound_elsewhere(worker.model):
+        return None, f"the forward of {bound} was replaced in the object, so that a float64 copy would run the original"
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(worker.model).double()
@@ -188,3 +190,12 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
         return None, f"the model does not run in float64 ({type(error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
     return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
+
+
+def _bound_elsewhere(model: nn.Module) -> str:
+    """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
+    for name, part in model.named_modules():
+        forward = part.__dict__.get("forward")
+        if forward is not None and getattr(forward, "__self__", None) is not part:
+            return name or "the model"
+    return ""
