@@ -54,7 +54,7 @@ def plain(model, step, optimizer=None, after=lambda model: None, zero=True):
 
 
 def test_an_optimizer_with_a_closure():
-    """LBFGS calls its closure many times per step; step() inside it would count each. Called before, it sees the last."""
+    """LBFGS calls its closure many times per step, and step() inside it would count each: it is called before."""
 
     def loop(model, step):
         optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
@@ -137,7 +137,7 @@ def test_a_block_that_runs_twice_is_said_to():
 
 class InPlace(Block):
     def forward(self, h):
-        return F.relu(self.linear(h), inplace=True).add_(0.1)
+        return F.relu(self.linear(h).add_(0.1), inplace=True)
 
 
 def test_second_implementation_work_in_place():
@@ -145,7 +145,7 @@ def test_second_implementation_work_in_place():
 
     class Fresh(Block):
         def forward(self, h):
-            return F.relu(self.linear(h)) + 0.1
+            return F.relu(self.linear(h) + 0.1)
 
     def net(kind):
         model = Net()
