@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from walkback.adapters import transformers_callback as transformers_callback
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
+    from walkback.audits import audit_training as audit_training
     from walkback.audits import judge_paths as judge_paths
     from walkback.audits import watch as watch
     from walkback.checks import Audit as Audit
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from walkback.train import train_all as train_all
 
 _HOME = {
-    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
+    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits",
+    "audit_training": "audits", "judge": "checks",
     "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "make_dataset": "data", "register_data": "data",
     "Fired": "errors", "WalkbackError": "errors", "watch": "audits", "Net": "nets", "make_net": "nets",

@@ -15,6 +15,7 @@ from walkback.own import as_written
 from walkback.records import (
     BaselineName,
     Evidence,
+    NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
@@ -188,7 +189,7 @@ def _judged(
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
     audit = Audit(
-        valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
+        valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
     return audit, judged
@@ -287,26 +288,32 @@ def _control_null(runs: Sequence[Run]) -> Control:
     bring about in thousands of audits.
     """
     nulls = [
-        (run, block, null)
+        (f"{run.config.label()} seed {run.config.seed}", block, null)
         for run in runs
         if run.probes is not None
         for block, null in enumerate(run.probes.null)
         if null.kind == "fresh feedback"
     ]
+    return null_control(nulls)
+
+
+def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
+    """The same of nulls with whose they are: a name and a block."""
     name, expected = "fresh-feedback null", "centres on zero"
     if not nulls:
         return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
-    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
+    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
-        run, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{run.config.label()} seed {run.config.seed} block {block}"
+        who, block, null = max(off, key=lambda each: abs(each[2].mean))
+        where = f"{who} block {block}"
         return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
     largest = max(abs(n.mean) for _, _, n in nulls)
     got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
     return Control(name=name, expected=expected, got=got, ok=True)
 
 
-def _validity(failed: Sequence[Control]) -> str:
+def validity(failed: Sequence[Control]) -> str:
+    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
     if not failed:
         return "Every control behaved as it must."
     remedies = {
@@ -315,5 +322,12 @@ def _validity(failed: Sequence[Control]) -> str:
         "a net at init": "look at the net: it starts from a state in which nothing can be measured",
         "fresh-feedback null": "probe more images: the zero of the cosine's scale is not where it should be",
     }
-    said = [f"{c.name} should be {c.expected} and is {c.got} ({remedies[c.name]})" for c in failed]
+    absent = {
+        "bp": "give train_bp, or train_batches for a plain loop of ours: without a reference depth and reach cannot be "
+        "asked",
+        "random": "give the same call again: it trains what is missing",
+        "a net at init": "give the same call again: it measures what is missing",
+    }
+    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
+    said = [f"{c.name} should be {c.expected} and is {c.got} ({those[c.name]})" for c, those in words]
     return "This audit is invalid: " + "; ".join(said) + "."
