@@ -32,7 +32,7 @@ from walkback.probes import (
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.precision import against_double
+from walkback.probes.precision import against_double, precision
 from walkback.probes.proof import prove
 from walkback.probes.redrawn import Redraw, redrawn_null
 from walkback.probes.rotated import mean_of, null_of
@@ -40,6 +40,8 @@ from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
 PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
+DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
+STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
 BACKWARD: Literal["backward"] = "backward"
 Batches = Sequence[tuple[Any, Tensor]]
 
@@ -89,12 +91,13 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     """
     seen, training, notes = _seen(model, asked)
     reference = _reference(model, seen, asked, known, training)
+    by_differences = reference.proofs[-1].standing == "wrong" and reference.precision.status == "ok"
     fields: dict[str, Any] = {
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
         "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
         "reference_batch": REFERENCE_BATCH,
-        "precision": PrecisionRecord.of(reference.precision),
+        "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
     }
     middle = reference.rows[len(seen.layers) // 2]
     if middle is not None:
@@ -102,7 +105,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         fields["drift"] = turned.value if turned.status == "ok" else None
     notes += [*seen_notes(seen), *dead_notes(seen)]
     notes += proof_notes(seen, reference.proofs, reference.remark, differences=reference.worker is not None,
-                         own=asked.credits == BACKWARD)  # fmt: skip
+                         own=asked.credits == BACKWARD, precise=by_differences)  # fmt: skip
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -208,7 +211,12 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
             if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
                 how = reduction_of(value.dim(), asked.reduction, cls)
-                rows[layer] = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+                measured = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+                rows[layer] = measured
+                if layer == states - 1 and double.epsilon < DOUBLE_ENOUGH:
+                    # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
+                    again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
+                    last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
     return Reference(proofs, rows, last, double, values, "" if double is None else why)
 
 

@@ -47,11 +47,14 @@ def dead_notes(seen: Look) -> list[str]:
     return notes
 
 
-def proof_notes(seen: Look, proofs: Sequence[Proof], remark: str, *, differences: bool, own: bool) -> list[str]:
+def proof_notes(
+    seen: Look, proofs: Sequence[Proof], remark: str, *, differences: bool, own: bool, precise: bool
+) -> list[str]:
     """What finite differences say about autograd's gradient, state by state.
 
     remark        about the float64 copy
     differences   whether the gradient is measured by them where autograd's is wrong
+    precise       whether it is known so how precise the deepest gradient is
     own           whether the model's own backward pass is what is judged
     """
     names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
@@ -75,6 +78,8 @@ def proof_notes(seen: Look, proofs: Sequence[Proof], remark: str, *, differences
             f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
             f"{by}; {took}{ask}"
         )
+    if precise:
+        notes.append("how precise the deepest gradient is: by two step sizes of finite differences in float64")
     if any(p.standing == "float64" for p in proofs):
         notes.append(
             f"in the model's own precision the gradient is not the derivative of the loss at "
