@@ -1,4 +1,4 @@
-"""Other people's code, from nothing to a verdict: runs the files of docs/your-training.md, and prints lines and minutes.
+"""Other people's code, from nothing to a verdict: runs the files of docs/your-training.md; prints lines and minutes.
 
     python bench/others.py                     BioTorch (dfa), Lightning and Hugging Face
     python bench/others.py with_biotorch fa usf frsf brsf
@@ -32,8 +32,8 @@ def run(name: str, text: str, folder: Path, *words: str) -> tuple[float, str]:
     """Minutes, and the last line that it prints: the verdict."""
     (folder / f"{name}.py").write_text(text)
     began = time.perf_counter()
-    done = subprocess.run([sys.executable, f"{name}.py", *words], cwd=folder, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, check=False)  # fmt: skip
+    command = [sys.executable, f"{name}.py", *words]
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
     if done.returncode:
         raise SystemExit(f"{name} failed:\n{done.stderr}")
     return (time.perf_counter() - began) / 60, done.stdout.strip().splitlines()[-1]

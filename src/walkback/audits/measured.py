@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from walkback.audits.remarks import dead_notes, proof_notes, seen_notes
+from walkback.audits.notes import dead_notes, proof_notes, seen_notes
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -26,22 +26,25 @@ from walkback.probes import (
     look,
     nudging,
     perturbation,
+    precision,
     replay_module,
     slopes,
 )
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.precision import against_double, precision
+from walkback.probes.precision import against_double, dtype_of, in_single
 from walkback.probes.proof import prove
 from walkback.probes.redrawn import Redraw, redrawn_null
 from walkback.probes.rotated import mean_of, null_of
+from walkback.probes.uncut import Uncut
 from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
 PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
 DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
 STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
+THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
 BACKWARD: Literal["backward"] = "backward"
 Batches = Sequence[tuple[Any, Tensor]]
 
@@ -72,7 +75,8 @@ class Reference(NamedTuple):
     precision: Precision
     worker: Worker | None
     values: list[Tensor | None]
-    remark: str  # about the float64 copy
+    remark: str  # about the float64 copy, or the model's own precision
+    dtype: str  # what the deepest gradient was computed in
 
 
 class Judged(NamedTuple):
@@ -91,6 +95,10 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     """
     seen, training, notes = _seen(model, asked)
     reference = _reference(model, seen, asked, known, training)
+    rows, proofs = seen, reference.proofs
+    mended = _uncut(model, asked) if any(p.standing == "wrong" for p in proofs) else None
+    if mended is not None:
+        rows, reference = mended
     by_differences = reference.proofs[-1].standing == "wrong" and reference.precision.status == "ok"
     fields: dict[str, Any] = {
         "loss": seen.loss,
@@ -98,14 +106,17 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
         "reference_batch": REFERENCE_BATCH,
         "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
+        "dtype": reference.dtype,
     }
     middle = reference.rows[len(seen.layers) // 2]
     if middle is not None:
         turned = drift(middle)
         fields["drift"] = turned.value if turned.status == "ok" else None
-    notes += [*seen_notes(seen), *dead_notes(seen)]
-    notes += proof_notes(seen, reference.proofs, reference.remark, differences=reference.worker is not None,
-                         own=asked.credits == BACKWARD, precise=by_differences)  # fmt: skip
+    proofs_said = proof_notes(
+        seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
+        backward=asked.credits == BACKWARD, precise=by_differences,
+    )  # fmt: skip
+    notes += [*seen_notes(rows), *dead_notes(seen), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -122,6 +133,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     probing = _Differences(reference, has_cls_token(model), asked.reduction)
     if credits is not None:
         fields |= _directions(model, seen, reference, probing, credits, asked)
+        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
+            notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
+                         "by backprop; if it was not, these are not its credits")  # fmt: skip
         if asked.describe:
             fields |= _described(model, credits[0], asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
@@ -199,7 +213,16 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         reduction=asked.reduction, loss=asked.loss, why=why, training=training,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
-    last = precise[-1]
+    last, dtype = precise[-1], str(dtype_of(model)).removeprefix("torch.")
+    single = in_single(
+        model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES, reduction=asked.reduction, loss=asked.loss
+    )
+    if single is not None and last.status == "ok" and single.gradients[-1] is not None and doubles[-1] is not None:
+        why = (
+            f"{dtype} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken in it can be off by that"
+        )
+        last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
+        dtype = f"a float32 copy of the {dtype} weights"
     if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
         says = (
             "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
@@ -217,7 +240,23 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
                     # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
                     again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
                     last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
-    return Reference(proofs, rows, last, double, values, "" if double is None else why)
+    return Reference(proofs, rows, last, double, values, "" if double is None else why, dtype)
+
+
+def _uncut(model: nn.Module, asked: Asked) -> tuple[Look, Reference] | None:
+    """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
+    whole = Uncut(model)
+    try:
+        inputs, labels = gathered(asked.batches, 1)
+        Worker(whole, inputs, labels, asked.blocks, asked.loss).first(1).run()
+        if not whole.cuts:
+            return None
+        seen = look(whole, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
+        reference = _reference(whole, seen, asked, None, False)
+    except Exception:  # whatever a stranger's model raises when a cut is not there
+        return None
+    proved = all(proof.standing in ("proved", "float64") for proof in reference.proofs)
+    return (seen, reference) if proved else None
 
 
 def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | None:

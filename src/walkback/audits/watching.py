@@ -18,7 +18,7 @@ from torch import nn
 
 from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
 from walkback.audits.measured import BACKWARD, Asked, Judged, measured
-from walkback.audits.model import dtype_of, scored
+from walkback.audits.model import scored
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
@@ -326,7 +326,7 @@ class Watch:
         with undisturbed(self._model, whole=True):
             found = measured(reading, self._asked, known)
             accuracy, _ = scored(reading, found.seen, self._task, None)
-        return found, found.moment.model_copy(update={"accuracy": accuracy, "dtype": dtype_of(self._model)})
+        return found, found.moment.model_copy(update={"accuracy": accuracy})
 
     def _plainly(self) -> ExitStack:
         """As the model was written: not compiled, and without autocast around it."""

@@ -104,7 +104,7 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
             doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
     return Evidence(
         name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
-        notes=_by_text(notes), doubts=doubts,
+        notes=_by_text(notes, len(seeds)), doubts=doubts,
     )  # fmt: skip
 
 
@@ -118,17 +118,22 @@ def _accuracy(twin: TrainingRecord, init: str | None, key: str, notes: list[tupl
                       "a baseline of. make_model(seed) must build the same untrained net each time that it is "
                       "called"))  # fmt: skip
         return None
-    notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
+    if twin.part != "all":
+        notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
     return twin.accuracy
 
 
-def _by_text(notes: Sequence[tuple[int | None, str]]) -> list[str]:
-    """Each note once, with its seeds in front."""
+def _by_text(notes: Sequence[tuple[int | None, str]], count: int) -> list[str]:
+    """Each note once, with its seeds in front; one of all seeds, if there are several, without them."""
     seeds: dict[str, list[int | None]] = {}
     for seed, text in notes:
         seeds.setdefault(text, []).append(seed)
     found = []
     for text, those in seeds.items():
         known = list(dict.fromkeys(seed for seed in those if seed is not None))
-        found.append(f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}" if known else text)
+        found.append(
+            f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}"
+            if (known and not 1 < count <= len(known))
+            else text
+        )
     return found

@@ -29,10 +29,9 @@ from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
 from walkback.records.training import TrainingSetting, find_trainings, read_training, write_training
 from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
-from walkback.train import seed_list
-from walkback.train.executor import cores
+from walkback.train import cores, seed_list
 
-TEST_SAMPLES, PROBED = 20_000, 1_024
+TEST_SAMPLES, PROBED = 20_000, 512
 PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half", "frozen"]]] = (
     ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "frozen"), ("random", "all"), ("subject", "half"),
     ("bp", "half"),
@@ -86,7 +85,7 @@ def audit_training(
     seeds        how many, or which; "auto": three, then more while something is undecided, up to `max_seeds` (12)
     out          a folder for the trained models and their records. The same call continues what was interrupted
     reach        False: the upper halves are not trained (two trainings of seven per seed), and reach is not settled
-    max_samples  the accuracy is taken on so many test samples at most (None: all), everything else on the first 1,024
+    max_samples  the accuracy is taken on so many test samples at most (None: all), everything else on the first 512
     jobs         processes at once (one per core), if your functions are in a file that can be imported
     say          is given progress as lines; None: nothing is said
     files        files to import in every process, for functions in modules that have no importable name
@@ -127,7 +126,8 @@ def audit_training(
                     talk(line)
             if not more:
                 break
-            _finished(unfinished(audit, list(more)), own, chosen_later, folder)
+            names = [job.setting.name if who == "subject" else who for who in more]
+            _finished(unfinished(audit, names), own, chosen_later, folder)
             counts |= {who: next(look for look in looks if look > counts[who]) for who in more}
         return _finished(audit, own, chosen_later, folder)
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from walkback.audits.measured import Asked, at_init, measured
-from walkback.audits.model import dtype_of
 from walkback.audits.seeds import guarded
 from walkback.audits.training.frozen import Outputs
 from walkback.audits.training.job import Job
@@ -25,8 +24,8 @@ VERIFIED = 64  # samples on which frozen blocks must compute the same
 class Ruler:
     """Measures the models of one audit, all in the same way."""
 
-    def __init__(self, job: Job, model: nn.Module):
-        self.job = job
+    def __init__(self, job: Job, model: nn.Module, describe: bool = False):
+        self.job, self.describe = job, describe
         self.task: Task = settle(model, job.batches, job.output, job.loss)
         self.probed = settle(model, job.probed, job.output, job.loss).batches
 
@@ -72,7 +71,7 @@ class Ruler:
         with undisturbed(model, whole=True), uncompiled(model):
             found = measured(self.task.reading(model), self._asked(own, redraw))
         notes += [note for note in found.notes if note not in notes]
-        return found.moment.model_copy(update={"dtype": dtype_of(model)})
+        return found.moment
 
     def begun(self, model: nn.Module) -> Moment:
         """What scale asks of the net at init."""
@@ -81,9 +80,8 @@ class Ruler:
 
     def _asked(self, credits: Any, redraw: Any) -> Asked:
         job = self.job
-        describe = credits is not None
         return Asked(
-            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, describe,
+            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, self.describe,
             job.setting.residual,
         )  # fmt: skip
 

@@ -48,7 +48,7 @@ class Noise:
         By chance it is 0 ± 1/√n for n weights. Asked of all blocks' weights together and of every tensor of 256 or more
         that moved: a loop that takes only its biases from `.grad` is not taken for one that uses the noise.
         """
-        moves = {name: (end[name].double() - start.double()).flatten() for name, start in self.start.items()}
+        moves = {name: (end[name].detach().double() - start.double()).flatten() for name, start in self.start.items()}
         moves = {name: move for name, move in moves.items() if move.any()}
         if not moves:
             return False

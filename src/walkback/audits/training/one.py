@@ -93,7 +93,7 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     began = time.monotonic()
     model = made(job, wanted)
     before, start = copy_of(tensors_of(model)), duplicate(model)
-    ruler = Ruler(job, model)
+    ruler = Ruler(job, model, describe=wanted.who == "subject")
     first = ruler.begun(model) if wanted.part == "all" else None
     flags = {name: p.requires_grad for name, p in model.named_parameters()}
     try:

@@ -26,7 +26,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.executor import _die_with_parent, _sigint_ignored, ended
+from walkback.train.executors.processes import die_with_parent, ended, sigint_ignored
 
 LOG = "training.log"
 
@@ -101,7 +101,7 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
     def start() -> None:
         ours, theirs = context.Pipe()
         process = context.Process(target=_worker, args=(theirs, str(out)), daemon=True)
-        with _sigint_ignored(), _without_main():
+        with sigint_ignored(), _without_main():
             process.start()
         theirs.close()
         ours.send(list(job.files))
@@ -155,7 +155,7 @@ def _without_main() -> Iterator[None]:
 
 def _worker(pipe: Connection, out: str) -> None:
     """The life of one process."""
-    _die_with_parent()
+    die_with_parent()
     torch.set_num_threads(1)
     try:
         for file in pipe.recv():

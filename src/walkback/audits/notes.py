@@ -1,4 +1,4 @@
-"""What is to be said of a measured model beside its numbers: which layers were seen, which are dead, what is proved."""
+"""What is said about a stranger's model beside the findings: what was seen of it, what is dead, what was proved."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from walkback.probes import Look, Proof
 
 
 def seen_notes(seen: Look) -> list[str]:
-    """Which blocks were seen, and what lies between them."""
+    """Which blocks were seen, how, and what happens between them."""
     rows = [seen.start, *seen.layers]
     odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
     remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
@@ -48,14 +48,11 @@ def dead_notes(seen: Look) -> list[str]:
 
 
 def proof_notes(
-    seen: Look, proofs: Sequence[Proof], remark: str, *, differences: bool, own: bool, precise: bool
+    seen: Look, proofs: Sequence[Proof], *, remark: str, differences: bool, uncut: bool, backward: bool, precise: bool
 ) -> list[str]:
     """What finite differences say about autograd's gradient, state by state.
 
-    remark        about the float64 copy
-    differences   whether the gradient is measured by them where autograd's is wrong
-    precise       whether it is known so how precise the deepest gradient is
-    own           whether the model's own backward pass is what is judged
+    precise   whether they also say how precise the deepest gradient is
     """
     names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
 
@@ -64,16 +61,19 @@ def proof_notes(
 
     notes = [remark] if remark else []
     wrong = [p for p in proofs if p.standing == "wrong"]
-    if all(p.standing in ("proved", "not measured") for p in proofs):
-        tested = sum(p.tested for p in proofs)
+    tested = sum(p.tested for p in proofs)
+    if tested and all(p.standing in ("proved", "not measured") for p in proofs):
         notes.append(
             f"autograd's gradient agrees with finite differences of the loss ({tested} directional derivatives)"
         )
     if wrong:
         factors = {f"{p.factor:.3g}" for p in wrong}
         by = f": it is {factors.pop()} times that" if len(factors) == 1 and not math.isnan(wrong[0].factor) else ""
-        took = "there the gradient is measured by finite differences" if differences else "there it is not known"
-        ask = "" if own else '; credits="backward" judges the model\'s own backward pass'
+        if uncut:
+            took = "there it is taken from a pass in which detach() and no_grad do nothing, and proved"
+        else:
+            took = "there the gradient is measured by finite differences" if differences else "there it is not known"
+        ask = "" if backward else '; credits="backward" judges the model\'s own backward pass'
         notes.append(
             f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
             f"{by}; {took}{ask}"
