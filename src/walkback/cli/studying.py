@@ -64,20 +64,19 @@ def study_run(
         Studies by name, or all.
     """
     from walkback.report.terminal import LiveTable
-    from walkback.studies import carry_out, in_order, left
-    from walkback.train import train_all
+    from walkback.studies import carry_out, in_order, left, train_studies
 
     wanted, extent, seconds = _studies(names), which.extent(), read_seconds(budget)
-    configs = in_order(wanted, extent)
-    elsewhere = {path.name for place in records or () if place.is_dir() for path in place.iterdir()}
-    todo = [config for config in configs if config.folder() not in elsewhere]
     console = make_console()
-    live = LiveTable(todo, console)
+    live = LiveTable([], console)
     with live as tell:
-        train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
+        train_studies(
+            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, jobs=jobs,
+            data_folder=data_folder, device=device,
+        )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
-        console.print(seen(left(configs, *places)), soft_wrap=True)
+        console.print(seen(left(in_order(wanted, extent, *places), *places)), soft_wrap=True)
         return 0
     status = live.farewell()
     if live.interrupted:

@@ -1,8 +1,8 @@
 """The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
 from walkback.registry import walk
-from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, studies
-from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables
+from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
+from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables, train_studies
 
 walk("walkback.studies")
 
@@ -19,6 +19,8 @@ __all__ = [
     "gather",
     "in_order",
     "left",
+    "next_up",
     "studies",
     "tables",
+    "train_studies",
 ]
