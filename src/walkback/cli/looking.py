@@ -35,11 +35,14 @@ def card(
     from walkback.audits import make_card
     from walkback.report.cards import print_cards, write_into
     from walkback.report.numbers import relative
+    from walkback.report.rule_entries import write_entries
     from walkback.rules import RULES
 
     cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
     if into is not None:
-        print(relative(write_into(cards, into)))
+        written = write_into(cards, into)
+        write_entries(written, RULES.names())
+        print(relative(written))
     else:
         print_cards(cards, format, Console(highlight=False, emoji=False))
     return 0

@@ -171,7 +171,7 @@ def read_thresholds(file: Path | None) -> Any:
 class Which:
     """How much of a study: the options that `study run`, `draw` and `table` share."""
 
-    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within two minutes.", negative="")] = False
+    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within minutes.", negative="")] = False
     seeds: Annotated[str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
     epochs: Annotated[int | None, option(WHAT, "Epochs, instead of those that the study declares.")] = None
     rules: Annotated[str | None, option(WHAT, "Of the panel, these rules alone: fa,dfa,my_rule.py:MyRule.")] = None

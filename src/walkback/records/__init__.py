@@ -17,9 +17,9 @@ from walkback.records.join import join_seeds
 from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
 from walkback.records.schema import (
     CosineRecord,
+    CostRecord,
     DeepProbes,
     Environment,
-    CostRecord,
     IdentityRecord,
     NullRecord,
     PrecisionRecord,
@@ -37,10 +37,10 @@ __all__ = [
     "Baseline",
     "BaselineName",
     "CosineRecord",
+    "CostRecord",
     "DeepProbes",
     "Environment",
     "Evidence",
-    "CostRecord",
     "IdentityRecord",
     "Invariant",
     "Moment",

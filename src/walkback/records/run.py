@@ -20,10 +20,9 @@ from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
 from walkback.records.schema import (
+    CostRecord,
     DeepProbes,
     Environment,
-    CostRecord,
-    CostRecord,
     IdentityRecord,
     Record,
     Result,

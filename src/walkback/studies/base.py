@@ -46,7 +46,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within two minutes.
+    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within minutes.
 
     Quick halves every width, trains 16 epochs of MNIST-1D (transformers: the 8×8 digits, which are images), and keeps
     everything else. `seeds` and `epochs` replace those that a study declares; `rules` the rules of the panel.
@@ -284,7 +284,7 @@ def next_up(arms: Sequence[Arm], tried: Container[str]) -> list[RunConfig]:
 def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:
     """The data, net, budget and seeds of some arms in words, for the note below a figure."""
     names = list(gathered.arms if arms is None else arms)
-    configs = [config for name in names for config in gathered.arms[name].configs]
+    configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]
 
     def said(values: Iterable[Any]) -> str:
         return " and ".join(map(str, dict.fromkeys(values)))

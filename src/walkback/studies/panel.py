@@ -166,7 +166,7 @@ def tables(g: Gathered) -> list[Table]:
         "rule", "verdict", "accuracy", "own frozen net", "margin", "over linear", "over mono-forward",
         "update by block", *(check[:5] for check in checks), "flops", "time", "rate", "trials", "seeds",
     ]  # fmt: skip
-    panel = Table("panel", f"The field, {_budget(g)} epochs", headings, rows, g.notes(*_words(g, found)))
+    panel = Table("panel", f"The field, {_count(_budget(g))}", headings, rows, g.notes(*_words(g, found)))
     rates: list[list[Cell]] = [_rates(g, subject) for subject in subjects(g.extent)]
     headings = ["rule", *(f"{rate:g}" for rate in RATES), "rate", "trials"]
     trials = Table("panel-rates", "Accuracy on held-out training samples, by learning rate", headings, rates,
@@ -221,7 +221,8 @@ def _words(g: Gathered, found: Sequence[Standing]) -> list[str]:
         "Sorted by the margin: accuracy over the rule's own frozen net in points, with its 95 % interval (Student's t, "
         "paired by seed). Linear: a linear map of the raw input, trained by bp (two matrices, nothing between them); "
         "shallow: embedding, LayerNorm and head alone. Update by block: the cosine between what the rule puts into the "
-        "parameters of blocks 0, 1, … and the true gradient there. ✓ passes, ✗ fires, ? inconclusive, – not applicable.",
+        "parameters of blocks 0, 1, … and the true gradient there. ✓ passes, ✗ fires, ? inconclusive, – not "
+        "applicable.",
         "Flops and time: of a step on this net, a step of bp being 1; flops of all products are counted, times "
         "are medians of steps taken in turn with bp's.",
         _how_chosen(g),
@@ -242,9 +243,13 @@ def _how_chosen(g: Gathered) -> str:
     epochs = g.extent.epochs or (4 if g.extent.quick else 10)
     return (
         f"Rate: of {', '.join(f'{rate:g}' for rate in RATES)} the one with the highest accuracy on a tenth of the "
-        f"training samples, held out from the {epochs} epochs of each trial (one seed); the smaller of two that tie, never "
-        "one that diverged. The test split plays no part in it. Frozen nets and upper halves have their rule's rate."
+        f"training samples, held out from each trial ({_count(epochs)}, one seed); the smaller of two that tie, never one "
+        "that diverged. The test split plays no part in it. Frozen nets and upper halves have their rule's rate."
     )
+
+
+def _count(epochs: int) -> str:
+    return "1 epoch" if epochs == 1 else f"{epochs} epochs"
 
 
 def _controls(found: Sequence[Standing]) -> list[str]:

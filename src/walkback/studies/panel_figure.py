@@ -1,7 +1,7 @@
 """The panel's figure, one page: every rule by its margin, its verdict by colour and glyph, its cost beside it."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 LOOKS = {  # verdict: colour, glyph, marker
     "holds": ("#2166ac", "✓", "o"),
     "walked back": ("#b2182b", "✗", "X"),
-    "inconclusive": ("#b8860b", "?", "D"),
+    "inconclusive": ("#9a6a00", "?", "D"),
     "not applicable": (GREY, "–", "s"),
 }
-FLOORS = {"linear": ":", "mono-forward": "-.", "bp": "--"}  # lines across the accuracies
+FLOORS: Mapping[str, Literal[":", "-.", "--"]] = {"linear": ":", "mono-forward": "-.", "bp": "--"}  # lines across
 
 
 def draw(g: Gathered, standings: Sequence["Standing"]) -> Figure:
     """Three panels with one row per rule: accuracy beside its frozen net, the margin, and the cost of a step."""
     names = [name for each in standings for name in (each.rule, f"{each.rule} frozen")]
     note = g.note(
-        f"{setting(g, names)} Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of the "
-        "mean (Student's t); where one leaves the panel it goes on. Dashed: the margin that is required. Each rule has "
-        "the learning rate that held-out training samples picked; e: at the edge of the grid. Linear: a linear map of "
-        "the raw input.",
+        f"{setting(g, names)} Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of "
+        "the mean (Student's t); where one leaves the panel it goes on. Dashed: the margin that is required. Beside "
+        "each rule the learning rate that held-out training samples picked; *: at the edge of the grid. Linear: a "
+        "linear map of the raw input.",
         names,
     )
     fig = figure(PAGE, 0.9 + 0.2 * len(standings), note)
@@ -53,7 +53,12 @@ def draw(g: Gathered, standings: Sequence["Standing"]) -> Figure:
     ]
     handles.append(Line2D([], [], color=GREY, marker="|", linestyle="none", label="own frozen net"))
     handles += [Line2D([], [], color=GREY, linestyle=line, linewidth=1, label=name) for name, line in FLOORS.items()]
-    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=6.8)
+    handles += [
+        Line2D([], [], color="black", marker="o", markersize=3, linestyle="none", label="time"),
+        Line2D([], [], color=GREY, marker="|", markersize=5, markeredgewidth=2, linestyle="none", label="flops"),
+    ]
+    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=6.5, columnspacing=1.0,
+               handletextpad=0.4)  # fmt: skip
     return fig
 
 
@@ -62,8 +67,9 @@ def _look(each: "Standing") -> tuple[str, str, str]:
 
 
 def _name(each: "Standing") -> str:
-    edge = " e" if each.choice.edge else ""
-    return f"{each.rule}{edge} {_look(each)[1]}"
+    lr = each.choice.lr
+    rate = "" if lr is None else f" {lr:.0e}".replace("e-0", "e-")
+    return f"{each.rule}{rate}{'*' if each.choice.edge else ''} {_look(each)[1]}"
 
 
 def _accuracies(g: Gathered, axes: Axes, standings: Sequence["Standing"]) -> None:
@@ -80,8 +86,9 @@ def _accuracies(g: Gathered, axes: Axes, standings: Sequence["Standing"]) -> Non
         if level is not None:
             axes.axvline(level, color=GREY, linestyle=line, linewidth=1, zorder=1)
     axes.set_title("accuracy, each seed")
-    if not any(each.accuracy.n for each in standings):
-        say_empty(axes)
+    if not any(each.accuracy.n for each in standings):  # the names of the rules stay
+        axes.text(0.5, 0.5, "no finished run", transform=axes.transAxes, ha="center", color=GREY, fontsize=7)
+        axes.tick_params(labelbottom=False, length=0)
 
 
 def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
@@ -105,7 +112,7 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
 
 
 def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
-    """Each as its time, with the flops as a small bar; the number beside it."""
+    """Each by its time and its flops."""
     known = [(row, each.cost) for row, each in enumerate(standings) if each.cost is not None]
     axes.set_title("a step, in steps of bp")
     if not known:
@@ -113,7 +120,7 @@ def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
         return
     for row, cost in known:
         axes.plot([cost.flops, cost.time], [row, row], color=GREY, linewidth=0.6)
-        axes.plot([cost.flops], [row], color=GREY, marker="|", markersize=6, linestyle="none")
+        axes.plot([cost.flops], [row], color=GREY, marker="|", markersize=5, markeredgewidth=2, linestyle="none")
         axes.plot([cost.time], [row], color="black", marker="o", markersize=3, linestyle="none")
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
@@ -121,8 +128,3 @@ def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
     axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50) if tick < 2 * top])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2).rstrip("0").rstrip(".") or "0"))
     axes.set_xlim(0.5, 1.4 * top)
-    handles = [
-        Line2D([], [], color="black", marker="o", markersize=3, linestyle="none", label="time"),
-        Line2D([], [], color=GREY, marker="|", markersize=6, linestyle="none", label="flops"),
-    ]
-    axes.legend(handles=handles, loc="lower right", fontsize=6.5, handletextpad=0.1)
