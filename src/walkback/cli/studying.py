@@ -64,7 +64,7 @@ def study_run(
         Studies by name, or all.
     """
     from walkback.report.terminal import LiveTable
-    from walkback.studies import carry_out, in_order, left, train_studies
+    from walkback.studies import carry_out, in_order, left, measure, train_studies
 
     wanted, extent, seconds = _studies(names), which.extent(), read_seconds(budget)
     console = make_console()
@@ -76,6 +76,8 @@ def study_run(
         )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
+        for study in wanted:
+            measure(study, extent, places, data_folder)
         console.print(seen(left(in_order(wanted, extent, *places), *places)), soft_wrap=True)
         return 0
     status = live.farewell()

@@ -2,7 +2,7 @@
 
 from walkback.registry import walk
 from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
-from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables, train_studies
+from walkback.studies.carry_out import carry_out, catalogue, draw, left, measure, tables, train_studies
 
 walk("walkback.studies")
 
@@ -19,6 +19,7 @@ __all__ = [
     "gather",
     "in_order",
     "left",
+    "measure",
     "next_up",
     "studies",
     "tables",

@@ -30,15 +30,19 @@ def carry_out(
     data_folder: Path | None = None,
 ) -> None:
     """Measure, print and draw one study from the runs in some folders."""
+    measure(study, extent, places, data_folder)
     gathered = gather(study, extent, *places)
-    if study.measure is not None:
-        study.measure(gathered, data_folder)
-        gathered = gather(study, extent, *places)
     for table in tables(study, gathered):
         print_table(table, console)
     console.print()
     for path in draw(study, gathered, figures):
         console.print(Text(f"Written to {relative(path)}", "dim"), soft_wrap=True)
+
+
+def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: Path | None = None) -> None:
+    """What a study measures without training, for the runs that are there and lack it."""
+    if study.measure is not None:
+        study.measure(gather(study, extent, *places), data_folder)
 
 
 def tables(study: Study, gathered: Gathered) -> list[Table]:

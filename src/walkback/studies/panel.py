@@ -244,7 +244,8 @@ def _how_chosen(g: Gathered) -> str:
     return (
         f"Rate: of {', '.join(f'{rate:g}' for rate in RATES)} the one with the highest accuracy on a tenth of the "
         f"training samples, held out from each trial ({_count(epochs)}, one seed); the smaller of two that tie, never "
-        "one that diverged. The test split plays no part in it. Frozen nets and upper halves have their rule's rate."
+        "one that diverged. Trials are shorter than the runs and may favour larger rates. The test split plays no part "
+        "in it. Frozen nets and upper halves have their rule's rate."
     )
 
 

@@ -107,6 +107,7 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
         room = 5 + 0.1 * (max(means) - min(means))
         axes.set_xlim(min(*means, 0.0) - room, max(*means, 0.0) + room)
     else:
+        axes.set_xlim(-5, 10)
         say_empty(axes)
     axes.set_title("margin over own frozen net (points)")
 
