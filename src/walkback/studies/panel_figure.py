@@ -115,7 +115,7 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
 def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
     """Each by its time and its flops."""
     known = [(row, each.cost) for row, each in enumerate(standings) if each.cost is not None]
-    axes.set_title("a step, in steps of bp")
+    axes.set_title("cost of a step (bp = 1)")
     if not known:
         say_empty(axes, "not measured")
         return
