@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from walkback.audits.result import PagedAudit
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.titles import titles
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -15,6 +17,7 @@ from walkback.own import as_written
 from walkback.records import (
     BaselineName,
     Evidence,
+    NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
@@ -22,6 +25,7 @@ from walkback.records import (
     moment_of_snapshot,
     with_probes,
 )
+from walkback.records.card import read_cards
 from walkback.records.evidence import depth_of, half, is_half_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -103,11 +107,13 @@ def audit_rules(
     expect: Callable[[Sequence[RunConfig]], object] = lambda _: None,
     data_folder: Path | None = None,
     device: str = "cpu",
+    executor: str | None = None,
+    executor_options: Mapping[str, Any] | None = None,
     configs: Sequence[RunConfig] | None = None,
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
     **settings: Any,
-) -> Audit:
+) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
     seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
@@ -117,6 +123,7 @@ def audit_rules(
     tell     hears of every event; its index counts all configs that `expect` was given so far
     expect   is given configs before they are trained
     say      is given what a look found, in lines, before more is trained
+    executor, executor_options   as for `train_all`
     """
     if seeds != "auto" and max_seeds is not None:
         raise BadValue(
@@ -132,7 +139,10 @@ def audit_rules(
     thresholds = with_looks(thresholds, looks) if looks else thresholds
     trained_before = any((Path(out) / config.folder()).exists() for config in configs)
     chosen_later = trained_before and looked_before(Path(out), thresholds)
-    how = {"jobs": jobs, "data_folder": data_folder, "device": device}
+    how = {
+        "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
+        "executor_options": executor_options,
+    }  # fmt: skip
     expect(configs)
     runs = _trained(configs, 0, out, tell, how)
     init = _control_init(configs[0], data_folder, thresholds, protocol)
@@ -153,7 +163,10 @@ def audit_rules(
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
         audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    return noted(audit, chosen_later)
+    from walkback.audits.records import report_audit  # here: that file reads runs as this one does
+
+    found = noted(audit, chosen_later)
+    return PagedAudit.of(found, report_audit(found, runs, cards=read_cards(out)))
 
 
 def _trained(
@@ -188,7 +201,7 @@ def _judged(
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
     audit = Audit(
-        valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
+        valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
     return audit, judged
@@ -211,30 +224,14 @@ def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
     full = [g for g in groups.values() if g[0].config.train_last > 0]
     full = [g for g in full if not any(is_half_of(g[0].config, other[0].config, depth_of(other)) for other in full)]
     subjects = full or [g for g in groups.values() if g[0].config.blocks]
-    titles = _titles([group[0].config for group in subjects])
+    named = titles([group[0].config for group in subjects])
     found = []
-    for group, title in zip(subjects, titles, strict=True):
+    for group, title in zip(subjects, named, strict=True):
         config = group[0].config
         shallow = [run for run in runs if _is_shallow(run.config, config)]
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
         found.append((evidence_of_runs(title, group, runs, baselines=baselines), group))
     return found
-
-
-def _titles(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
-
-    def flat(config: RunConfig) -> dict[str, Any]:
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
-        return plain | config.net_options | config.rule_options
-
-    titles = []
-    for config in configs:
-        alike = [flat(other) for other in configs if other.label() == config.label()]
-        own = flat(config)
-        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        titles.append(" ".join([config.label(), *(f"{key}={own[key]}" for key in differ)]))
-    return titles
 
 
 def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:
@@ -287,26 +284,32 @@ def _control_null(runs: Sequence[Run]) -> Control:
     bring about in thousands of audits.
     """
     nulls = [
-        (run, block, null)
+        (f"{run.config.label()} seed {run.config.seed}", block, null)
         for run in runs
         if run.probes is not None
         for block, null in enumerate(run.probes.null)
         if null.kind == "fresh feedback"
     ]
+    return null_control(nulls)
+
+
+def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
+    """The same of nulls with whose they are: a name and a block."""
     name, expected = "fresh-feedback null", "centres on zero"
     if not nulls:
         return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
-    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
+    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
-        run, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{run.config.label()} seed {run.config.seed} block {block}"
+        who, block, null = max(off, key=lambda each: abs(each[2].mean))
+        where = f"{who} block {block}"
         return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
     largest = max(abs(n.mean) for _, _, n in nulls)
     got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
     return Control(name=name, expected=expected, got=got, ok=True)
 
 
-def _validity(failed: Sequence[Control]) -> str:
+def validity(failed: Sequence[Control]) -> str:
+    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
     if not failed:
         return "Every control behaved as it must."
     remedies = {
@@ -315,5 +318,12 @@ def _validity(failed: Sequence[Control]) -> str:
         "a net at init": "look at the net: it starts from a state in which nothing can be measured",
         "fresh-feedback null": "probe more images: the zero of the cosine's scale is not where it should be",
     }
-    said = [f"{c.name} should be {c.expected} and is {c.got} ({remedies[c.name]})" for c in failed]
+    absent = {
+        "bp": "give train_bp, or train_batches for a plain loop of ours: without a reference depth and reach cannot be "
+        "asked",
+        "random": "give the same call again: it trains what is missing",
+        "a net at init": "give the same call again: it measures what is missing",
+    }
+    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
+    said = [f"{c.name} should be {c.expected} and is {c.got} ({those[c.name]})" for c, those in words]
     return "This audit is invalid: " + "; ".join(said) + "."

@@ -259,8 +259,8 @@ def _controls(found: Sequence[Standing]) -> list[str]:
     by_rule = {each.rule: each.judgement for each in found if each.judgement}
     for rule, must in (("bp", "must hold"), ("random", "must be walked back")):
         if rule in by_rule:
-            said.append(f"{rule} {must} and is {by_rule[rule].verdict} ({by_rule[rule].says.rstrip('.')})")
-    return [f"Controls: {'; '.join(said)}."] if said else []
+            said.append(f"{rule} {must}; found: {by_rule[rule].says.rstrip('.')}")
+    return [f"Controls. {'. '.join(said)}."] if said else []
 
 
 def _rates(g: Gathered, subject: str) -> list[Cell]:

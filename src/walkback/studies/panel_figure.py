@@ -10,7 +10,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from walkback.checks import DEFAULT
 from walkback.report.figures import GREY, PAGE, figure, say_empty
-from walkback.report.numbers import number
 from walkback.studies.base import Gathered, setting
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
 def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
     """Each by its time and its flops."""
     known = [(row, each.cost) for row, each in enumerate(standings) if each.cost is not None]
-    axes.set_title("cost of a step (bp = 1)")
+    axes.set_title("cost (bp step = 1)")
     if not known:
         say_empty(axes, "not measured")
         return
@@ -127,5 +126,5 @@ def _costs(axes: Axes, standings: Sequence["Standing"]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     top = max(max(cost.time, cost.flops) for _, cost in known)
     axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50) if tick < 2 * top])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 2).rstrip("0").rstrip(".") or "0"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlim(0.5, 1.4 * top)
