@@ -71,15 +71,9 @@ def study_run(
     console = make_console()
     live = LiveTable([], console)
     with live as tell:
-<<<<<<< HEAD
         train_studies(
             wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, jobs=jobs,
-            data_folder=data_folder, device=device,
-=======
-        train_all(
-            todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds,
-            **executing.given(),
->>>>>>> main
+            data_folder=data_folder, device=device, **executing.given(),
         )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
@@ -167,8 +161,10 @@ def study_time(
     if not counts or not 0 <= overhead < float("inf"):
         given = f"--cores {cores} --overhead {overhead:g}"
         raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
-    configs = in_order(_studies(names), which.extent())
-    give_table(sizing(configs, records or [Path("runs")], counts, overhead), format, to)
+    places = records or [Path("runs")]
+    arms = in_order(_studies(names), which.extent(), *places)
+    configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
+    give_table(sizing(configs, places, counts, overhead), format, to)
     return 0
 
 

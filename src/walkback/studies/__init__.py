@@ -1,14 +1,9 @@
 """The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
 from walkback.registry import walk
-<<<<<<< HEAD
 from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
 from walkback.studies.carry_out import carry_out, catalogue, draw, left, measure, tables, train_studies
-=======
-from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, studies
-from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables
 from walkback.studies.sizing import sizing
->>>>>>> main
 
 walk("walkback.studies")
 
@@ -25,12 +20,9 @@ __all__ = [
     "gather",
     "in_order",
     "left",
-<<<<<<< HEAD
     "measure",
     "next_up",
-=======
     "sizing",
->>>>>>> main
     "studies",
     "tables",
     "train_studies",

@@ -99,30 +99,18 @@ def left(arms: Sequence[Arm], *places: Path) -> str:
     configs = list({config.hash(): config for arm in arms for config in arm.configs}.values())
     waiting = [config for arm in arms for config in arm.waiting]
     here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
-<<<<<<< HEAD
-    done = [run for config in configs if (run := _finished(here.get(config.folder()))) is not None]
-    finished = {run.path.name for run in done}
-    missing = [config for config in configs if config.folder() not in finished]
-    if not missing and not waiting:
-=======
     done = [run for config in configs if (run := finished(here.get(config.folder()))) is not None]
     there = {run.path.name for run in done}
     missing = [config for config in configs if config.folder() not in there]
-    if not missing:
->>>>>>> main
+    if not missing and not waiting:
         return f"All {len(configs)} runs are there."
     paces: dict[tuple[str, ...], list[float]] = {}
     for run in done:
         for key in kinds(run.config):
             paces.setdefault(key, []).extend(_pace(run))
     seconds, unknown = 0.0, 0
-<<<<<<< HEAD
     for config in [*missing, *waiting]:
-        known = next((paces[key] for key in _kinds(config) if paces.get(key)), None)
-=======
-    for config in missing:
         known = next((paces[key] for key in kinds(config) if paces.get(key)), None)
->>>>>>> main
         unknown += known is None
         seconds += config.epochs * statistics.median(known) if known else 0.0
     about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
