@@ -36,6 +36,7 @@ def card(
     from walkback.audits import cards_of_folder, make_card
     from walkback.report.cards import print_cards, write_into
     from walkback.report.numbers import relative
+    from walkback.report.rule_entries import write_entries
     from walkback.rules import RULES
 
     if to is not None:
@@ -45,7 +46,9 @@ def card(
     else:
         cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
     if into is not None:
-        print(relative(write_into(cards, into)))
+        written = write_into(cards, into)
+        write_entries(written, RULES.names())
+        print(relative(written))
     else:
         print_cards(cards, format, Console(highlight=False, emoji=False))
     if to is not None:

@@ -20,6 +20,7 @@ from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
 from walkback.records.schema import (
+    CostRecord,
     DeepProbes,
     Environment,
     IdentityRecord,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 R = TypeVar("R", bound=Record)
-RECORDS = ("config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json")
+RECORDS = (
+    "config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json", "cost.json",
+)  # fmt: skip
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 FRESH = "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)"
 
@@ -56,6 +59,7 @@ class Run:
     probes: DeepProbes | None  # written at the end
     notes: list[str]  # what was odd about the folder, in words
     identity: IdentityRecord | None = None  # of the net at init, if a study measured it
+    cost: CostRecord | None = None  # of a step, likewise
 
 
 def parse(model: type[R], content: bytes, where: str) -> R:
@@ -121,7 +125,8 @@ def read_run(path: Path | str) -> Run:
     identity = _read_optional(IdentityRecord, path / "identity.json")
     branches = None if identity is None else len(identity.branch)
     check_run(path, config, snapshots, result, probes, environment, branches)
-    return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity)
+    cost = _read_optional(CostRecord, path / "cost.json")
+    return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
 
 
 def _read_optional(model: type[R], file: Path) -> R | None:
