@@ -5,7 +5,8 @@ nulls show is derived from the runs each time. A net at init was measured by the
 audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +15,44 @@ from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_or
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
+from walkback.records.run import Known
 
 INIT = "a net at init"
 
 
-class Group(NamedTuple):
+class Setting(NamedTuple):
     """The controls that were trained with one setting, by their places among the subjects; and all runs of it."""
 
     bp: int
     random: int
-    runs: list[Run]
+    runs: list[Known]
+
+
+class Seen(NamedTuple):
+    """A subject as its controls are found by: its name, whether its own frozen net is there, and its runs."""
+
+    name: str
+    frozen: bool
+    runs: Sequence[Known]
+
+
+class Here(NamedTuple):
+    """What there is to settle: the subjects, all runs, how they are judged, and how a run is read in full."""
+
+    subjects: Sequence[Seen]
+    runs: Sequence[Known]
+    judged: Callable[[Thresholds, Protocol], Audit]
+    read: Callable[[Known], Run]
+
+    @classmethod
+    def of(cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> "Here":
+        """Of evidence that is all in memory."""
+        in_full = {run.path: run for run in runs}
+        evidences = [evidence for evidence, _ in gathered]
+        return cls(
+            [Seen(evidence.name, "frozen" in evidence.baselines, own) for evidence, own in gathered], runs,
+            partial(judged, evidences), lambda run: in_full[run.path],
+        )  # fmt: skip
 
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
@@ -34,9 +63,16 @@ def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Prot
     )  # fmt: skip
 
 
+def ways(
+    audits: Mapping[Path, Audit], thresholds: Thresholds | None, protocol: Protocol | None
+) -> list[tuple[Thresholds, Protocol]]:
+    """Every way in which `settled` may have the subjects judged; the last where no audit beside them vouches."""
+    beside = [(thresholds or audit.thresholds, protocol or audit.protocol) for audit in audits.values()]
+    return [*beside, (thresholds or thresholds_beside(audits), protocol or "ours")]
+
+
 def settled(
-    gathered: Sequence[tuple[Evidence, list[Run]]],
-    runs: Sequence[Run],
+    material: Here,
     audits: Mapping[Path, Audit],
     thresholds: Thresholds | None,
     protocol: Protocol | None,
@@ -47,22 +83,22 @@ def settled(
     judges them so; else from what is usual, and it says why none of them vouches. An audit that said it is invalid
     stays invalid unless its controls are here and show otherwise.
     """
-    evidences = [evidence for evidence, _ in gathered]
-    groups = _groups(gathered, runs)
+    groups = _groups(material)
     doubts = ""
-    for path, beside in audits.items():
-        here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
+    *each, usual = ways(audits, thresholds, protocol)
+    for (path, beside), way in zip(audits.items(), each, strict=True):
+        here = material.judged(*way)
         why = differs(beside, here)
         if why is None and not beside.controls and not groups:
             return beside, here
         if why is None and beside.controls:
-            return _as_stated(path, beside, here, gathered, groups), here
+            return _as_stated(path, beside, here, material, groups), here
         if not groups or beside.controls:
             why = why if beside.controls else "it has no controls either"
             doubts += f" The controls of {path} do not vouch for this: {why}."
-    here = judged(evidences, thresholds or thresholds_beside(audits), protocol or "ours")
+    here = material.judged(*usual)
     if groups:
-        found = _controls(groups, here, gathered, [*audits.values()])
+        found = _controls(groups, here, material, [*audits.values()])
         return _with_controls(here, groups, found, doubts), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
@@ -85,14 +121,14 @@ def _as_stated(
     path: Path,
     beside: Audit,
     here: Audit,
-    gathered: Sequence[tuple[Evidence, list[Run]]],
-    groups: Sequence[Group],
+    material: Here,
+    groups: Sequence[Setting],
 ) -> Audit:
     """The audit that lies with its runs; with the controls of the runs where it states others."""
     if not groups:
         remark = f" So says {path}: its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
-    found = _controls(groups, here, gathered, [beside])
+    found = _controls(groups, here, material, [beside])
     if found == beside.controls:
         return beside
     names = {subject.name for subject in beside.subjects}
@@ -101,7 +137,7 @@ def _as_stated(
     return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
 
 
-def _with_controls(here: Audit, groups: Sequence[Group], controls: list[Control], doubts: str) -> Audit:
+def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
     failed = [control for control in controls if not control.ok]
     says = trained._validity(failed) if len(groups) == 1 else _several(failed)
@@ -121,40 +157,41 @@ def _several(failed: Sequence[Control]) -> str:
     return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
 
 
-def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> list[Group]:
+def _groups(material: Here) -> list[Setting]:
     """Every setting of which both controls are here, each beside its frozen net as an audit trains them."""
     found: dict[str, dict[str, int]] = {}
-    for place, (evidence, own) in enumerate(gathered):
-        config = own[0].config if own else None
-        if config is None or config.rule not in trained.CONTROLS or "frozen" not in evidence.baselines:
+    for place, subject in enumerate(material.subjects):
+        config = subject.runs[0].config if subject.runs else None
+        if config is None or config.rule not in trained.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
             found.setdefault(config.setting(), {}).setdefault(config.rule, place)
-    return [
-        Group(by_rule["bp"], by_rule["random"], [run for run in runs if run.config.setting() == key])
-        for key, by_rule in found.items()
-        if len(by_rule) == len(trained.CONTROLS)
-    ]
+    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(trained.CONTROLS)}
+    runs: dict[str, list[Known]] = {key: [] for key in whole}
+    for run in material.runs if whole else ():
+        runs.get(run.config.setting(), []).append(run)
+    return [Setting(by_rule["bp"], by_rule["random"], runs[key]) for key, by_rule in whole.items()]
 
 
 def _controls(
-    groups: Sequence[Group],
+    groups: Sequence[Setting],
     here: Audit,
-    gathered: Sequence[tuple[Evidence, list[Run]]],
+    material: Here,
     audits: Sequence[Audit],
 ) -> list[Control]:
     """What the controls must be, and what they are, by the thresholds and the protocol that were used here."""
     found = []
+    stated = _stated_init(here, audits)
     for group in groups:
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
         found.append(trained.control_bp(here.subjects[group.bp], titles[0]))
         found.append(trained.control_random(here.subjects[group.random], titles[1]))
-        others = [trained._control_null(group.runs)]
-        stated = _stated_init(here, audits)
-        others.insert(0, stated or _init(gathered[group.bp][1], here))
-        behind = "" if len(groups) == 1 else f", {gathered[group.bp][0].name}"
+        read = map(material.read, group.runs)  # one after the other: all of them at once may not fit into memory
+        others = [trained._control_null(trained.Probed(run.config, run.probes) for run in read)]
+        others.insert(0, stated or _init([*map(material.read, material.subjects[group.bp].runs)], here))
+        behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         found += [control.model_copy(update={"name": control.name + behind}) for control in others]
     return found
 
@@ -199,7 +236,8 @@ def differs(beside: Audit, here: Audit) -> str | None:
     absent = [name for name in theirs if name not in ours]
     if absent:
         return f"it judges {listed(absent)}, who is not here"
-    more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
+    known = {*theirs, *(control.name for control in beside.controls)}
+    more = [name for name in ours if name not in known]
     if more:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from walkback.audits.controls import judged, settled
-from walkback.audits.trained import runs_by_subject
+from walkback.audits.controls import Here, judged, settled
+from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.errors import BadValue
 from walkback.files import is_folder
@@ -38,7 +38,7 @@ def judge_paths(
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
     gathered, runs = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    shown, _ = settled(Here.of(gathered, runs), audits_beside(paths), thresholds, protocol)
     return shown
 
 
@@ -70,7 +70,7 @@ def report_paths(
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs = gather(paths, baselines)
-    shown, here = settled(gathered, runs, audits, thresholds, protocol)
+    shown, here = settled(Here.of(gathered, runs), audits, thresholds, protocol)
     return _material(shown, here, gathered, runs, source)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.audits.controls import settled
+from walkback.audits.controls import Here, settled
 from walkback.audits.records import Gathered, audits_beside, gather, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
@@ -65,7 +65,7 @@ def _of_records(
     protocol: Protocol | None,
 ) -> Told:
     gathered, runs = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    shown, _ = settled(Here.of(gathered, runs), audits_beside(paths), thresholds, protocol)
     return Told(shown, _cases(shown, gathered), runs)
 
 
