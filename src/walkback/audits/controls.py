@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits import trained
-from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
@@ -57,9 +57,14 @@ class Here(NamedTuple):
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
     """What records alone amount to: an audit without controls."""
+    return without_controls([judge(e, thresholds, protocol) for e in evidences], thresholds, protocol)
+
+
+def without_controls(judgements: list[Judgement], thresholds: Thresholds, protocol: Protocol) -> Audit:
+    """The same of judgements that were made already."""
     return Audit(
         valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
+        thresholds=thresholds, controls=[], subjects=judgements,
     )  # fmt: skip
 
 

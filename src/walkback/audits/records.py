@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from walkback.audits.controls import Here, judged, settled
+from walkback.audits.controls import Here, judged, settled, ways
+from walkback.audits.crowd import Crowd, completed
+from walkback.audits.index import open_index
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.errors import BadValue
@@ -21,8 +23,10 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.records.outline import Outline, read_outlines
 from walkback.report.page import Material, Subject
 
+Note = Callable[[str, int, int], object]
 Gathered = list[tuple[Evidence, list[Run]]]
 
 
@@ -31,15 +35,37 @@ def judge_paths(
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
+    note: Note = lambda *_: None,
 ) -> Audit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
+    Thousands of runs are judged one subject at a time. `note` is told what is being done, how much of it, of how much.
     """
-    gathered, runs = gather(paths, baselines)
-    shown, _ = settled(Here.of(gathered, runs), audits_beside(paths), thresholds, protocol)
-    return shown
+    return judge_crowd(paths, baselines, thresholds, protocol, note)[0]
+
+
+def judge_crowd(
+    paths: Sequence[Path | str],
+    baselines: Mapping[str, Baseline] | None = None,
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
+    note: Note = lambda *_: None,
+) -> tuple[Audit, Sequence[Outline]]:
+    """The same with the outlines of all runs beside it."""
+    folders, logs = _folders_and_logs(paths)
+    found = find_runs(*folders) if folders else []
+    if folders and not found:
+        raise _no_runs(folders)
+    outlines = read_outlines(found, partial(note, "read"))
+    foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
+    crowd = Crowd(outlines, foreign, baselines, open_index(folders, len(found)), partial(note, "judged"))
+    if not crowd.groups and not foreign:
+        raise _no_subject()
+    audits = audits_beside(paths)
+    shown, _ = settled(crowd.here(ways(audits, thresholds, protocol)), audits, thresholds, protocol)
+    return shown, outlines
 
 
 def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
@@ -91,25 +117,30 @@ def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) 
 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:
     """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
-    if not paths:
-        raise BadValue("nothing to judge is named", "give run folders, or log files")
-    folders = [Path(p) for p in paths if is_folder(Path(p))]
-    logs = [Path(p) for p in paths if not is_folder(Path(p))]
+    folders, logs = _folders_and_logs(paths)
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []
     if folders and not runs:
-        raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
+        raise _no_runs(folders)
     gathered = runs_by_subject(runs)
     gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
     if not gathered:
-        raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
-    found: Gathered = []
-    for evidence, own in gathered:
-        # A log, or a file name, may hold half a character, which no JSON can be written with.
-        update: dict[str, object] = {"name": evidence.name.encode(errors="replace").decode()}
-        if baselines:
-            update["baselines"] = {**baselines, **{str(k): v for k, v in evidence.baselines.items()}}
-        found.append((evidence.model_copy(update=update), own))
-    return found, runs
+        raise _no_subject()
+    return [(completed(evidence, baselines or {}), own) for evidence, own in gathered], runs
+
+
+def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
+    if not paths:
+        raise BadValue("nothing to judge is named", "give run folders, or log files")
+    every = [Path(path) for path in paths]
+    return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
+
+
+def _no_runs(folders: Sequence[Path]) -> BadValue:
+    return BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
+
+
+def _no_subject() -> BadValue:
+    return BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
 
 
 def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run], source: Sequence[str]) -> Material:

@@ -276,9 +276,9 @@ def evidence_of_runs(
         raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
     depth = depth_of(runs)
     found: dict[BaselineName, list[Known]] = {}
-    for run in [*others, *runs]:
-        for key in roles(run.config, config, depth):
-            found.setdefault(key, []).append(run)
+    for other in [*others, *runs]:
+        for key in roles(other.config, config, depth):
+            found.setdefault(key, []).append(other)
     chosen: dict[BaselineName, Sequence[Known] | Baseline] = {key: fittest(there) for key, there in found.items()}
     if "half_bp" in found:
         # What bp's lower half brings is told by two nets of one λ.
