@@ -22,7 +22,7 @@ LARGEST = 64 << 20  # bytes of a text file that is read: a log of 100,000 entrie
 DEEPEST = 64  # lists and objects inside each other
 DIGITS = 309  # of a whole number: more do not fit a float
 SHORT = "9" * 18  # a whole number that every reader takes
-LONG_NUMBER = re.compile(rb"(?<![0-9.])[0-9]{%d}" % (len(SHORT) + 1))
+LONG_NUMBER = re.compile(rb"[:,\[\s]-?[0-9]{%d}" % (len(SHORT) + 1))
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device", stat.S_IFLNK: "a symbolic link that leads back to itself",
@@ -102,7 +102,7 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
         return int(text)
 
     # Records are read by the thousand: what a glance at the text rules out is not asked of every number and list.
-    long = LONG_NUMBER.search(content) if digits >= len(SHORT) else True
+    long = LONG_NUMBER.search(b":" + content) if digits >= len(SHORT) else True
     try:
         raw = json.loads(decoded(content), parse_int=whole_number if long else None, object_pairs_hook=_each_once)
         if content.count(b"[") + content.count(b"{") > DEEPEST:
