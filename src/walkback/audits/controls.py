@@ -14,7 +14,7 @@ from walkback.audits import trained
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
-from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
+from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
 
 INIT = "a net at init"
@@ -37,12 +37,17 @@ class Seen(NamedTuple):
 
 
 class Here(NamedTuple):
-    """What there is to settle: the subjects, all runs, how they are judged, and how a run is read in full."""
+    """What there is to settle: the subjects, all runs, how they are judged, and what controls are told by.
+
+    probes   of a run, measured at its end
+    first    the snapshot at a run's init
+    """
 
     subjects: Sequence[Seen]
     runs: Sequence[Known]
     judged: Callable[[Thresholds, Protocol], Audit]
-    read: Callable[[Known], Run]
+    probes: Callable[[Known], DeepProbes | None]
+    first: Callable[[Known], Snapshot | None]
 
     @classmethod
     def of(cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> "Here":
@@ -51,7 +56,8 @@ class Here(NamedTuple):
         evidences = [evidence for evidence, _ in gathered]
         return cls(
             [Seen(evidence.name, "frozen" in evidence.baselines, own) for evidence, own in gathered], runs,
-            partial(judged, evidences), lambda run: in_full[run.path],
+            partial(judged, evidences), lambda run: in_full[run.path].probes,
+            lambda run: next(iter(in_full[run.path].snapshots), None),
         )  # fmt: skip
 
 
@@ -193,9 +199,8 @@ def _controls(
         )
         found.append(trained.control_bp(here.subjects[group.bp], titles[0]))
         found.append(trained.control_random(here.subjects[group.random], titles[1]))
-        read = map(material.read, group.runs)  # one after the other: all of them at once may not fit into memory
-        others = [trained._control_null(trained.Probed(run.config, run.probes) for run in read)]
-        others.insert(0, stated or _init([*map(material.read, material.subjects[group.bp].runs)], here))
+        others = [trained._control_null(trained.Probed(run.config, material.probes(run)) for run in group.runs)]
+        others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         found += [control.model_copy(update={"name": control.name + behind}) for control in others]
     return found
@@ -212,12 +217,11 @@ def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
     return None
 
 
-def _init(runs: Sequence[Run], here: Audit) -> Control:
+def _init(runs: Sequence[Known], first: Callable[[Known], Snapshot | None], here: Audit) -> Control:
     """The net at init as its first snapshot has it: nothing may fire. How precise its gradient is was not recorded."""
     config = runs[0].config
-    seeds = [
-        SeedEvidence(seed=r.config.seed, moments=[moment_of_snapshot(r.snapshots[0])]) for r in runs if r.snapshots
-    ]
+    starts = {run.config.seed: first(run) for run in runs}
+    seeds = [SeedEvidence(seed=s, moments=[moment_of_snapshot(found)]) for s, found in starts.items() if found]
     evidence = Evidence(name="init", depth=config.blocks, residual=config.residual, seeds=seeds)
     checks = [check for check in in_order(here.protocol) if check.at_init]
     findings = [check.find(evidence, here.thresholds, here.protocol) for check in checks]

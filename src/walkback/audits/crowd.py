@@ -19,7 +19,7 @@ from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, prints_of
 from walkback.records.outline import Outline, read_alike
-from walkback.records.run import Known
+from walkback.records.run import Known, read_first, read_probes
 
 Way = tuple[Thresholds, Protocol]
 PRINT = struct.Struct("=q16s")
@@ -79,11 +79,7 @@ class Crowd:
 
         subjects = [Seen(_name(group.title), self._has_frozen(group), group.runs) for group in self.groups]
         subjects += [Seen(_name(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
-        return Here(subjects, self.outlines, judged, self.read)
-
-    def read(self, run: Known) -> Run:
-        """A run in full."""
-        return read_run(run.path)
+        return Here(subjects, self.outlines, judged, read_probes, read_first)
 
     def _has_frozen(self, group: Group[Outline]) -> bool:
         config, depth = group.runs[0].config, depth_of(group.runs)
@@ -126,7 +122,7 @@ class Crowd:
 
     def _prints_of(self, run: Known) -> Sequence[Print]:
         if run.path not in self._prints:
-            self._prints[run.path] = _packed(self.read(run))
+            self._prints[run.path] = _packed(read_run(run.path))
         return [(epoch, key) for epoch, key in PRINT.iter_unpack(self._prints[run.path])]
 
     def _read(self, outline: Outline) -> tuple[Run, bool]:

@@ -179,6 +179,24 @@ def run_of(path: Path, files: Files) -> Run:
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity)
 
 
+def read_probes(run: Known) -> DeepProbes | None:
+    """The probes alone of a run whose folder was found possible."""
+    try:
+        return parse(DeepProbes, read_bytes(run.path / "probes.json"), str(run.path / "probes.json"))
+    except FileNotFoundError:
+        return None
+
+
+def read_first(run: Known) -> Snapshot | None:
+    """The first snapshot alone, likewise."""
+    file = run.path / "snapshots.jsonl"
+    try:
+        first, end, _ = read_bytes(file).partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return snapshots_of(file, first + end)[0][0] if end else None
+
+
 def optional(model: type[R], path: Path, files: Files, name: str) -> R | None:
     """A record that need not be there."""
     return parse(model, files[name], str(path / name)) if name in files else None
