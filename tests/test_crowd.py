@@ -1,5 +1,7 @@
 """Many runs: grouped, judged and indexed as few are, by work that grows with their number and no faster."""
 
+import csv
+import io
 import json
 import multiprocessing
 import os
@@ -9,17 +11,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fake_runs import write_run
 from walkback.audits import crowd, index, judge_paths, records, subjects
 from walkback.audits.controls import Here, settled
 from walkback.audits.records import audits_beside, gather
 from walkback.checks import DEFAULT
-from walkback.errors import RecordError
+from walkback.cli import app
+from walkback.errors import BadValue, RecordError
 from walkback.records import Baseline, RunConfig, evidence_of_runs, find_runs, read_run, run
 from walkback.records.baselines import depth_of, is_half_of
 from walkback.records.outline import digest_of, read_outline
 from walkback.records.run import read_files
+from walkback.report.tables import Table, table_text
+from walkback.report.verdicts import print_audit
 from walkback.train import plan
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +53,9 @@ def write_crowd(out: Path, settings: int) -> list[Path]:
             unfinished = {"status": None, "until": 1} if place == 3 else {}
             path = out / config.folder()
             if not path.exists():
-                paths.append(write_run(out, config, accuracy=accuracy + config.seed / 1e5, **unfinished))
+                stream = 2000.0 if config.rule == "dfa" and not number else 20.0  # which the check of scale notices
+                how = {"accuracy": accuracy + config.seed / 1e5, "stream": stream, **unfinished}
+                paths.append(write_run(out, config, **how))
     return paths
 
 
@@ -405,6 +413,45 @@ def test_a_digest_is_of_every_record_and_of_the_checkpoints_header(runs) -> None
         (path / name).write_bytes(content)
         seen.add(digest_of(path, read_files(path)))
     assert len(seen) == 5
+
+
+# --- what a person can read -------------------------------------------------------------------------------------------
+
+
+def test_an_audit_of_many_subjects_names_the_walked_back_first_and_counts_the_others(runs) -> None:
+    audit = judge_paths(runs)
+    many = audit.model_copy(update={"subjects": audit.subjects * 30, "controls": audit.controls * 30})
+    assert {s.verdict for s in audit.subjects} >= {"walked back", "inconclusive"}
+    console = Console(file=io.StringIO(), width=80)
+    print_audit(many, console, 3)
+    text = console.file.getvalue()
+    count = {v: sum(s.verdict == v for s in many.subjects) for v in ("walked back", "inconclusive")}
+    flat = " ".join(text.split())
+    assert f"These are 3 of {len(many.subjects):,} subjects ({count['walked back']:,} walked back" in flat
+    assert f"{count['inconclusive']:,} inconclusive" in flat
+    assert f"3 of {len(many.controls):,} controls" in flat
+    assert " Inconclusive:" not in flat, "three that were walked back fill the room"
+    assert len(text.splitlines()) < 120
+
+
+def test_show_reads_what_it_prints_and_its_csv_has_every_run(runs, capsys, work) -> None:
+    count = len(find_runs(runs))
+    app(["show", str(runs), "--rows", "4"], result_action="return_value")
+    assert work["parsed"] == 4
+    assert f"… and {count - 4:,} more, which were not read" in capsys.readouterr().out
+    app(["show", str(runs), "--format", "csv"], result_action="return_value")
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["run"] for row in rows] == [path.name for path in find_runs(runs)]
+    with pytest.raises(BadValue):
+        app(["show", str(runs), "--rows", "0"], result_action="return_value")
+
+
+def test_a_long_table_is_cut_in_the_terminal_and_whole_in_a_file() -> None:
+    table = Table("t", "Many", ["n"], [[n] for n in range(1000)])
+    shown = table_text(table, "text")
+    assert "800 more rows" in shown
+    assert len(shown.splitlines()) < 220
+    assert len(table_text(table, "csv").splitlines()) == 1001
 
 
 # --- the folders that the measurements are made with ------------------------------------------------------------------

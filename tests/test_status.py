@@ -171,7 +171,7 @@ def test_every_run_is_in_the_data(out, capsys, tmp_path) -> None:
     app(["status", str(out), "--format", "csv", "--to", str(tmp_path / "s.csv")], result_action="return_value")
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 2
     app(["status", str(out)], result_action="return_value")
-    assert "1 runs: 1 done" in capsys.readouterr().out
+    assert "1 run: 1 done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--rows", "0"], ["--to", "x"]])

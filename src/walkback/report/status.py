@@ -29,7 +29,7 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
     """
     counts = counted(found)
     told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    console.print(words(f"{len(found):,} runs: {told}" if found else "no runs", "bold"))
+    console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {told}" if found else "no runs", "bold"))
     hidden = _running([status for status in found if status.state == "running"], console, rows)
     for state in ("done", "waiting", "stopped", "failed", "unreadable"):
         why = [*reasons(found, state)]
