@@ -129,6 +129,7 @@ for line, words in json.load(sys.stdin):
         "docs/studies.md",
         "docs/bring-your-data.md",
         "docs/bring-your-net.md",
+        "docs/cluster.md",
     ],
 )
 def test_the_python_of_the_documents_runs(page, tmp_path):

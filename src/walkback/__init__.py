@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from walkback.rules import Signal as Signal
     from walkback.rules import make_rule as make_rule
     from walkback.rules import register_rule as register_rule
+    from walkback.train import Executor as Executor
     from walkback.train import plan as plan
     from walkback.train import train_all as train_all
 
@@ -49,7 +50,7 @@ _HOME = {
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",
-    "train_all": "train",
+    "Executor": "train", "train_all": "train",
 }  # fmt: skip
 
 __all__ = [*_HOME]

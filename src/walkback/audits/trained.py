@@ -103,6 +103,8 @@ def audit_rules(
     expect: Callable[[Sequence[RunConfig]], object] = lambda _: None,
     data_folder: Path | None = None,
     device: str = "cpu",
+    executor: str | None = None,
+    executor_options: Mapping[str, Any] | None = None,
     configs: Sequence[RunConfig] | None = None,
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
@@ -117,6 +119,7 @@ def audit_rules(
     tell     hears of every event; its index counts all configs that `expect` was given so far
     expect   is given configs before they are trained
     say      is given what a look found, in lines, before more is trained
+    executor, executor_options   as for `train_all`
     """
     if seeds != "auto" and max_seeds is not None:
         raise BadValue(
@@ -132,7 +135,10 @@ def audit_rules(
     thresholds = with_looks(thresholds, looks) if looks else thresholds
     trained_before = any((Path(out) / config.folder()).exists() for config in configs)
     chosen_later = trained_before and looked_before(Path(out), thresholds)
-    how = {"jobs": jobs, "data_folder": data_folder, "device": device}
+    how = {
+        "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
+        "executor_options": executor_options,
+    }  # fmt: skip
     expect(configs)
     runs = _trained(configs, 0, out, tell, how)
     init = _control_init(configs[0], data_folder, thresholds, protocol)

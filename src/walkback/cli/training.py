@@ -4,7 +4,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from walkback.cli.app import app
-from walkback.cli.options import DEVICE, HOW, JUDGE, STRICT, WHAT, WHERE, Recipe, by_comma, option, read_thresholds
+from walkback.cli.options import (
+    DEVICE,
+    HOW,
+    JUDGE,
+    STRICT,
+    WHAT,
+    WHERE,
+    Executing,
+    Recipe,
+    by_comma,
+    option,
+    read_thresholds,
+)
 from walkback.cli.shown import give_audit_page, make_console, show_audit
 from walkback.errors import WalkbackError
 from walkback.plain import seen
@@ -20,6 +32,7 @@ def train(
     ] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
@@ -39,7 +52,7 @@ def train(
     with live as tell:
         runs = train_all(
             configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
-            device=device, fresh=fresh, fired=stopping(configs),
+            device=device, fresh=fresh, fired=stopping(configs), **executing.given(),
         )  # fmt: skip
     ended = [run for run in runs if run is not None]
     if ended:
@@ -60,6 +73,7 @@ def audit(
     strict: Annotated[bool, STRICT] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
@@ -80,12 +94,41 @@ def audit(
                 by_comma(recipe.rules), out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
                 thresholds=read_thresholds(thresholds), device=device, expect=live.expect, max_seeds=max_seeds,
                 say=lambda line: console.print(seen(line), soft_wrap=True),
-                **usual(data, {**recipe.settings(), "data": data}),
+                **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
             )  # fmt: skip
         except WalkbackError:
-            if live.interrupted:
+            if live.interrupted or live.submitted:
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
     give_audit_page(found, [out / config.folder() for config in live.configs], out)
     return status
+
+
+@app.command
+def work(
+    plan: Path,
+    *,
+    index: Annotated[int, option(WHAT, "Which task of the plan, from 0.")],
+    patience: Annotated[float, option(WHERE, "Seconds to wait for a run that another process still has.")] = 0.0,
+) -> int:
+    """Train one task of a plan that `--executor slurm` left: what the scripts of job arrays call.
+
+    Exits with 0 if its runs have their ends, 1 if one has none, 75 if it was stopped (SIGTERM) with a checkpoint: the
+    same command resumes it.
+
+    Parameters
+    ----------
+    plan
+        The plan, such as runs/plans/NAME.json.
+    """
+    from walkback.audits import stopping
+    from walkback.records.plan_file import read_plan
+    from walkback.report.terminal import LiveTable
+    from walkback.train import interrupts
+    from walkback.train.work import work as work_off
+
+    configs = read_plan(plan).configs
+    live = LiveTable(configs, make_console())
+    with live as tell, interrupts() as interrupted:
+        return work_off(plan, index, fired=stopping(configs), interrupted=interrupted, patience=patience, tell=tell)
