@@ -42,6 +42,7 @@ class LiveTable:
         self._said: dict[int, float] = {}
         self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
         self._at_once = 1
+        self._kinds: dict[int, tuple[object, ...]] = {}
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> Callable[[Event], None]:
@@ -97,8 +98,10 @@ class LiveTable:
         return total / self._at_once
 
     def _kind(self, index: int) -> tuple[object, ...]:
-        c = self.configs[index]
-        return (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
+        if index not in self._kinds:  # asked of every run that waits, at every line
+            c = self.configs[index]
+            self._kinds[index] = (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
+        return self._kinds[index]
 
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
