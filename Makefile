@@ -70,7 +70,8 @@ docs: $(STAMP)  ## The documents as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open site/index.html"
 
-test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched
+test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched; BioTorch, installed for it
+	$(BIN)/python -m pip install --quiet --no-deps biotorch==0.0.16
 	$(BIN)/pytest -m slow -s
 
 test-ray: $(STAMP)  ## The tests on a Ray cluster of two nodes, on this machine (minutes)

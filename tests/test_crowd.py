@@ -14,10 +14,9 @@ import pytest
 from rich.console import Console
 
 from fake_runs import write_run
-from walkback.audits import crowd, index, judge_paths, records, subjects
-from walkback.audits.controls import Here, settled
-from walkback.audits.records import audits_beside, gather
-from walkback.checks import DEFAULT
+from walkback.audits import crowd, index, judge_crowd, records, subjects, titles
+from walkback.audits import judge_paths as judge_in_memory
+from walkback.checks import DEFAULT, Audit
 from walkback.cli import app
 from walkback.errors import BadValue, RecordError
 from walkback.records import Baseline, RunConfig, evidence_of_runs, find_runs, read_run, run
@@ -68,30 +67,35 @@ def runs(tmp_path, monkeypatch) -> Path:
     return tmp_path / "runs"
 
 
+def judge_paths(*places: Path | str, **how) -> Audit:
+    """The audit of a crowd."""
+    return judge_crowd(*places, **how)[0]
+
+
 def in_memory(place: Path, **how) -> str:
     """The audit of all runs, read at once: what there was before crowds."""
-    gathered, every = gather([place], how.pop("baselines", None))
-    shown, _ = settled(
-        Here.of(gathered, every), audits_beside([place]), how.get("thresholds"), how.get("protocol")
-    )  # fmt: skip
-    return shown.text()
+    return judge_in_memory(place, **how).text()
 
 
 # --- grouping, against every run held against every other -------------------------------------------------------------
 
 
 def dumb_titles(configs):
-    def flat(config):
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
-        return plain | config.net_options | config.rule_options
+    """Every config held against every other of its label."""
+    flat = [titles._flat(config) for config in configs]
+    usual = titles._usual(flat)
 
-    titles = []
-    for config in configs:
-        alike = [flat(other) for other in configs if other.label() == config.label()]
-        own = flat(config)
-        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        titles.append(" ".join([config.label(), *(f"{key}={own[key]}" for key in differ)]))
-    return titles
+    def differs(key, own, alike):
+        source = "net" if key.startswith("net:") else titles.IMPLIED.get(key)
+        held_against = [other for other in alike if source is None or other.get(source) == own.get(source)]
+        return any(other.get(key) != own[key] for other in held_against) and usual.get(key) != repr(own[key])
+
+    names = []
+    for config, own in zip(configs, flat, strict=True):
+        alike = [other for c, other in zip(configs, flat, strict=True) if c.label() == config.label()]
+        traits = [titles._words(key, value) for key, value in own.items() if differs(key, own, alike)]
+        names.append(titles.BETWEEN.join([config.label(), *traits]))
+    return [n if names.count(n) == 1 else titles._whole(n, c) for n, c in zip(names, configs, strict=True)]
 
 
 def dumb_shallow(other, subject):

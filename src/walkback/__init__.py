@@ -8,8 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from walkback.adapters import csv_writer as csv_writer
+    from walkback.adapters import lightning_callback as lightning_callback
+    from walkback.adapters import tensorboard_writer as tensorboard_writer
+    from walkback.adapters import transformers_callback as transformers_callback
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
+    from walkback.audits import audit_training as audit_training
     from walkback.audits import judge_paths as judge_paths
     from walkback.audits import watch as watch
     from walkback.checks import Audit as Audit
@@ -43,14 +48,16 @@ if TYPE_CHECKING:
     from walkback.train import train_all as train_all
 
 _HOME = {
-    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
+    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits",
+    "audit_training": "audits", "judge": "checks",
     "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "make_dataset": "data", "register_data": "data",
     "Fired": "errors", "WalkbackError": "errors", "watch": "audits", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",
-    "Executor": "train", "train_all": "train",
+    "Executor": "train", "train_all": "train", "csv_writer": "adapters", "lightning_callback": "adapters",
+    "tensorboard_writer": "adapters", "transformers_callback": "adapters",
 }  # fmt: skip
 
 __all__ = [*_HOME]

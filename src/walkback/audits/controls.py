@@ -11,21 +11,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits import trained
+from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
+from walkback.records.training_evidence import OwnTrainings
 
 INIT = "a net at init"
 
 
 class Setting(NamedTuple):
-    """The controls that were trained with one setting, by their places among the subjects; and all runs of it."""
+    """The controls that were trained with one setting, by their places among the subjects; and all runs of it.
 
-    bp: int
-    random: int
+    own   the trainings of somebody's own loop, whose controls may be missing
+    """
+
+    bp: int | None
+    random: int | None
     runs: list[Known]
+    own: OwnTrainings | None = None
 
 
 class Seen(NamedTuple):
@@ -41,6 +47,7 @@ class Here(NamedTuple):
 
     probes   of a run, measured at its end
     first    the snapshot at a run's init
+    own      the controls of loops of somebody's own
     """
 
     subjects: Sequence[Seen]
@@ -48,16 +55,19 @@ class Here(NamedTuple):
     judged: Callable[[Thresholds, Protocol], Audit]
     probes: Callable[[Known], DeepProbes | None]
     first: Callable[[Known], Snapshot | None]
+    own: Sequence[Setting] = ()
 
     @classmethod
-    def of(cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> "Here":
+    def of(
+        cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run], own: Sequence[OwnTrainings] = ()
+    ) -> "Here":
         """Of evidence that is all in memory."""
         in_full = {run.path: run for run in runs}
         evidences = [evidence for evidence, _ in gathered]
         return cls(
-            [Seen(evidence.name, "frozen" in evidence.baselines, own) for evidence, own in gathered], runs,
+            [Seen(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
             partial(judged, evidences), lambda run: in_full[run.path].probes,
-            lambda run: next(iter(in_full[run.path].snapshots), None),
+            lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
         )  # fmt: skip
 
 
@@ -94,7 +104,7 @@ def settled(
     judges them so; else from what is usual, and it says why none of them vouches. An audit that said it is invalid
     stays invalid unless its controls are here and show otherwise.
     """
-    groups = _groups(material)
+    groups = [*_groups(material), *material.own]
     doubts = ""
     *each, usual = ways(audits, thresholds, protocol)
     for (path, beside), way in zip(audits.items(), each, strict=True):
@@ -151,8 +161,8 @@ def _as_stated(
 def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
     failed = [control for control in controls if not control.ok]
-    says = trained._validity(failed) if len(groups) == 1 else _several(failed)
-    noise = {group.random for group in groups}
+    says = trained.validity(failed) if len(groups) == 1 else _several(failed)
+    noise = {group.random for group in groups if group.random is not None}
     subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
         subjects = here.subjects  # by their names alone they could not be told apart
@@ -184,6 +194,16 @@ def _groups(material: Here) -> list[Setting]:
     return [Setting(by_rule["bp"], by_rule["random"], runs[key]) for key, by_rule in whole.items()]
 
 
+def _own_groups(evidences: Sequence[Evidence], own: Sequence[OwnTrainings]) -> list[Setting]:
+    """The controls of each audit of somebody's own loop, by the places of its evidence."""
+    places = {id(evidence): place for place, evidence in enumerate(evidences)}
+    found = []
+    for each in own:
+        bp, noise = (each.evidences.get(who) for who in ("bp", "random"))
+        found.append(Setting(places.get(id(bp)), places.get(id(noise)), [], each))
+    return found
+
+
 def _controls(
     groups: Sequence[Setting],
     here: Audit,
@@ -194,6 +214,14 @@ def _controls(
     found = []
     stated = _stated_init(here, audits)
     for group in groups:
+        if group.own is not None:
+            bp, noise = (None if n is None else here.subjects[n] for n in (group.bp, group.random))
+            theirs = own_controls(group.own, bp, noise, here.thresholds, here.protocol)
+            behind = "" if len(groups) == 1 else f", {group.own.setting.name}"
+            found += [control.model_copy(update={"name": control.name + behind}) for control in theirs]
+            continue
+        assert group.bp is not None
+        assert group.random is not None
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
@@ -251,3 +279,11 @@ def differs(beside: Audit, here: Audit) -> str | None:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]
     return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
+
+
+def own_audit(own: OwnTrainings, thresholds: Thresholds, protocol: Protocol) -> tuple[Audit, Audit]:
+    """The audit of somebody's own loop, as `settled` finds it in a folder; and every judgement."""
+    gathered: list[tuple[Evidence, list[Run]]] = [(evidence, []) for evidence in own.evidences.values()]
+    here = judged([evidence for evidence, _ in gathered], thresholds, protocol)
+    material = Here.of(gathered, [], [own])
+    return _with_controls(here, material.own, _controls(material.own, here, material, []), ""), here

@@ -1,14 +1,19 @@
 """Records as they are: run folders, and logs that others left. Nothing is trained or measured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from walkback.audits.carded import cards_beside
 from walkback.audits.controls import Here, judged, settled, ways
-from walkback.audits.crowd import Crowd, completed
+from walkback.audits.crowd import Crowd
 from walkback.audits.index import open_index
+from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
+from walkback.checks.looks import LOOKS
 from walkback.errors import BadValue
 from walkback.files import is_folder
 from walkback.records import (
@@ -23,11 +28,17 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
-from walkback.records.outline import Outline, read_outlines
+from walkback.records.card import Card
+from walkback.records.outline import read_outlines
+from walkback.records.run import Known
+from walkback.records.training import RECORD, find_trainings
+from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.page import Material, Subject
+from walkback.train import seed_list
 
 Note = Callable[[str, int, int], object]
 Gathered = list[tuple[Evidence, list[Run]]]
+SEED_ORDER = seed_list(LOOKS[-1])
 
 
 def judge_paths(
@@ -35,26 +46,35 @@ def judge_paths(
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
-    note: Note = lambda *_: None,
-) -> Audit:
+) -> PagedAudit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
-    Thousands of runs are judged one subject at a time. `note` is told what is being done, how much of it, of how much.
     """
-    return judge_crowd(paths, baselines, thresholds, protocol, note)[0]
+    gathered, runs, own = gather(paths, baselines)
+    shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
+    material = replace(_material(shown, here, gathered, runs, ()), cards=cards_beside(paths))
+    return PagedAudit.of(shown, material)
 
 
 def judge_crowd(
-    paths: Sequence[Path | str],
+    *paths: Path | str,
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
     note: Note = lambda *_: None,
-) -> tuple[Audit, Sequence[Outline]]:
-    """The same with the outlines of all runs beside it."""
+) -> tuple[Audit, Sequence[Known]]:
+    """The same audit, without what a page would need, of thousands of runs: one subject is judged at a time.
+
+    The outlines of all runs are beside it. `note` is told what is being done, how much of it, and of how much.
+    Trainings of somebody's own loop are read all at once.
+    """
     folders, logs = _folders_and_logs(paths)
+    audits = audits_beside(paths)
+    if folders and find_trainings(*folders):
+        gathered, runs, own = gather(paths, baselines)
+        return settled(Here.of(gathered, runs, own), audits, thresholds, protocol)[0], runs
     found = find_runs(*folders) if folders else []
     if folders and not found:
         raise _no_runs(folders)
@@ -63,7 +83,6 @@ def judge_crowd(
     crowd = Crowd(outlines, foreign, baselines, open_index(folders, len(found)), partial(note, "judged"))
     if not crowd.groups and not foreign:
         raise _no_subject()
-    audits = audits_beside(paths)
     shown, _ = settled(crowd.here(ways(audits, thresholds, protocol)), audits, thresholds, protocol)
     return shown, outlines
 
@@ -73,7 +92,8 @@ def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
     places: dict[Path, None] = {}
     for path in map(Path, paths):
         if is_folder(path):
-            places[path.parent if (path / "config.json").exists() else path] = None
+            one = (path / "config.json").exists() or (path / RECORD).exists()
+            places[path.parent if one else path] = None
     return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
 
 
@@ -91,13 +111,13 @@ def report_paths(
     """
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     audits = audits_beside(paths)
-    if len(paths) == len(audits) == 1 and not find_runs(*folders):
+    if len(paths) == len(audits) == 1 and not find_runs(*folders) and not find_trainings(*folders):
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
-    gathered, runs = gather(paths, baselines)
-    shown, here = settled(Here.of(gathered, runs), audits, thresholds, protocol)
-    return _material(shown, here, gathered, runs, source)
+    gathered, runs, own = gather(paths, baselines)
+    shown, here = settled(Here.of(gathered, runs, own), audits, thresholds, protocol)
+    return replace(_material(shown, here, gathered, runs, source), cards=cards_beside(paths))
 
 
 def nothing_to_judge(path: Path) -> BadValue:
@@ -108,24 +128,52 @@ def nothing_to_judge(path: Path) -> BadValue:
     )
 
 
-def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:
-    """What a page of an audit is drawn from: the runs that it was judged by."""
+def report_audit(
+    audit: Audit, runs: Sequence[Run], source: Sequence[str] = (), cards: Sequence[Card] | None = None
+) -> Material:
+    """What a page of an audit is drawn from: the runs that it was judged by, and the cards of their rules."""
     gathered = runs_by_subject(runs)
     again = judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
-    return _material(audit, again, gathered, runs, source)
+    return replace(_material(audit, again, gathered, runs, source), cards=cards)
 
 
-def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:
-    """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
+class Records(NamedTuple):
+    """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others."""
+
+    gathered: Gathered
+    runs: list[Run]
+    own: list[OwnTrainings]
+
+
+def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
+    """Everything that is recorded there."""
     folders, logs = _folders_and_logs(paths)
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []
-    if folders and not runs:
+    trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
+    if folders and not runs and not trainings:
         raise _no_runs(folders)
     gathered = runs_by_subject(runs)
+    alone = len(trainings) == 1 and not gathered and not logs
+    owners = {id(e): each for each in trainings for e in each.evidences.values()}
+    gathered += [(e, []) for each in trainings for e in each.evidences.values()]
     gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
     if not gathered:
         raise _no_subject()
-    return [(completed(evidence, baselines or {}), own) for evidence, own in gathered], runs
+    found: Gathered = []
+    for evidence, own in gathered:
+        # A log, or a file name, may hold half a character, which no JSON can be written with.
+        name = evidence.name.encode(errors="replace").decode()
+        owner = owners.get(id(evidence))
+        if owner is not None and not alone and name != owner.setting.name:
+            name = f"{name} of {owner.setting.name}"
+        update: dict[str, object] = {"name": name}
+        if baselines:
+            update["baselines"] = {**baselines, **{str(k): v for k, v in evidence.baselines.items()}}
+        copied = evidence.model_copy(update=update)
+        found.append((copied, own))
+        if owner is not None:
+            owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
+    return Records(found, runs, trainings)
 
 
 def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:

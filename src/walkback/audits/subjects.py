@@ -7,6 +7,7 @@ are looked up by it, instead of holding every run against every other.
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from walkback.audits.titles import titles
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
 from walkback.records.baselines import half, is_half_of
 from walkback.records.run import Known
@@ -65,10 +66,10 @@ def grouped(runs: Sequence[K]) -> list[Group[K]]:
     full = [group for group in full if not is_half(group[0].config)]
     subjects = full or [group for group in groups.values() if group[0].config.blocks]
     shelf = Shelf(runs)
-    titles = titles_of([group[0].config for group in subjects])
+    named = titles([group[0].config for group in subjects])
     return [
         Group(title, group, shelf.others(group[0].config), shelf.shallow(group[0].config))
-        for group, title in zip(subjects, titles, strict=True)
+        for group, title in zip(subjects, named, strict=True)
     ]
 
 
@@ -129,24 +130,3 @@ def is_shallow(other: RunConfig, subject: RunConfig) -> bool:
     # The options of a net without blocks are the net's own but for the one that takes them away.
     differ = [name for name, value in subject.net_options.items() if other.net_options[name] != value]
     return len(differ) == 1 and same_but(other, NO_BLOCKS) == same_but(subject, NO_BLOCKS)
-
-
-def titles_of(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
-
-    def flat(config: RunConfig) -> dict[str, Any]:
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
-        return plain | config.net_options | config.rule_options
-
-    first: dict[str, dict[str, Any]] = {}  # by label
-    differ: dict[str, set[str]] = {}  # options in which not all of a label are the same
-    for config in configs:
-        own, label = flat(config), config.label()
-        one = first.setdefault(label, own)
-        other = {key for key in own.keys() | one.keys() if own.get(key) != one.get(key)}
-        differ.setdefault(label, set()).update(other)
-    return [
-        " ".join([label, *(f"{key}={value}" for key, value in flat(config).items() if key in differ[label])])
-        for config in configs
-        for label in [config.label()]
-    ]

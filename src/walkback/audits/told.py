@@ -11,6 +11,7 @@ from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import Baseline, Evidence, find_runs
 from walkback.records.run import Known
+from walkback.records.training import find_trainings
 from walkback.report.form import Case
 
 
@@ -34,7 +35,7 @@ def told_by(
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
     An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
-    subjects is not kept, so that thousands of runs fit into memory; `note` as for `judge_paths`.
+    subjects is not kept, so that thousands of runs fit into memory; `note` as for `judge_crowd`.
     """
     if not paths:
         raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
@@ -44,7 +45,9 @@ def told_by(
     told = [Told(a, [Case(j, Evidence(name=j.name), [], a) for j in a.subjects], []) for a in alone.values()]
     records = [path for path in map(Path, paths) if path not in alone]
     if records and not cases:
-        audit, outlines = judge_crowd(records, baselines, thresholds, protocol, note)
+        audit, outlines = judge_crowd(
+            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note
+        )
         return [*told, Told(audit, [], outlines)]
     return [*told, _of_records(records, baselines, thresholds, protocol)] if records else told
 
@@ -52,7 +55,7 @@ def told_by(
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
     if is_folder(path):
-        return None if find_runs(path) else Audit.read(path)
+        return None if find_runs(path) or find_trainings(path) else Audit.read(path)
     return Audit.read(path) if path.name == "audit.json" or _says_it_is_one(path) else None
 
 
@@ -71,8 +74,8 @@ def _of_records(
     thresholds: Thresholds | None,
     protocol: Protocol | None,
 ) -> Told:
-    gathered, runs = gather(paths, baselines)
-    shown, _ = settled(Here.of(gathered, runs), audits_beside(paths), thresholds, protocol)
+    gathered, runs, own = gather(paths, baselines)
+    shown, _ = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
     return Told(shown, _cases(shown, gathered), runs)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from walkback.audits.result import PagedAudit
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
 from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
@@ -16,12 +17,14 @@ from walkback.own import as_written
 from walkback.records import (
     DeepProbes,
     Evidence,
+    NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
     moment_of_snapshot,
     with_probes,
 )
+from walkback.records.card import read_cards
 from walkback.records.evidence import half
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -109,7 +112,7 @@ def audit_rules(
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
     **settings: Any,
-) -> Audit:
+) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
     seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
@@ -159,7 +162,10 @@ def audit_rules(
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
         audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    return noted(audit, chosen_later)
+    from walkback.audits.records import report_audit  # here: that file reads runs as this one does
+
+    found = noted(audit, chosen_later)
+    return PagedAudit.of(found, report_audit(found, runs, cards=read_cards(out)))
 
 
 def _trained(
@@ -194,7 +200,7 @@ def _judged(
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
     audit = Audit(
-        valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
+        valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
     return audit, judged
@@ -244,26 +250,32 @@ def _control_null(runs: Iterable[Run | Probed]) -> Control:
     bring about in thousands of audits.
     """
     nulls = [
-        (run.config, block, null)
+        (f"{run.config.label()} seed {run.config.seed}", block, null)
         for run in runs
         if run.probes is not None
         for block, null in enumerate(run.probes.null)
         if null.kind == "fresh feedback"
     ]
+    return null_control(nulls)
+
+
+def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
+    """The same of nulls with whose they are: a name and a block."""
     name, expected = "fresh-feedback null", "centres on zero"
     if not nulls:
         return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
-    off = [(c, b, n) for c, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
+    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
-        config, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{config.label()} seed {config.seed} block {block}"
+        who, block, null = max(off, key=lambda each: abs(each[2].mean))
+        where = f"{who} block {block}"
         return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
     largest = max(abs(n.mean) for _, _, n in nulls)
     got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
     return Control(name=name, expected=expected, got=got, ok=True)
 
 
-def _validity(failed: Sequence[Control]) -> str:
+def validity(failed: Sequence[Control]) -> str:
+    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
     if not failed:
         return "Every control behaved as it must."
     remedies = {
@@ -272,5 +284,12 @@ def _validity(failed: Sequence[Control]) -> str:
         "a net at init": "look at the net: it starts from a state in which nothing can be measured",
         "fresh-feedback null": "probe more images: the zero of the cosine's scale is not where it should be",
     }
-    said = [f"{c.name} should be {c.expected} and is {c.got} ({remedies[c.name]})" for c in failed]
+    absent = {
+        "bp": "give train_bp, or train_batches for a plain loop of ours: without a reference depth and reach cannot be "
+        "asked",
+        "random": "give the same call again: it trains what is missing",
+        "a net at init": "give the same call again: it measures what is missing",
+    }
+    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
+    said = [f"{c.name} should be {c.expected} and is {c.got} ({those[c.name]})" for c, those in words]
     return "This audit is invalid: " + "; ".join(said) + "."

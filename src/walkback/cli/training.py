@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
 from walkback.cli.app import app
 from walkback.cli.options import (
     DEVICE,
@@ -17,6 +19,7 @@ from walkback.cli.options import (
     option,
     read_thresholds,
 )
+from walkback.cli.own_training import audit_file, changed_options
 from walkback.cli.shown import give_audit_page, make_console, show_audit
 from walkback.errors import WalkbackError
 from walkback.plain import seen
@@ -65,26 +68,43 @@ def train(
 
 @app.command
 def audit(
+    file: Annotated[Path | None, Parameter(json_list=False)] = None,
+    /,
     *,
     recipe: Recipe = Recipe(),
     max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most so many seeds (12).")] = None,
     protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose checks.")] = "ours",
     thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
     strict: Annotated[bool, STRICT] = False,
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
+    out: Annotated[
+        Path | None,
+        option(WHERE, "Folder of the runs, audit.json and report.html (runs; of a file runs/ITS NAME)."),
+    ] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
     executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
+    cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
     With no options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where they do not settle
     it, in about a minute.
+
+    Parameters
+    ----------
+    file
+        A file with a training of your own: make_model, train, test and blocks (docs/your-training.md). What is trained
+        and how stands in that file, so only --seeds, --max-seeds, --out, --jobs and how it is judged go with it.
     """
+    if file is not None:
+        extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
+        given = [*changed_options(recipe, executing), *(word for word, value in extra.items() if value is not None)]
+        return audit_file(file, given, recipe, max_seeds, protocol, thresholds, strict, out, jobs)
     from walkback.audits import audit_rules, usual
     from walkback.report.terminal import LiveTable
 
+    out = out or Path("runs")
     console = make_console()
     live = LiveTable([], console)
     data = recipe.data or "mnist1d-10k"
@@ -101,7 +121,7 @@ def audit(
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
-    give_audit_page(found, [out / config.folder() for config in live.configs], out)
+    give_audit_page(found, [out / config.folder() for config in live.configs], out, cards)
     return status
 
 

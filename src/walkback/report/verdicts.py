@@ -12,6 +12,7 @@ from walkback.checks.depth import CONFIDENCE
 from walkback.checks.looks import is_open, needed
 from walkback.plain import seen
 from walkback.report.numbers import number
+from walkback.report.summary import followed
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 MOST = 40  # subjects that are named, where nothing is said: more nobody reads
@@ -122,7 +123,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
                 console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
         for name, first in subject.first_fired.items():
             epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
-            if epochs:
+            if epochs and followed(first):
                 words = f"{name} first fired at epoch {' / '.join(epochs)}"
                 console.print(Padding(_plain(words), (0, 0, 0, 2)), style="dim")
         for note in subject.notes:

@@ -49,7 +49,7 @@ def _in_processes(
         ours, theirs = context.Pipe()
         process = context.Process(target=_worker, args=(theirs, settings, brought()), daemon=True)
         try:
-            with _sigint_ignored():
+            with sigint_ignored():
                 process.start()
         except Exception as error:
             raise BadValue(
@@ -122,7 +122,7 @@ def ended(code: int | None) -> str:
 
 def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
     """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
-    _die_with_parent()
+    die_with_parent()
     bring(things)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -136,7 +136,7 @@ def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
 
 
 @contextmanager
-def _sigint_ignored() -> Iterator[None]:
+def sigint_ignored() -> Iterator[None]:
     """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and our parent answers."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -148,7 +148,7 @@ def _sigint_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
     if sys.platform == "linux":
         import ctypes
