@@ -96,7 +96,7 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     assert re.search(r"\ndfa +(walked back|inconclusive) +0\.\d{3} ± 0\.\d{3}", done.said)
     for words in (
         "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
-        "control random: should be found out", "control a net at init", "control fresh-feedback null",
+        "control random: should be found out", "control a net at init", "control null of random",
         "thresholds: walkback-2", "Written to runs/audit.json", "27 of 27 runs done",
     ):  # fmt: skip
         assert words in done.words
@@ -129,7 +129,7 @@ def test_audit_writes_its_page_and_report_writes_the_same(audited):
     assert again.status == 0, again.said
     text = (folder / "runs/report.html").read_text()
     assert (folder / "again.html").read_text() == text
-    assert "fresh-feedback null" in text
+    assert "null of random" in text
     assert "<span>walkback</span> <span>audit</span>" in text
 
 

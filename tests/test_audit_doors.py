@@ -385,7 +385,7 @@ def test_an_audit_whose_controls_behave_is_valid(audited):
     assert found.says == "Every control behaved as it must."
     assert [(c.name, c.expected, c.ok) for c in found.controls] == [
         ("bp", "holds", True), ("random", "found out", True),
-        ("a net at init", "scale passes, reference passes", True), ("fresh-feedback null", "centres on zero", True),
+        ("a net at init", "scale passes, reference passes", True), ("null of random", "centres on zero", True),
     ]  # fmt: skip
     assert [s.name for s in found.subjects] == ["dfa"]
     assert found.subjects[0].thresholds_version == WIDE.version == found.thresholds.version
@@ -448,18 +448,33 @@ def test_the_null_control_centres_on_zero_and_is_seen_to_fail(audited):
     out, _, _ = audited
     runs = [read_run(path) for path in find_runs(out)]
     assert trained._control_null(runs).ok
-    (run,) = (r for r in runs if r.config.label() == "dfa" and r.config.seed == 123)
+    (run,) = (r for r in runs if r.config.label() == "random" and r.config.seed == 123)
     assert run.probes is not None
-    assert run.probes.null[1].kind == "fresh feedback"
-    for odd in (NullRecord(mean=0.4, std=0.1, n=20, kind="fresh feedback"),
-                NullRecord(mean=float("nan"), std=0.1, n=0, kind="fresh feedback")):  # fmt: skip
+    for odd in (NullRecord(mean=0.4, std=0.1, n=20, kind="random directions"),
+                NullRecord(mean=float("nan"), std=0.1, n=0, kind="random directions")):  # fmt: skip
         probes = run.probes.model_copy(update={"null": [run.probes.null[0], odd]})
         control = trained._control_null([dataclasses.replace(run, probes=probes)])
         assert not control.ok
-        assert control.got.endswith("in dfa seed 123 block 1")
+        assert control.got.endswith("in random seed 123 block 1")
         assert "probe more images" in trained._validity([control])
     only_bp = [r for r in runs if r.config.rule == "bp"]
-    assert trained._control_null(only_bp).got == "no rule here has feedback to redraw"
+    assert trained._control_null(only_bp).got == "not measured: no run of random has probes"
+
+
+def test_planted_a_rule_whose_fresh_feedback_is_aligned_does_not_make_the_audit_invalid(audited):
+    """Feedback that the skip carries is aligned however it is drawn. That is the rule's affair, not the control's."""
+    out, _, _ = audited
+    aligned = NullRecord(mean=0.8, std=0.01, n=20, kind="fresh feedback")
+    runs = []
+    for run in map(read_run, find_runs(out)):
+        if run.config.rule == "dfa":
+            assert run.probes is not None
+            assert run.probes.null[1].kind == "fresh feedback"
+            probes = run.probes.model_copy(update={"null": [aligned] * len(run.probes.null)})
+            run = dataclasses.replace(run, probes=probes)
+        runs.append(run)
+    assert trained._control_null(runs) == trained._control_null([r for r in runs if r.config.rule == "random"])
+    assert trained._control_null(runs).ok
 
 
 def test_error_runs_without_an_end_are_told_with_the_reason(tmp_path, monkeypatch):

@@ -186,5 +186,5 @@ def test_error_names_that_are_no_nets(tmp_path):
     with pytest.raises(BadValue, match="is not a net"):
         register_net("mine", nn.Linear)
     (tmp_path / "empty.py").write_text("x = 1\n")
-    with pytest.raises(Exception, match="has no net 'MyNet'"):
+    with pytest.raises(UnknownName, match="has no net 'MyNet'"):
         find_net(f"{tmp_path / 'empty.py'}:MyNet")

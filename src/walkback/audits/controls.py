@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits import trained
-from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
@@ -53,6 +53,8 @@ def settled(
     for path, beside in audits.items():
         here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
         why = differs(beside, here)
+        if why is None:
+            beside = _in_our_words(beside, here)
         if why is None and not beside.controls and not groups:
             return beside, here
         if why is None and beside.controls:
@@ -93,12 +95,36 @@ def _as_stated(
         remark = f" So says {path}: its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
     found = _controls(groups, here, gathered, [beside])
-    if found == beside.controls:
-        return beside
+    if _failed(found) == _failed(beside.controls):
+        return beside.model_copy(update={"controls": found})
     names = {subject.name for subject in beside.subjects}
-    says = f" {path} states other controls than these runs have: it was edited, or the runs were changed after it."
+    says = (
+        f" {path} states other controls than these runs have: it was edited, the runs were changed after it, or an "
+        "older walkback wrote it."
+    )
     shown = _with_controls(here, groups, found, says)
     return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
+
+
+def _failed(controls: Sequence[Control]) -> list[str]:
+    return [control.name for control in controls if not control.ok]
+
+
+def _in_our_words(beside: Audit, here: Audit) -> Audit:
+    """An audit that agrees with the judgements made here, with our sentences for its own.
+
+    Another version of walkback, or somebody's editor, may have worded them differently.
+    """
+    ours = {subject.name: subject for subject in here.subjects}
+    return beside.model_copy(update={"subjects": [ours[subject.name] for subject in beside.subjects]})
+
+
+def _facts(judgement: Judgement) -> dict[str, object]:
+    """All that a judgement states but its sentences."""
+    words = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
+    facts = judgement.model_dump(mode="json", exclude=words)
+    facts["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
+    return facts
 
 
 def _with_controls(here: Audit, groups: Sequence[Group], controls: list[Control], doubts: str) -> Audit:
@@ -192,8 +218,8 @@ def differs(beside: Audit, here: Audit) -> str | None:
     checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
     if beside.subjects and here.subjects and checks[0] != checks[1]:
         return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
-    theirs = {subject.name: subject.text() for subject in beside.subjects}
-    ours = {subject.name: subject.text() for subject in here.subjects}
+    theirs = {subject.name: _facts(subject) for subject in beside.subjects}
+    ours = {subject.name: _facts(subject) for subject in here.subjects}
     if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
         return "two subjects have the same name"
     absent = [name for name in theirs if name not in ours]
