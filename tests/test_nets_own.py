@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from walkback.errors import BadValue
+from walkback.errors import BadValue, UnknownName
 from walkback.nets import NETS, Net, find_net, make_net, register_net
 from walkback.train import plan
 

@@ -25,7 +25,7 @@ from walkback.report.audit_tables import audit_tables
 from walkback.report.harmless import for_markdown
 from walkback.report.tables import SUFFIXES, Stat, Table, Told, table_text, write_table
 from walkback.train import plan
-from walkback.train.environment import own_version
+from walkback.version import own_version
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,6 +7,8 @@ import random
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from walkback.version import __version__
+
 if TYPE_CHECKING:
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
@@ -52,8 +54,7 @@ _HOME = {
     "train_all": "train",
 }  # fmt: skip
 
-__all__ = [*_HOME]
-__version__ = "0.1.0"
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -68,4 +69,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__]

@@ -7,7 +7,7 @@ audit.json where that is of these runs, and else from the first snapshot, which 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from walkback.audits import trained
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
@@ -121,7 +121,7 @@ def _in_our_words(beside: Audit, here: Audit) -> Audit:
 
 def _facts(judgement: Judgement) -> dict[str, object]:
     """All that a judgement states but its sentences."""
-    words = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
+    words: Any = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
     facts = judgement.model_dump(mode="json", exclude=words)
     facts["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
     return facts
@@ -144,7 +144,10 @@ def _several(failed: Sequence[Control]) -> str:
     if not failed:
         return "Every control behaved as it must, in each of the settings."
     words = [f"{control.name} should be {control.expected} and is {control.got}" for control in failed]
-    return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
+    return (
+        f"This audit is invalid: {'; '.join(words)}. The other settings may still be valid: judge the runs of one "
+        "setting at a time."
+    )
 
 
 def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> list[Group]:
