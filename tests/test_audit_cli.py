@@ -253,7 +253,7 @@ def test_judge_reads_logs_and_exits_as_it_is_told(logs):
         ["judge", "loud.json", "--thresholds", "ours.toml", "--strict"],
     )  # fmt: skip
     assert (plain.status, strict.status, quiet.status, held.status) == (0, 1, 3, 0)
-    assert "One block makes the stream 1e+03 times larger" in plain.words
+    assert "One block grows the stream 1,000×" in plain.words
     assert "scale first fired at epoch 9" in plain.words
     assert "Judged from records alone: no controls were trained." in plain.words
     assert "audit.json" not in plain.words

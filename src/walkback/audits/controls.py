@@ -119,6 +119,12 @@ def _in_our_words(beside: Audit, here: Audit) -> Audit:
     return beside.model_copy(update={"subjects": [ours[subject.name] for subject in beside.subjects]})
 
 
+def _judged_by(audit: Audit) -> tuple[str, str, dict[str, float]]:
+    """The protocol and the thresholds, without the words on where these come from."""
+    table = audit.thresholds.table
+    return audit.protocol, audit.thresholds.version, {name: threshold.value for name, threshold in table.items()}
+
+
 def _facts(judgement: Judgement) -> dict[str, object]:
     """All that a judgement states but its sentences."""
     words: Any = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
@@ -191,7 +197,7 @@ def _controls(
 def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
     """What an audit of these runs states of the net at init; one that failed stays, whatever was added later."""
     for audit in audits:
-        if (audit.protocol, audit.thresholds) != (here.protocol, here.thresholds):
+        if _judged_by(audit) != _judged_by(here):
             continue
         for control in audit.controls:
             if control.name == INIT and (not control.ok or differs(audit, here) is None):
@@ -216,7 +222,7 @@ def _init(runs: Sequence[Run], here: Audit) -> Control:
 
 def differs(beside: Audit, here: Audit) -> str | None:
     """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
-    if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
+    if _judged_by(beside) != _judged_by(here):
         return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
     checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
     if beside.subjects and here.subjects and checks[0] != checks[1]:
