@@ -101,7 +101,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
     assert not found.valid
     assert found.exit_status() == 4
     assert found == report_paths(folder).audit == told.audit
-    assert "random should be found out and is inconclusive" in found.says
+    assert "random: expected found out, got inconclusive" in found.says
     one_by_one = judge_paths(*find_runs(folder))
     assert one_by_one.model_copy(update={"says": found.says}) == found
 
@@ -174,7 +174,7 @@ def test_planted_other_words_are_not_other_judgements(both: Path, tmp_path: Path
     assert judge_paths(folder) == before
     raw["subjects"][0]["findings"][0]["value"] = 3.0  # a fact
     (folder / "audit.json").write_text(json.dumps(raw))
-    assert "otherwise, so its runs were others" in judge_paths(folder).says
+    assert "differently, so its runs were different ones" in judge_paths(folder).says
 
 
 def test_an_older_audit_with_the_null_of_every_rule_still_vouches(both: Path, tmp_path: Path) -> None:

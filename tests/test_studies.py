@@ -194,7 +194,7 @@ def test_a_finished_run_is_found_in_whichever_folder_has_it(tmp_path):
     ("words", "told"),
     [
         (["run", "laddr"], "did you mean ladder"),
-        (["draw"], "no study is named"),
+        (["draw"], "no study is given"),
         (["table", "hero", "--seeds", "x"], "not a number"),
         (["run", "hero", "--quick", "--epochs", "0"], "epochs"),
         (["run", "hero", "--quick", "--jobs", "0"], "jobs"),

@@ -68,7 +68,9 @@ def settled(
         return _with_controls(here, groups, found, doubts), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
-        says = f"{beside.says} So says {path}, and its controls are not among these runs: its answer stays.{doubts}"
+        says = (
+            f"{beside.says} This is from {path}; its controls are not among these runs, so its answer stands.{doubts}"
+        )
         return here.model_copy(update={"valid": False, "says": says, "controls": beside.controls}), here
     shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
     return shown, shown
@@ -92,7 +94,7 @@ def _as_stated(
 ) -> Audit:
     """The audit that lies with its runs; with the controls of the runs where it states others."""
     if not groups:
-        remark = f" So says {path}: its controls are not among these runs."
+        remark = f" This is from {path}; its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
     found = _controls(groups, here, gathered, [beside])
     if _failed(found) == _failed(beside.controls):
@@ -149,7 +151,7 @@ def _several(failed: Sequence[Control]) -> str:
     """Of several settings, whose controls are named by them."""
     if not failed:
         return "Every control behaved as it must, in each of the settings."
-    words = [f"{control.name} should be {control.expected} and is {control.got}" for control in failed]
+    words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
     return (
         f"This audit is invalid: {'; '.join(words)}. The other settings may still be valid: judge the runs of one "
         "setting at a time."
@@ -233,9 +235,9 @@ def differs(beside: Audit, here: Audit) -> str | None:
         return "two subjects have the same name"
     absent = [name for name in theirs if name not in ours]
     if absent:
-        return f"it judges {listed(absent)}, who is not here"
+        return f"it judges {listed(absent)}, which is not here"
     more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
     if more:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]
-    return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
+    return f"it judges {listed(other)} differently, so its runs were different ones" if other else None

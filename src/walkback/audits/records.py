@@ -92,7 +92,7 @@ def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:
     """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
     if not paths:
-        raise BadValue("nothing to judge is named", "give run folders, or log files")
+        raise BadValue("no path is given", "give run folders, or log files")
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     logs = [Path(p) for p in paths if not is_folder(Path(p))]
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []

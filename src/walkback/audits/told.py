@@ -33,7 +33,7 @@ def told_by(
     An audit.json that lies with the runs is what is told if it vouches for them.
     """
     if not paths:
-        raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
+        raise BadValue("no path is given", "give an audit.json, run folders, or log files")
     alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
     if alone and (baselines or thresholds is not None or protocol is not None):
         raise nothing_to_judge(next(iter(alone)))

@@ -61,7 +61,7 @@ def audit_plan(
     config: what is trained already is not trained again.
     """
     if not rules:
-        raise BadValue("no rule is named", "give at least one, such as dfa")
+        raise BadValue("no rule is given", "give at least one, such as dfa")
     options = dict(net_options or {})
     mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
     configs: list[RunConfig] = []
@@ -121,12 +121,12 @@ def audit_rules(
     """
     if seeds != "auto" and max_seeds is not None:
         raise BadValue(
-            f"a limit of {max_seeds} seeds is given, and a fixed number of seeds has no use for it",
+            f"--max-seeds {max_seeds} has no effect with a fixed number of seeds",
             "give --seeds auto with --max-seeds, or leave --max-seeds out",
         )
     looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
     if looks and configs is not None:
-        raise BadValue("configs are given, and with seeds=auto they follow from what is found", "leave configs out")
+        raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
     counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
     if configs is None:
         configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
@@ -171,11 +171,11 @@ def _trained(
     missing = [index for index, run in enumerate(runs) if run is None]
     if missing:
         first = configs[missing[0]]
-        why = ends[missing[0]].says if missing[0] in ends else "it was not begun"
+        why = ends[missing[0]].says if missing[0] in ends else "it was not started"
         raise WalkbackError(
-            f"{len(missing)} of {len(configs)} runs have no end, the first of them {first.label()} seed {first.seed} "
-            f"({why}): without them there is nothing to judge",
-            "mend what it says, if anything; the same command goes on where they are",
+            f"{len(missing)} of {len(configs)} runs did not finish, first {first.label()} seed {first.seed} "
+            f"({why}), so there is nothing to judge",
+            "fix the cause, if one is named; the same command resumes them",
         )
     return [run for run in runs if run is not None]
 
@@ -313,10 +313,10 @@ def _validity(failed: Sequence[Control]) -> str:
     if not failed:
         return "Every control behaved as it must."
     remedies = {
-        "bp": "train longer, or with more seeds: where backprop itself cannot be shown to hold, nothing can be judged",
-        "random": "train longer, or with more seeds: a budget at which noise is not found out finds out nobody",
-        "a net at init": "look at the net: it starts from a state in which nothing can be measured",
-        NULL: "probe more images: the zero of the cosine's scale is not where it should be",
+        "bp": "Where backprop is not shown to hold, nothing can be judged. Train longer, or with more seeds.",
+        "random": "Where noise is not found out, no rule would be. Train longer, or with more seeds.",
+        "a net at init": "Nothing can be measured from such a start. Check the net.",
+        NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
     }
-    said = [f"{c.name} should be {c.expected} and is {c.got} ({remedies[c.name]})" for c in failed]
-    return "This audit is invalid: " + "; ".join(said) + "."
+    said = [f"{c.name}: expected {c.expected}, got {c.got}. {remedies[c.name]}" for c in failed]
+    return "This audit is invalid: " + " ".join(said)

@@ -17,8 +17,8 @@ from walkback.plain import lines, seen
 def card(
     *rules: Annotated[str, Parameter(json_list=False)],
     rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
-    format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "How it is written.")] = "text",
-    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is to be written anew.")] = None,
+    format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
+    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is rewritten.")] = None,
 ) -> int:
     """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs. No docstring is read.
 
@@ -113,7 +113,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
 def simulate(
     *,
     trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
 ) -> int:
     """Simulate audits that add seeds (--seeds auto) beside fixed numbers of seeds: wrong verdicts, power, seeds used.
 

@@ -16,16 +16,16 @@ def train(
     recipe: Recipe = Recipe(),
     train_last: Annotated[int | None, option(WHAT, "Train only the last k blocks; 0: all frozen at init.")] = None,
     stop_when_fired: Annotated[
-        bool, option(HOW, "End a run when its growth or its gradient is found wanting.", negative="")
+        bool, option(HOW, "Stop a run when its growth passes 50 or its gradient falls below 1e-7.", negative="")
     ] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
-    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
-    fresh: Annotated[bool, option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
+    fresh: Annotated[bool, option(WHERE, "Start again; the old folder is moved aside.", negative="")] = False,
 ) -> int:
-    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
+    """Train nets by one or more rules, watching every layer. The same command resumes it if it is stopped."""
     from walkback.audits import stopping
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
@@ -54,13 +54,13 @@ def train(
 def audit(
     *,
     recipe: Recipe = Recipe(),
-    max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most so many seeds (12).")] = None,
-    protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose checks.")] = "ours",
-    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
+    max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most this many seeds (12).")] = None,
+    protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose protocol to judge by.")] = "ours",
+    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
     strict: Annotated[bool, STRICT] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
-    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.

@@ -116,7 +116,7 @@ class LiveTable:
                 self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
-            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command goes on where they are.")
+            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")
             return 130
         return max((told.get(end.kind, 0) for end in self.ends.values()), default=0)
 

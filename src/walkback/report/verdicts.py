@@ -107,7 +107,7 @@ def print_audit(audit: Audit, console: Console) -> None:
     console.print()
     for control in audit.controls:
         mark = Text("✓", "green") if control.ok else Text("✗", "red")
-        words = f"control {control.name}: should be {control.expected}; is {control.got}"
+        words = f"control {control.name}: expected {control.expected}; got {control.got}"
         console.print(mark, _plain(words))
     console.print(_plain(audit.says if audit.valid else VOID), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")
