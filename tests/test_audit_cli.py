@@ -174,7 +174,7 @@ def test_audit_is_stopped_cleanly_and_says_how_to_go_on(tmp_path):
     said, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, 1, 3, 4), said  # those are verdicts
     assert "Traceback" not in said
-    assert "the same command goes on" in said
+    assert "the same command resumes" in said
     assert not (tmp_path / "runs/audit.json").exists()
 
 

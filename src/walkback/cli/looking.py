@@ -55,6 +55,7 @@ def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
         Run folders, or folders that hold runs.
     """
     from walkback.records import find_runs, read_run
+    from walkback.report.fitting import print_whole
     from walkback.report.terminal import LEGEND, runs_table, show_run
 
     paths = find_runs(*(places or (Path("runs"),)))
@@ -65,7 +66,7 @@ def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     if len(runs) == 1:
         show_run(runs[0], console)
     else:
-        console.print(runs_table(runs))
+        print_whole(runs_table(runs), console)
         console.print(f"\n{LEGEND}", style="dim")
     return 0
 

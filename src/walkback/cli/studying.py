@@ -33,9 +33,10 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
     out
         Folder that holds the runs.
     """
+    from walkback.report.tables import print_table
     from walkback.studies import catalogue, studies
 
-    make_console().print(catalogue(studies(), which.extent(), out).rich())
+    print_table(catalogue(studies(), which.extent(), out), make_console())
     return 0
 
 

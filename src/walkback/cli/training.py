@@ -27,6 +27,7 @@ def train(
 ) -> int:
     """Train nets by one or more rules, watching every layer. The same command resumes it if it is stopped."""
     from walkback.audits import stopping
+    from walkback.report.fitting import print_whole
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
     from walkback.train import plan, train_all
@@ -44,7 +45,7 @@ def train(
     ended = [run for run in runs if run is not None]
     if ended:
         console.print()
-        console.print(runs_table(ended))
+        print_whole(runs_table(ended), console)
         hint = f"Records in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}"
         console.print(f"\n{LEGEND}\n{hint}", soft_wrap=True, style="dim")
     return live.farewell()

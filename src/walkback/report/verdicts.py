@@ -11,6 +11,7 @@ from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.looks import is_open, needed
 from walkback.plain import seen
+from walkback.report.fitting import print_whole
 from walkback.report.numbers import number
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
@@ -81,7 +82,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         console.print(_plain(VOID), style="bold red")
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
-    console.print(_table(audit.subjects, audit.valid))
+    print_whole(_table(audit.subjects, audit.valid), console)
     console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
     for subject in audit.subjects:
         console.print()
