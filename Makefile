@@ -11,7 +11,8 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-network test-slow fuzz mutants bench clean help
+.PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-network test-ray test-slurm test-slow fuzz mutants \
+        bench bench-executors sentences clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -73,11 +74,28 @@ docs: $(STAMP)  ## The documents as a site, in site/
 docs-serve: docs  ## The same, served on this machine at port 8000, where its search works
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000
 
+sentences:  ## Every sentence that the program can say, room by room, for reading them through
+	@python3 docs/sentences.py
+
 test-wheel: $(STAMP)  ## Build the wheel, install it in a fresh environment, and audit with it
 	$(BIN)/pytest -m slow tests/test_house.py
 
 test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched
 	$(BIN)/pytest -m slow -s
+
+test-ray: $(STAMP)  ## The tests on a Ray cluster of two nodes, on this machine (minutes)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray -v tests/test_executors_ray.py
+
+test-slurm: $(STAMP)  ## The tests on a Slurm cluster of one node: brought, started and stopped here (root; minutes)
+	@$(call brought,sbatch munged,slurm-wlm munge)
+	@folder=$$(mktemp -d /tmp/walkback-slurm.XXXXXX); chmod 755 $$folder; \
+	trap 'bash tests/slurm/cluster.sh stop '$$folder'; rm -rf '$$folder EXIT; \
+	bash tests/slurm/cluster.sh start $$folder $(CORES) && \
+	SLURM_CONF=$$folder/slurm.conf OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm -v tests/test_executors_slurm.py
+
+bench-executors: $(STAMP)  ## Time 64 short runs by every executor that is here, as overhead per run
+	$(BIN)/python bench/executors.py
 
 test-network: $(STAMP)  ## The tests that fetch real data
 	$(BIN)/pytest -m network

@@ -439,7 +439,7 @@ def test_the_control_at_init_passes_and_is_seen_to_fail():
     assert (fine.ok, fine.got) == (True, "scale passes, reference passes")
     strict = trained._control_init(config, None, DEFAULT.but("scale.growth", 0.5), "ours")
     assert (strict.ok, strict.got) == (False, "scale fires, reference passes")
-    assert "Check the net" in trained._validity([strict])
+    assert "Check the net" in trained.validity([strict])
     (no_skip,) = plan(rules=["dfa"], **TINY | {"net_options": {"width": 32, "depth": 2, "skip": False}})
     assert trained._control_init(no_skip, None, DEFAULT, "ours").got == "scale passes, reference passes"
 
@@ -456,7 +456,7 @@ def test_the_null_control_centres_on_zero_and_is_seen_to_fail(audited):
         control = trained._control_null([dataclasses.replace(run, probes=probes)])
         assert not control.ok
         assert control.got.endswith("in random seed 123 block 1")
-        assert "Probe more images" in trained._validity([control])
+        assert "Probe more images" in trained.validity([control])
     only_bp = [r for r in runs if r.config.rule == "bp"]
     assert trained._control_null(only_bp).got == "not measured: no run of random has probes"
 

@@ -309,8 +309,10 @@ def test_error_models_that_cannot_be_looked_into() -> None:
 def test_sentences_name_the_dtype_of_the_model(dtype: torch.dtype) -> None:
     audit = wb.audit(Net().to(dtype), [(X.to(dtype), Y)], "layers.*", residual=True)
     (reference,) = (f for f in audit.subjects[0].findings if f.check == "reference")
-    assert f"{str(dtype).removeprefix('torch.')} turns its direction by" in reference.says
-    assert ("float32" in reference.says) == (dtype is torch.float32)
+    name = str(dtype).removeprefix("torch.")
+    half = dtype in (torch.bfloat16, torch.float16)
+    assert f"{f'a float32 copy of the {name} weights' if half else name} turns its direction by" in reference.says
+    assert ("float32" in reference.says) == (dtype is not torch.float64)
 
 
 def test_a_baseline_by_seed_is_not_called_without_a_spread() -> None:

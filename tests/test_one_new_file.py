@@ -1,4 +1,4 @@
-"""A rule, a net, a data set, a probe and a study are one new file each: planted, they are listed, audited and told.
+"""A rule, a net, a data set, a probe, an executor and a study are one new file each: planted, they are listed and used.
 
 (`test_checks_one_file.py` does the same for a check.) No other file of the package is touched.
 """
@@ -93,6 +93,23 @@ class Largest(Probe):
 
 PROBES.add(Largest.name, Largest())
 ''',
+    "train/executors/last_first.py": '''
+"""The last run first."""
+
+from walkback.train.executors.base import EXECUTORS, Executor
+from walkback.train.task import train_one
+
+
+class LastFirst(Executor):
+    """The last run first; planted."""
+
+    def run(self, configs, settings, note, interrupted):
+        for index in reversed(range(len(configs))):
+            train_one(index, configs[index], settings, note, interrupted)
+
+
+EXECUTORS.add("last-first", LastFirst)
+''',
     "studies/mini.py": '''
 """mini: a study of one arm."""
 
@@ -117,7 +134,7 @@ recipe = ["--data", "signs", "--net", "stack", "--rules", "halfway"]
 for words in (
     ["list"], ["study", "list"], ["audit", *recipe, "--epochs", "2", "--seeds", "2", "--jobs", "1"],
     *(["table", "runs", "--format", form] for form in ("text", "markdown", "latex", "csv")), ["form", "runs"],
-    ["study", "run", "mini", "--quick", "--epochs", "1", "--jobs", "1"],
+    ["study", "run", "mini", "--quick", "--executor", "last-first", "--epochs", "1"],
 ):
     print("#####", *words[:2], *words[-1:])
     app(words, result_action="return_value")

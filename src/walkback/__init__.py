@@ -12,6 +12,7 @@ from walkback.version import __version__
 if TYPE_CHECKING:
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
+    from walkback.audits import audit_training as audit_training
     from walkback.audits import judge_paths as judge_paths
     from walkback.audits import watch as watch
     from walkback.checks import Audit as Audit
@@ -40,18 +41,20 @@ if TYPE_CHECKING:
     from walkback.rules import Signal as Signal
     from walkback.rules import make_rule as make_rule
     from walkback.rules import register_rule as register_rule
+    from walkback.train import Executor as Executor
     from walkback.train import plan as plan
     from walkback.train import train_all as train_all
 
 _HOME = {
-    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits", "judge": "checks",
+    "Audit": "checks", "Evidence": "records", "audit": "audits", "audit_rules": "audits",
+    "audit_training": "audits", "judge": "checks",
     "judge_paths": "audits", "load_thresholds": "checks",
     "Dataset": "data", "load_data": "data:load", "make_dataset": "data", "register_data": "data",
     "Fired": "errors", "WalkbackError": "errors", "watch": "audits", "Net": "nets", "make_net": "nets",
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",
-    "train_all": "train",
+    "Executor": "train", "train_all": "train",
 }  # fmt: skip
 
 __all__ = [*_HOME, "__version__"]

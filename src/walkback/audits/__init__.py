@@ -8,6 +8,7 @@ from walkback.audits.model import audit
 from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
 from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
+from walkback.audits.training.door import audit_training
 from walkback.audits.watching import Watch, watch
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "audit",
     "audit_plan",
     "audit_rules",
+    "audit_training",
     "evidence_by_subject",
     "fired_by",
     "judge_paths",

@@ -10,20 +10,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from walkback.audits import trained
+from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
+from walkback.records.training_evidence import OwnTrainings
 
 INIT = "a net at init"
 
 
 class Group(NamedTuple):
-    """The controls that were trained with one setting, by their places among the subjects; and all runs of it."""
+    """The controls that were trained with one setting, by their places among the subjects; and all runs of it.
 
-    bp: int
-    random: int
+    own   the trainings of somebody's own loop, whose controls may be missing
+    """
+
+    bp: int | None
+    random: int | None
     runs: list[Run]
+    own: OwnTrainings | None = None
 
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
@@ -40,6 +46,7 @@ def settled(
     audits: Mapping[Path, Audit],
     thresholds: Thresholds | None,
     protocol: Protocol | None,
+    own: Sequence[OwnTrainings] = (),
 ) -> tuple[Audit, Audit]:
     """The audit that is shown, with the controls that are among the runs; and every judgement made here.
 
@@ -48,7 +55,7 @@ def settled(
     stays invalid unless its controls are here and show otherwise.
     """
     evidences = [evidence for evidence, _ in gathered]
-    groups = _groups(gathered, runs)
+    groups = [*_groups(gathered, runs), *_own_groups(evidences, own)]
     doubts = ""
     for path, beside in audits.items():
         here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
@@ -138,8 +145,8 @@ def _facts(judgement: Judgement) -> dict[str, object]:
 def _with_controls(here: Audit, groups: Sequence[Group], controls: list[Control], doubts: str) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
     failed = [control for control in controls if not control.ok]
-    says = trained._validity(failed) if len(groups) == 1 else _several(failed)
-    noise = {group.random for group in groups}
+    says = trained.validity(failed) if len(groups) == 1 else _several(failed)
+    noise = {group.random for group in groups if group.random is not None}
     subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
         subjects = here.subjects  # by their names alone they could not be told apart
@@ -174,6 +181,16 @@ def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run])
     ]
 
 
+def _own_groups(evidences: Sequence[Evidence], own: Sequence[OwnTrainings]) -> list[Group]:
+    """The controls of each audit of somebody's own loop, by the places of its evidence."""
+    places = {id(evidence): place for place, evidence in enumerate(evidences)}
+    found = []
+    for each in own:
+        bp, noise = (each.evidences.get(who) for who in ("bp", "random"))
+        found.append(Group(places.get(id(bp)), places.get(id(noise)), [], each))
+    return found
+
+
 def _controls(
     groups: Sequence[Group],
     here: Audit,
@@ -183,6 +200,14 @@ def _controls(
     """What the controls must be, and what they are, by the thresholds and the protocol that were used here."""
     found = []
     for group in groups:
+        if group.own is not None:
+            bp, noise = (None if n is None else here.subjects[n] for n in (group.bp, group.random))
+            theirs = own_controls(group.own, bp, noise, here.thresholds, here.protocol)
+            behind = "" if len(groups) == 1 else f", {group.own.setting.name}"
+            found += [control.model_copy(update={"name": control.name + behind}) for control in theirs]
+            continue
+        assert group.bp is not None
+        assert group.random is not None
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
@@ -241,3 +266,11 @@ def differs(beside: Audit, here: Audit) -> str | None:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]
     return f"it judges {listed(other)} differently, so its runs were different ones" if other else None
+
+
+def own_audit(own: OwnTrainings, thresholds: Thresholds, protocol: Protocol) -> tuple[Audit, Audit]:
+    """The audit of somebody's own loop, as `settled` finds it in a folder; and every judgement."""
+    gathered: list[tuple[Evidence, list[Run]]] = [(evidence, []) for evidence in own.evidences.values()]
+    here = judged([evidence for evidence, _ in gathered], thresholds, protocol)
+    groups = _own_groups([evidence for evidence, _ in gathered], [own])
+    return _with_controls(here, groups, _controls(groups, here, gathered, []), ""), here

@@ -5,12 +5,13 @@ right in float64 only, that of the float64 copy is; where it is wrong, the gradi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from walkback.audits.notes import dead_notes, proof_notes, seen_notes
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -25,20 +26,23 @@ from walkback.probes import (
     look,
     nudging,
     perturbation,
+    precision,
     replay_module,
     slopes,
 )
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.precision import against_double
+from walkback.probes.precision import against_double, dtype_of, in_single
 from walkback.probes.proof import prove
 from walkback.probes.redrawn import Redraw, redrawn_null
 from walkback.probes.rotated import mean_of, null_of
+from walkback.probes.uncut import Uncut
 from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
 PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
+THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
 BACKWARD: Literal["backward"] = "backward"
 Batches = Sequence[tuple[Any, Tensor]]
 
@@ -69,7 +73,8 @@ class Reference(NamedTuple):
     precision: Precision
     worker: Worker | None
     values: list[Tensor | None]
-    remark: str  # about the float64 copy
+    remark: str  # about the float64 copy, or the model's own precision
+    dtype: str  # what the deepest gradient was computed in
 
 
 class Judged(NamedTuple):
@@ -89,18 +94,27 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     function = asked.credits if callable(asked.credits) else None
     seen = look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss)
     reference = _reference(model, seen, asked, known)
+    rows, proofs = seen, reference.proofs
+    mended = _uncut(model, asked) if any(p.standing == "wrong" for p in proofs) else None
+    if mended is not None:
+        rows, reference = mended
     fields: dict[str, Any] = {
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
         "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
         "reference_batch": REFERENCE_BATCH,
         "precision": PrecisionRecord.of(reference.precision),
+        "dtype": reference.dtype,
     }
     middle = reference.rows[len(seen.layers) // 2]
     if middle is not None:
         turned = drift(middle)
         fields["drift"] = turned.value if turned.status == "ok" else None
-    notes = [*_seen_notes(seen), *_dead_notes(seen), *_proof_notes(seen, reference, asked)]
+    proofs_said = proof_notes(
+        seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
+        backward=asked.credits == BACKWARD,
+    )  # fmt: skip
+    notes = [*seen_notes(rows), *dead_notes(seen), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -117,6 +131,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     probing = _Differences(reference, has_cls_token(model), asked.reduction)
     if credits is not None:
         fields |= _directions(model, seen, reference, probing, credits, asked)
+        if function is not None and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
+            notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
+                         "by backprop; if it was not, these are not its credits")  # fmt: skip
         if asked.describe:
             fields |= _described(model, credits[0], asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
@@ -164,7 +181,16 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         reduction=asked.reduction, loss=asked.loss, why=why,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
-    last = precise[-1]
+    last, dtype = precise[-1], str(dtype_of(model)).removeprefix("torch.")
+    single = in_single(
+        model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES, reduction=asked.reduction, loss=asked.loss
+    )
+    if single is not None and last.status == "ok" and single.gradients[-1] is not None and doubles[-1] is not None:
+        why = (
+            f"{dtype} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken in it can be off by that"
+        )
+        last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
+        dtype = f"a float32 copy of the {dtype} weights"
     if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
         says = (
             "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
@@ -177,7 +203,23 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
             if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
                 how = reduction_of(value.dim(), asked.reduction, cls)
                 rows[layer] = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
-    return Reference(proofs, rows, last, double, values, "" if double is None else why)
+    return Reference(proofs, rows, last, double, values, "" if double is None else why, dtype)
+
+
+def _uncut(model: nn.Module, asked: Asked) -> tuple[Look, Reference] | None:
+    """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
+    whole = Uncut(model)
+    try:
+        inputs, labels = gathered(asked.batches, 1)
+        Worker(whole, inputs, labels, asked.blocks, asked.loss).first(1).run()
+        if not whole.cuts:
+            return None
+        seen = look(whole, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
+        reference = _reference(whole, seen, asked, None)
+    except Exception:  # whatever a stranger's model raises when a cut is not there
+        return None
+    proved = all(proof.standing in ("proved", "float64") for proof in reference.proofs)
+    return (seen, reference) if proved else None
 
 
 def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | None:
@@ -312,79 +354,3 @@ def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked)
         "rho": [r.value if r.status == "ok" else None for r in rho],
         "nudging": [n.value if n.status == "ok" else None for n in moved],
     }
-
-
-def _seen_notes(seen: Look) -> list[str]:
-    rows = [seen.start, *seen.layers]
-    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
-    remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
-    ways = sorted({row.reduction for row in seen.layers if row.reduction})
-    return [
-        *([f"layers not seen: {'; '.join(odd)}"] if odd else []),
-        f"{len(seen.seen)} of {len(seen.layers)} blocks seen; features taken by: {', '.join(ways) or 'nothing'}",
-        *remarks,
-        *(
-            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; no block answers for it"
-            for b in seen.between
-            if math.isfinite(b.factor)
-        ),
-        *seen.notes,
-    ]
-
-
-def _dead_notes(seen: Look) -> list[str]:
-    """Blocks that give or receive nothing, by name."""
-    notes = []
-    for block, row in enumerate(seen.layers):
-        before, after, gradient = seen.hidden[block], seen.hidden[block + 1], seen.gradients[block + 1]
-        if gradient is not None:
-            dead = float((gradient == 0).all(1).double().mean())
-            if dead:
-                notes.append(f"{row.name}: its gradient is exactly zero for {dead:.0%} of the samples")
-        if after is None or len(after) < 2:
-            continue
-        if not after.any():
-            notes.append(f"{row.name} is dead: its output is zero for every sample")
-        elif bool((after == after[0]).all()):
-            notes.append(f"{row.name} is dead: it gives every sample the same output")
-        elif before is not None and before.shape == after.shape and torch.equal(before, after):
-            notes.append(f"{row.name} is dead: it gives back what it takes")
-    return notes
-
-
-def _proof_notes(seen: Look, reference: Reference, asked: Asked) -> list[str]:
-    """What finite differences say about autograd's gradient, state by state."""
-    names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
-
-    def which(chosen: Callable[[Proof], bool]) -> str:
-        return _listed([name for name, proof in zip(names, reference.proofs, strict=True) if chosen(proof)])
-
-    notes = [reference.remark] if reference.remark else []
-    wrong = [p for p in reference.proofs if p.standing == "wrong"]
-    if all(p.standing in ("proved", "not measured") for p in reference.proofs):
-        tested = sum(p.tested for p in reference.proofs)
-        notes.append(
-            f"autograd's gradient agrees with finite differences of the loss ({tested} directional derivatives)"
-        )
-    if wrong:
-        factors = {f"{p.factor:.3g}" for p in wrong}
-        by = f": it is {factors.pop()} times that" if len(factors) == 1 and not math.isnan(wrong[0].factor) else ""
-        took = "there the gradient is measured by finite differences" if reference.worker else "there it is not known"
-        ask = "" if asked.credits == BACKWARD else '; credits="backward" judges the model\'s own backward pass'
-        notes.append(
-            f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
-            f"{by}; {took}{ask}"
-        )
-    if any(p.standing == "float64" for p in reference.proofs):
-        notes.append(
-            f"in the model's own precision the gradient is not the derivative of the loss at "
-            f"{which(lambda p: p.standing == 'float64')}; there it is taken from a float64 copy"
-        )
-    for reason in dict.fromkeys(p.why for p in reference.proofs if p.standing == "not verified"):
-        places = which(lambda p, why=reason: p.standing == "not verified" and p.why == why)  # type: ignore[misc]
-        notes.append(f"the gradient could not be verified at {places}: {reason}")
-    return notes
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

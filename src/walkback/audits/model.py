@@ -1,11 +1,9 @@
 """The second door: somebody's own trained nn.Module, looked into through its named blocks."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from walkback.audits.measured import BACKWARD, Asked, at_init, measured
@@ -110,8 +108,7 @@ def audit(
                     told += more
             looks[seed] = found.seen
             notes += [(str(seed), note) for note in (*found.notes, *told)]
-            update = {"accuracy": value, "dtype": dtype_of(one)}
-            moments = [found.moment.model_copy(update=update)]
+            moments = [found.moment.model_copy(update={"accuracy": value})]
             if seed in begun:
                 moments.insert(0, _begun(begun[seed], one, seed, task, asked))
             seeds.append(SeedEvidence(seed=seed, moments=moments))
@@ -207,14 +204,6 @@ def _in_its_unit(judgement: Judgement, metric: Metric) -> Judgement:
         gains = check_named(finding.check).form == "points" and finding.value is not None
         said.append(finding.model_copy(update={"warnings": [*finding.warnings, warning]}) if gains else finding)
     return judgement.model_copy(update={"findings": said})
-
-
-def dtype_of(model: nn.Module) -> str:
-    """The precision that most of a model's weights are in."""
-    counts: Counter[str] = Counter()
-    for parameter in model.parameters():
-        counts[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
-    return counts.most_common(1)[0][0] if counts else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
 def _by_seed(model: Models) -> dict[int, nn.Module]:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from walkback.audits.controls import judged, settled
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
+from walkback.checks.looks import LOOKS
 from walkback.errors import BadValue
 from walkback.files import is_folder
 from walkback.records import (
@@ -21,9 +23,13 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.records.training import RECORD, find_trainings
+from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.page import Material, Subject
+from walkback.train import seed_list
 
 Gathered = list[tuple[Evidence, list[Run]]]
+SEED_ORDER = seed_list(LOOKS[-1])
 
 
 def judge_paths(
@@ -37,8 +43,8 @@ def judge_paths(
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
-    gathered, runs = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    gathered, runs, own = gather(paths, baselines)
+    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol, own)
     return shown
 
 
@@ -47,7 +53,8 @@ def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
     places: dict[Path, None] = {}
     for path in map(Path, paths):
         if is_folder(path):
-            places[path.parent if (path / "config.json").exists() else path] = None
+            one = (path / "config.json").exists() or (path / RECORD).exists()
+            places[path.parent if one else path] = None
     return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
 
 
@@ -65,12 +72,12 @@ def report_paths(
     """
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     audits = audits_beside(paths)
-    if len(paths) == len(audits) == 1 and not find_runs(*folders):
+    if len(paths) == len(audits) == 1 and not find_runs(*folders) and not find_trainings(*folders):
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
-    gathered, runs = gather(paths, baselines)
-    shown, here = settled(gathered, runs, audits, thresholds, protocol)
+    gathered, runs, own = gather(paths, baselines)
+    shown, here = settled(gathered, runs, audits, thresholds, protocol, own)
     return _material(shown, here, gathered, runs, source)
 
 
@@ -89,27 +96,46 @@ def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) 
     return _material(audit, again, gathered, runs, source)
 
 
-def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> tuple[Gathered, list[Run]]:
-    """The subjects that the paths tell of, with their runs if they are ours; and all runs."""
+class Records(NamedTuple):
+    """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others."""
+
+    gathered: Gathered
+    runs: list[Run]
+    own: list[OwnTrainings]
+
+
+def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
+    """Everything that is recorded there."""
     if not paths:
         raise BadValue("no path is given", "give run folders, or log files")
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     logs = [Path(p) for p in paths if not is_folder(Path(p))]
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []
-    if folders and not runs:
+    trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
+    if folders and not runs and not trainings:
         raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
     gathered = runs_by_subject(runs)
+    alone = len(trainings) == 1 and not gathered and not logs
+    owners = {id(e): each for each in trainings for e in each.evidences.values()}
+    gathered += [(e, []) for each in trainings for e in each.evidences.values()]
     gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
     if not gathered:
         raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
     found: Gathered = []
     for evidence, own in gathered:
         # A log, or a file name, may hold half a character, which no JSON can be written with.
-        update: dict[str, object] = {"name": evidence.name.encode(errors="replace").decode()}
+        name = evidence.name.encode(errors="replace").decode()
+        owner = owners.get(id(evidence))
+        if owner is not None and not alone and name != owner.setting.name:
+            name = f"{name} of {owner.setting.name}"
+        update: dict[str, object] = {"name": name}
         if baselines:
             update["baselines"] = {**baselines, **{str(k): v for k, v in evidence.baselines.items()}}
-        found.append((evidence.model_copy(update=update), own))
-    return found, runs
+        copied = evidence.model_copy(update=update)
+        found.append((copied, own))
+        if owner is not None:
+            owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
+    return Records(found, runs, trainings)
 
 
 def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run], source: Sequence[str]) -> Material:

@@ -46,7 +46,7 @@ def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dic
         for name, j in judged.items()
         if j.verdict == "inconclusive" and not (name == NOISE and name not in subjects and found_out(j))
     }
-    if any(judged[name].verdict != "walked back" for name in subjects):
+    if "bp" in judged and any(judged[name].verdict != "walked back" for name in subjects):
         unasked = [f for f in judged["bp"].findings if f.outcome == "not applicable" and is_open(f)]
         found["bp"] = [*found.get("bp", []), *unasked]
     return {name: findings for name, findings in found.items() if findings}

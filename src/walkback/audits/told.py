@@ -10,6 +10,7 @@ from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import Baseline, Evidence, Run, find_runs
+from walkback.records.training import find_trainings
 from walkback.report.form import Case
 
 
@@ -45,7 +46,7 @@ def told_by(
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
     if is_folder(path):
-        return None if find_runs(path) else Audit.read(path)
+        return None if find_runs(path) or find_trainings(path) else Audit.read(path)
     return Audit.read(path) if path.name == "audit.json" or _says_it_is_one(path) else None
 
 
@@ -64,8 +65,8 @@ def _of_records(
     thresholds: Thresholds | None,
     protocol: Protocol | None,
 ) -> Told:
-    gathered, runs = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol)
+    gathered, runs, own = gather(paths, baselines)
+    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol, own)
     return Told(shown, _cases(shown, gathered), runs)
 
 

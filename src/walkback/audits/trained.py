@@ -15,6 +15,7 @@ from walkback.own import as_written
 from walkback.records import (
     BaselineName,
     Evidence,
+    NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
@@ -104,6 +105,8 @@ def audit_rules(
     expect: Callable[[Sequence[RunConfig]], object] = lambda _: None,
     data_folder: Path | None = None,
     device: str = "cpu",
+    executor: str | None = None,
+    executor_options: Mapping[str, Any] | None = None,
     configs: Sequence[RunConfig] | None = None,
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
@@ -118,6 +121,7 @@ def audit_rules(
     tell     hears of every event; its index counts all configs that `expect` was given so far
     expect   is given configs before they are trained
     say      is given what a look found, in lines, before more is trained
+    executor, executor_options   as for `train_all`
     """
     if seeds != "auto" and max_seeds is not None:
         raise BadValue(
@@ -133,7 +137,10 @@ def audit_rules(
     thresholds = with_looks(thresholds, looks) if looks else thresholds
     trained_before = any((Path(out) / config.folder()).exists() for config in configs)
     chosen_later = trained_before and looked_before(Path(out), thresholds)
-    how = {"jobs": jobs, "data_folder": data_folder, "device": device}
+    how = {
+        "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
+        "executor_options": executor_options,
+    }  # fmt: skip
     expect(configs)
     runs = _trained(configs, 0, out, tell, how)
     init = _control_init(configs[0], data_folder, thresholds, protocol)
@@ -189,7 +196,7 @@ def _judged(
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
     audit = Audit(
-        valid=not failed, says=_validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
+        valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
     return audit, judged
@@ -291,25 +298,31 @@ def _control_null(runs: Sequence[Run]) -> Control:
     bring about in thousands of audits.
     """
     nulls = [
-        (run, block, null)
+        (f"{run.config.label()} seed {run.config.seed}", block, null)
         for run in runs
         if run.config.rule == "random" and run.probes is not None
         for block, null in enumerate(run.probes.null)
     ]
+    return null_control(nulls)
+
+
+def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
+    """The same of nulls with whose they are: a name and a block."""
     name, expected = NULL, "centres on zero"
     if not nulls:
         return Control(name=name, expected=expected, got="not measured: no run of random has probes", ok=True)
-    off = [(r, b, n) for r, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
+    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
-        run, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{run.config.label()} seed {run.config.seed} block {block}"
+        who, block, null = max(off, key=lambda each: abs(each[2].mean))
+        where = f"{who} block {block}"
         return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
     largest = max(abs(n.mean) for _, _, n in nulls)
     got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
     return Control(name=name, expected=expected, got=got, ok=True)
 
 
-def _validity(failed: Sequence[Control]) -> str:
+def validity(failed: Sequence[Control]) -> str:
+    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
     if not failed:
         return "Every control behaved as it must."
     remedies = {
@@ -318,5 +331,12 @@ def _validity(failed: Sequence[Control]) -> str:
         "a net at init": "Nothing can be measured from such a start. Check the net.",
         NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
     }
-    said = [f"{c.name}: expected {c.expected}, got {c.got}. {remedies[c.name]}" for c in failed]
+    absent = {
+        "bp": "Without a reference, depth and reach cannot be asked. Give train_bp, or train_batches for a plain loop "
+        "of ours.",
+        "random": "Give the same call again: it trains what is missing.",
+        "a net at init": "Give the same call again: it measures what is missing.",
+    }
+    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
+    said = [f"{c.name}: expected {c.expected}, got {c.got}. {those[c.name]}" for c, those in words]
     return "This audit is invalid: " + " ".join(said)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from walkback.audits.measured import BACKWARD, Asked, Judged, measured
-from walkback.audits.model import dtype_of, scored
+from walkback.audits.model import scored
 from walkback.checks import DEFAULT, Judgement, Thresholds, fires_at, judge
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
@@ -296,7 +296,7 @@ class Watch:
         with undisturbed(self._model, whole=True):
             found = measured(reading, self._asked, known)
             accuracy, _ = scored(reading, found.seen, self._task, None)
-        return found, found.moment.model_copy(update={"accuracy": accuracy, "dtype": dtype_of(self._model)})
+        return found, found.moment.model_copy(update={"accuracy": accuracy})
 
     def _plainly(self) -> ExitStack:
         """As the model was written: not compiled, and without autocast around it."""

@@ -101,7 +101,8 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     if not numbers:
         return "The precision of the deepest gradient was not measured"
     kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
-    off = f"rounding to {listed(kinds)} turns its direction by {spread_said(numbers)}"
+    rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
+    off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is noise: {off}, on every seed (limit {limit:g})"
     if outcome == "passes":

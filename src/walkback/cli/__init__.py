@@ -8,9 +8,9 @@ from walkback.cli import studying
 from walkback.cli.app import app, main
 from walkback.cli.judging import form, judge, report, table
 from walkback.cli.looking import card, export, list_names, reproduction, show, simulate
-from walkback.cli.training import audit, train
+from walkback.cli.training import audit, train, work
 
 __all__ = [
     "app", "audit", "card", "data_commands", "export", "form", "judge", "list_names", "main", "report",
-    "reproduction", "show", "simulate", "studying", "table", "train",
+    "reproduction", "show", "simulate", "studying", "table", "train", "work",
 ]  # fmt: skip

@@ -84,6 +84,27 @@ class Recipe:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class Executing:
+    """Who trains the runs: the options that `train`, `audit` and `study run` share."""
+
+    executor: Annotated[
+        str, option(WHERE, "Who trains: processes, serial, ray, slurm (docs/cluster.md), or my_executor.py:Mine.")
+    ] = "processes"
+    executor_option: Annotated[
+        list[str] | None, option(WHERE, "Option of the executor, as name=value.", negative="")
+    ] = None
+    wait: Annotated[
+        bool, option(WHERE, "With slurm: stay until the array is done (else submit and leave).", negative="")
+    ] = False
+
+    def given(self) -> dict[str, Any]:
+        """As the rooms take it."""
+        options = read_options(self.executor_option) | ({"wait": True} if self.wait else {})
+        return {"executor": self.executor, "executor_options": options}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Judging:
     """How records are judged: the options that `report`, `table` and `form` share. None: nothing was said."""
 

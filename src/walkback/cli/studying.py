@@ -1,4 +1,4 @@
-"""The commands of the paper's experiments: `study list`, `run`, `draw`, `table`."""
+"""The commands of the paper's experiments: `study list`, `run`, `draw`, `table`, `time`."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import DEVICE, WHERE, Which, option, read_seconds
+from walkback.cli.options import DEVICE, WHERE, Executing, Which, by_comma, option, read_seconds
 from walkback.cli.shown import give_table, make_console
 from walkback.errors import BadValue
 from walkback.plain import seen
@@ -51,6 +51,7 @@ def study_run(
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
@@ -75,13 +76,16 @@ def study_run(
     console = make_console()
     live = LiveTable(todo, console)
     with live as tell:
-        train_all(todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds)
+        train_all(
+            todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds,
+            **executing.given(),
+        )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
         console.print(seen(left(configs, *places)), soft_wrap=True)
         return 0
     status = live.farewell()
-    if live.interrupted:
+    if live.interrupted or live.submitted:
         return status
     for study in wanted:
         carry_out(study, extent, places, _figures(to, which), console, data_folder)
@@ -131,6 +135,37 @@ def study_table(
     for study in _studies(names):
         for each in tables(study, gather(study, which.extent(), *(records or [Path("runs")]))):
             give_table(each, format, to)
+    return 0
+
+
+@study_app.command(name="time")
+def study_time(
+    *names: Annotated[str, Parameter(json_list=False)],
+    which: Which = Which(),
+    cores: Annotated[str, option(WHERE, "Numbers of cores, by comma.")] = "2,32,512",
+    overhead: Annotated[float, option(WHERE, "Seconds per run beside its training (`make bench-executors`).")] = 0.0,
+    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder for the file (else it is printed).")] = None,
+) -> int:
+    """Say how long studies would take on so many cores, from the measured seconds of the runs that are there.
+
+    Parameters
+    ----------
+    names
+        Studies by name, or all.
+    """
+    from walkback.studies import in_order, sizing
+
+    try:
+        counts = [int(word) for word in by_comma(cores)]
+    except ValueError:
+        counts = []
+    if not counts or not 0 <= overhead < float("inf"):
+        given = f"--cores {cores} --overhead {overhead:g}"
+        raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
+    configs = in_order(_studies(names), which.extent())
+    give_table(sizing(configs, records or [Path("runs")], counts, overhead), format, to)
     return 0
 
 

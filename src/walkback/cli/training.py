@@ -3,8 +3,23 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
 from walkback.cli.app import app
-from walkback.cli.options import DEVICE, HOW, JUDGE, STRICT, WHAT, WHERE, Recipe, by_comma, option, read_thresholds
+from walkback.cli.options import (
+    DEVICE,
+    HOW,
+    JUDGE,
+    STRICT,
+    WHAT,
+    WHERE,
+    Executing,
+    Recipe,
+    by_comma,
+    option,
+    read_thresholds,
+)
+from walkback.cli.own_training import audit_file, changed_options
 from walkback.cli.shown import give_audit_page, make_console, show_audit
 from walkback.errors import WalkbackError
 from walkback.plain import seen
@@ -20,6 +35,7 @@ def train(
     ] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
@@ -40,7 +56,7 @@ def train(
     with live as tell:
         runs = train_all(
             configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
-            device=device, fresh=fresh, fired=stopping(configs),
+            device=device, fresh=fresh, fired=stopping(configs), **executing.given(),
         )  # fmt: skip
     ended = [run for run in runs if run is not None]
     if ended:
@@ -53,14 +69,20 @@ def train(
 
 @app.command
 def audit(
+    file: Annotated[Path | None, Parameter(json_list=False)] = None,
+    /,
     *,
     recipe: Recipe = Recipe(),
     max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most this many seeds (12).")] = None,
     protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose protocol to judge by.")] = "ours",
     thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
     strict: Annotated[bool, STRICT] = False,
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs, audit.json and report.html.")] = Path("runs"),
+    out: Annotated[
+        Path | None,
+        option(WHERE, "Folder of the runs, audit.json and report.html (runs; of a file runs/ITS NAME)."),
+    ] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
+    executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
@@ -68,10 +90,21 @@ def audit(
 
     With no options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where they do not settle
     it, in about a minute.
+
+    Parameters
+    ----------
+    file
+        A file with a training of your own: make_model, train, test and blocks (docs/your-training.md). What is trained
+        and how stands in that file, so only --seeds, --max-seeds, --out, --jobs and how it is judged go with it.
     """
+    if file is not None:
+        extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
+        given = [*changed_options(recipe, executing), *(word for word, value in extra.items() if value is not None)]
+        return audit_file(file, given, recipe, max_seeds, protocol, thresholds, strict, out, jobs)
     from walkback.audits import audit_rules, usual
     from walkback.report.terminal import LiveTable
 
+    out = out or Path("runs")
     console = make_console()
     live = LiveTable([], console)
     data = recipe.data or "mnist1d-10k"
@@ -81,12 +114,41 @@ def audit(
                 by_comma(recipe.rules), out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
                 thresholds=read_thresholds(thresholds), device=device, expect=live.expect, max_seeds=max_seeds,
                 say=lambda line: console.print(seen(line), soft_wrap=True),
-                **usual(data, {**recipe.settings(), "data": data}),
+                **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
             )  # fmt: skip
         except WalkbackError:
-            if live.interrupted:
+            if live.interrupted or live.submitted:
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
     give_audit_page(found, [out / config.folder() for config in live.configs], out)
     return status
+
+
+@app.command
+def work(
+    plan: Path,
+    *,
+    index: Annotated[int, option(WHAT, "Which task of the plan, from 0.")],
+    patience: Annotated[float, option(WHERE, "Seconds to wait for a run that another process still has.")] = 0.0,
+) -> int:
+    """Train one task of a plan that `--executor slurm` left: what the scripts of job arrays call.
+
+    Exits with 0 if its runs have their ends, 1 if one has none, 75 if it was stopped (SIGTERM) with a checkpoint: the
+    same command resumes it.
+
+    Parameters
+    ----------
+    plan
+        The plan, such as runs/plans/NAME.json.
+    """
+    from walkback.audits import stopping
+    from walkback.records.plan_file import read_plan
+    from walkback.report.terminal import LiveTable
+    from walkback.train import interrupts
+    from walkback.train.work import work as work_off
+
+    configs = read_plan(plan).configs
+    live = LiveTable(configs, make_console())
+    with live as tell, interrupts() as interrupted:
+        return work_off(plan, index, fired=stopping(configs), interrupted=interrupted, patience=patience, tell=tell)

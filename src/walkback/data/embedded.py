@@ -48,14 +48,18 @@ class Embedded(Source):
         kept = self._cached(say)
         if kept is not None:
             return kept
-        dataset = self.made()
+        dataset = None
         try:
             with cache.alone(self.name, say):
+                kept = self._cached(lambda _: None)  # asked again: another process may have made it while we waited
+                if kept is not None:
+                    return kept
+                dataset = self.made()
                 about = {"recipe": self.recipe(), "fingerprint": dataset.fingerprint}
                 cache.write(cache.place(self.name), dataset.train, dataset.test, about)
         except DataError as error:
             say(f"{self.name} is not kept for the next time: {error.what}")
-        return dataset
+        return self.made() if dataset is None else dataset
 
     def fetch(self, folder: Path | None, say: Say) -> Path:
         """Make sure that it is in the cache; its file."""

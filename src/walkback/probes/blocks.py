@@ -38,6 +38,10 @@ def find_blocks(model: nn.Module, pattern: str | Sequence[str]) -> dict[str, nn.
         found |= matched
     if not found:
         raise BadValue("no blocks were named", 'name them, as in blocks="layers.*"')
+    for name in found:
+        outer = next((other for other in found if name.startswith(f"{other}.")), None)
+        if outer is not None:
+            raise BadValue(f"block {name} is inside block {outer}, so it would be counted twice", "name one of them")
     return found
 
 

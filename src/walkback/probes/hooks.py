@@ -37,7 +37,8 @@ def _keep(into: dict[int, State], key: int, something: Any) -> None:
     if value is not None:
         # The clone and the edge are of this moment: what changes the tensor in place later gets a new edge.
         edge = get_gradient_edge(value) if value.requires_grad else None
-        into[key] = State(value.detach().clone(), edge, note)
+        with torch._C.DisableTorchFunction():  # a pass without cuts makes detach() do nothing
+            into[key] = State(value.detach().clone(), edge, note)
 
 
 @contextmanager

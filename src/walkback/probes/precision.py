@@ -2,7 +2,8 @@
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.modules import Look, PerSampleLoss, look
+from walkback.probes.modules import Look, PerSampleLoss, look, on_tensors
 from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass
-from walkback.probes.replay import to_double
 from walkback.probes.undisturbed import undisturbed
 
 
@@ -122,6 +122,51 @@ def module_precision(
     return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
 
 
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """The precision that most of a model's weights are in."""
+    counts: Counter[torch.dtype] = Counter()
+    for parameter in model.parameters():
+        counts[parameter.dtype] += parameter.numel()
+    return counts.most_common(1)[0][0] if counts else torch.get_default_dtype()
+
+
+def in_single(
+    model: nn.Module,
+    batches: Sequence[tuple[Any, Tensor]],
+    blocks: str | Sequence[str],
+    *,
+    samples: int,
+    reduction: str,
+    loss: PerSampleLoss | None,
+) -> Look | None:
+    """What a float32 copy shows of a model in half precision; None for other models, and where there is no such copy.
+
+    The limit of a usable direction was set for float32. Half precision turns every direction by more (bfloat16 has
+    three digits), whatever trained the net, so a model is not judged by the format that its weights are stored in.
+    """
+    if dtype_of(model) not in (torch.bfloat16, torch.float16):
+        return None
+    few = first_batches(batches, samples, lambda t: t.float() if t.is_floating_point() else t)
+    try:
+        with undisturbed(model, whole=True):
+            twin = copy.deepcopy(model).float()
+        return look(twin, few, blocks, reduction=reduction, loss=loss)
+    except Exception:  # whatever a stranger's model raises in another precision
+        return None
+
+
+def first_batches(
+    batches: Sequence[tuple[Any, Tensor]], samples: int, cast: Callable[[Tensor], Tensor]
+) -> list[tuple[Any, Tensor]]:
+    """The first batches that hold `samples` samples, their tensors cast."""
+    few, count = [], 0
+    for inputs, labels in batches:
+        if count < samples:
+            few.append((on_tensors(inputs, cast), labels))
+            count += len(labels)
+    return few
+
+
 def against_double(
     seen: Look,
     twin: nn.Module | None,
@@ -140,11 +185,7 @@ def against_double(
     rows = [seen.start, *seen.layers]
     second: Look | None = None
     if twin is not None:
-        few, count = [], 0
-        for inputs, labels in batches:
-            if count < samples:
-                few.append((to_double(inputs), labels))
-                count += len(labels)
+        few = first_batches(batches, samples, lambda t: t.double() if t.is_floating_point() else t)
         try:
             second = look(twin, few, blocks, reduction=reduction, loss=loss)
         except Exception as error:

@@ -44,6 +44,13 @@ def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: Pe
     take = taken(given, output, _fit([labels for _, labels in batches]))
     logits = take(given)
     notes = [take.note] if take.note else []
+    if logits.dim() == 2 and are_probabilities(logits):
+        take = _as_logits(take)
+        notes.append("the output is probabilities (positive, with sum 1), so the loss is −log p of the label's class; "
+                     "give loss= if it was trained by another one")  # fmt: skip
+    elif logits.dim() == 2 and len(logits) > 1 and bool(((logits >= 0) & (logits <= 1)).all()):
+        notes.append("every output lies between 0 and 1, and was taken as a logit for cross-entropy; give loss= if it "
+                     "was trained by another loss")  # fmt: skip
     fitted = [(x, _as_classes(y, logits, number, notes)) for number, (x, y) in enumerate(batches)]
     place = _class_place(logits, fitted[0][1])
     for number, (_, labels) in enumerate(fitted):
@@ -69,6 +76,27 @@ def _fit(labels: list[Tensor]) -> Callable[[Tensor], int]:
         return max((2 if n == highest + 1 else 1 for n in classes if n > max(highest, 1)), default=0)
 
     return fits
+
+
+def are_probabilities(output: Tensor) -> bool:
+    """Whether every row is positive and sums to 1, to the last digits of its precision.
+
+    >>> are_probabilities(torch.tensor([[0.2, 0.8], [0.5, 0.5]])), are_probabilities(torch.tensor([[0.2, 0.9]] * 2))
+    (True, False)
+    """
+    off = (output.double().sum(1) - 1).abs()
+    near = max(4, output.shape[1]) * torch.finfo(output.dtype).eps if output.is_floating_point() else 0.0
+    return len(output) > 1 and output.shape[1] > 1 and bool((output >= 0).all()) and bool((off <= near).all())
+
+
+def _as_logits(take: Taken) -> Taken:
+    """The same with log p for p: their cross-entropy is −log p."""
+
+    def log(output: Any) -> Tensor:
+        found = take(output)
+        return found.clamp_min(torch.finfo(found.dtype).tiny).log()
+
+    return take._replace(place=None, function=log)
 
 
 def _one_hot(labels: Tensor) -> bool:

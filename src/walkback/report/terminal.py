@@ -19,6 +19,7 @@ from walkback.train import Event
 GLYPHS = {
     "progress": "·",
     "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
+    "submitted": "→",
 }  # fmt: skip
 
 
@@ -70,7 +71,7 @@ class LiveTable:
                 self.console.print(words(f"{self._name(event.index)}: {event.progress.note}"))
         else:
             self.ends[event.index] = event
-        if not self.console.is_terminal:
+        if not self.console.is_terminal and event.kind != "submitted":  # of those `farewell` tells
             self._line(event)
 
     def seconds_left(self) -> float | None:
@@ -100,13 +101,19 @@ class LiveTable:
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
         left = self.seconds_left()
-        done = f"{len(self.ends)} of {len(self.configs)} runs done"
+        ended = sum(end.kind != "submitted" for end in self.ends.values())
+        done = f"{ended} of {len(self.configs)} runs done"
         return done if left is None or len(self.ends) == len(self.configs) else f"{done}, about {duration(left)} left"
 
     @property
     def interrupted(self) -> bool:
         """Whether a run was stopped."""
         return any(end.kind == "stopped" for end in self.ends.values())
+
+    @property
+    def submitted(self) -> bool:
+        """Whether a run is with a scheduler now."""
+        return any(end.kind == "submitted" for end in self.ends.values())
 
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
@@ -115,6 +122,10 @@ class LiveTable:
         for index, end in sorted(self.ends.items()):
             if end.kind in told and end.kind != "stopped":
                 self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
+        submitted = [end for end in self.ends.values() if end.kind == "submitted"]
+        if submitted:
+            tell = f"{len(submitted)} runs are with the scheduler, the first as {submitted[0].says}."
+            self.console.print(words(f"{tell} The same command goes on from what is done by then."), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
             self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")

@@ -3,6 +3,7 @@
 from walkback.registry import walk
 from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, studies
 from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables
+from walkback.studies.sizing import sizing
 
 walk("walkback.studies")
 
@@ -19,6 +20,7 @@ __all__ = [
     "gather",
     "in_order",
     "left",
+    "sizing",
     "studies",
     "tables",
 ]

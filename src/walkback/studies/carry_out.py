@@ -52,18 +52,18 @@ def left(configs: Sequence[RunConfig], *places: Path) -> str:
     A run's pace is that of the finished runs of its net and rule, per epoch; else of its net; else it is not known.
     """
     here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
-    done = [run for config in configs if (run := _finished(here.get(config.folder()))) is not None]
-    finished = {run.path.name for run in done}
-    missing = [config for config in configs if config.folder() not in finished]
+    done = [run for config in configs if (run := finished(here.get(config.folder()))) is not None]
+    there = {run.path.name for run in done}
+    missing = [config for config in configs if config.folder() not in there]
     if not missing:
         return f"All {len(configs)} runs are there."
     paces: dict[tuple[str, ...], list[float]] = {}
     for run in done:
-        for key in _kinds(run.config):
+        for key in kinds(run.config):
             paces.setdefault(key, []).extend(_pace(run))
     seconds, unknown = 0.0, 0
     for config in missing:
-        known = next((paces[key] for key in _kinds(config) if paces.get(key)), None)
+        known = next((paces[key] for key in kinds(config) if paces.get(key)), None)
         unknown += known is None
         seconds += config.epochs * statistics.median(known) if known else 0.0
     about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
@@ -72,7 +72,7 @@ def left(configs: Sequence[RunConfig], *places: Path) -> str:
     return f"{len(missing)} of {len(configs)} runs are left, {about}{more}. Next: {names}"
 
 
-def _finished(path: Path | None) -> Run | None:
+def finished(path: Path | None) -> Run | None:
     """A run that ended, of a folder that can be read."""
     try:
         run = None if path is None else read_run(path)
@@ -81,7 +81,8 @@ def _finished(path: Path | None) -> Run | None:
     return run if run is not None and run.result is not None else None
 
 
-def _kinds(config: RunConfig) -> list[tuple[str, ...]]:
+def kinds(config: RunConfig) -> list[tuple[str, ...]]:
+    """What a run's pace is known by, the nearest first."""
     sizes = json.dumps(config.net_options, sort_keys=True)
     return [(config.data, config.net, sizes, config.rule), (config.data, config.net, sizes), (config.data, config.net)]
 

@@ -1,0 +1,351 @@
+"""The third door: somebody's own loop, trained here with its baselines and controls, and judged."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+from torch import nn
+
+from walkback.audits.controls import own_audit
+from walkback.audits.records import SEED_ORDER
+from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
+from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, own_line, parameters_of, shapes_of
+from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
+from walkback.audits.training.pool import Outcome, Progress, here_as_before, sendable, train_all
+from walkback.audits.training.result import TrainingAudit
+from walkback.audits.training.source import fingerprint
+from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds
+from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
+from walkback.errors import BadValue, Busy, RecordError, WalkbackError
+from walkback.files import make_folder, writing
+from walkback.probes.blocks import find_blocks
+from walkback.probes.inputs import gather
+from walkback.probes.modules import CreditFunction, PerSampleLoss
+from walkback.probes.outputs import Asked as Output
+from walkback.probes.redrawn import Redraw
+from walkback.probes.task import Metric, settle
+from walkback.records.training import TrainingSetting, find_trainings, read_training, write_training
+from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
+from walkback.train import cores, seed_list
+
+TEST_SAMPLES, PROBED = 20_000, 512
+PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half", "frozen"]]] = (
+    ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "frozen"), ("random", "all"), ("subject", "half"),
+    ("bp", "half"),
+)  # fmt: skip
+NO_REFERENCE = (
+    "No bp reference can be trained: neither train_bp nor train_batches is given. So depth and reach cannot be asked, "
+    "and the audit is not valid; scale, reference and coverage are judged."
+)
+
+
+def audit_training(
+    make_model: Make,
+    train: Train,
+    test: Any,
+    blocks: str | Sequence[str] = "blocks.*",
+    *,
+    train_bp: Train | None = None,
+    make_bp_model: Make | None = None,
+    train_batches: Any = None,
+    optimizer: MakeOptimizer | None = None,
+    epochs: int = 10,
+    seeds: int | Sequence[int] | Literal["auto"] = "auto",
+    max_seeds: int | None = None,
+    out: Path | str = "runs/mine",
+    residual: bool | None = None,
+    credits: CreditFunction | Literal["backward"] | None = None,
+    redraw: Redraw | None = None,
+    name: str = "your training",
+    reach: bool = True,
+    reduction: str = "auto",
+    loss: PerSampleLoss | None = None,
+    output: Output = None,
+    metric: Metric | None = None,
+    max_samples: int | None = TEST_SAMPLES,
+    jobs: int | None = None,
+    thresholds: Thresholds = DEFAULT,
+    protocol: Protocol = "ours",
+    say: Callable[[str], object] | None = lambda line: print(line, file=sys.stderr, flush=True),
+    files: Sequence[str] = (),
+) -> TrainingAudit:
+    """Train your model by your own loop, with its baselines and controls, and judge it: a full verdict in one call.
+
+    make_model   seed → the untrained nn.Module, the same for the same seed
+    train        (model, seed) → None: your loop; it trains the model that it is given
+    test         batches (inputs, labels) that are not trained on, as for `wb.audit`; or a function that returns them
+    blocks       a wildcard over module names, or a list of names, from the input to the output
+    train_bp     the same by backprop. Not given, a plain loop trains on `train_batches` (batches, or a function
+                 seed → batches, gone through once per epoch) for `epochs` with `optimizer` (a function of a list of
+                 parameters; Adam with a rate of 0.001)
+    make_bp_model   the same net for backprop, for models whose own backward pass is overridden
+    seeds        how many, or which; "auto": three, then more while something is undecided, up to `max_seeds` (12)
+    out          a folder for the trained models and their records. The same call continues what was interrupted
+    reach        False: the upper halves are not trained (two trainings of seven per seed), and reach is not settled
+    max_samples  the accuracy is taken on so many test samples at most (None: all), everything else on the first 512
+    jobs         processes at once (one per core), if your functions are in a file that can be imported
+    say          is given progress as lines; None: nothing is said
+    files        files to import in every process, for functions in modules that have no importable name
+
+    residual, credits, redraw, reduction, loss, output and metric are as for `wb.audit`. Per seed are trained: your
+    model; the same with its blocks frozen, and with the lower half of them frozen; these three by backprop; and yours
+    with noise for credit.
+    """
+    talk = say or (lambda _: None)
+    looks = _looks(seeds, max_seeds)
+    given = seeds if not isinstance(seeds, str) else looks[0]
+    fixed = None if looks or isinstance(given, int) else [*dict.fromkeys(_whole(given))]
+    count = given if isinstance(given, int) else len(given)
+    job = _job(
+        make_model, train, test, blocks, (fixed or seed_list(max(count, 1)))[0], max_samples, name,
+        make_bp_model=make_bp_model, train_bp=train_bp, train_batches=repeatable(train_batches), optimizer=optimizer,
+        epochs=epochs, credits=credits, redraw=redraw, reduction=reduction, loss=loss, output=output, metric=metric,
+        residual=residual, files=tuple(files),
+    )  # fmt: skip
+    folder = Path(out)
+    with _only_writer(folder):
+        before = _check_folder(folder, job.setting)
+        limits = with_looks(thresholds, looks) if looks else thresholds
+        chosen_later = before and looked_before(folder, limits)
+        trainings = _Trainings(job, folder, jobs, reach, fixed, talk)
+        counts = dict.fromkeys(("subject", "bp", "random"), count)
+        if job.setting.bp is None:
+            talk(NO_REFERENCE)
+            counts.pop("bp")
+        while True:
+            own = trainings.carry_out(counts)
+            audit, here = own_audit(own, limits, protocol)
+            judged = {judgement.name: judgement for judgement in here.subjects}
+            more = _more(judged, job.setting.name, counts, looks)
+            if looks:
+                waiting = undecided(judged, [job.setting.name])
+                for line in said_at_look(audit, judged, waiting, looks):
+                    talk(line)
+            if not more:
+                break
+            names = [job.setting.name if who == "subject" else who for who in more]
+            _finished(unfinished(audit, names), own, chosen_later, folder)
+            counts |= {who: next(look for look in looks if look > counts[who]) for who in more}
+        return _finished(audit, own, chosen_later, folder)
+
+
+def _finished(audit: Audit, own: OwnTrainings, chosen_later: bool, folder: Path) -> TrainingAudit:
+    found = TrainingAudit.of(noted(audit, chosen_later), own, folder)
+    found.write(folder)
+    return found
+
+
+def _more(
+    judged: Mapping[str, Judgement], name: str, counts: Mapping[str, int], looks: Sequence[int]
+) -> dict[str, int]:
+    """Who gets more seeds, with how many there are."""
+    if not looks:
+        return {}
+    waiting = undecided(judged, [name])
+    names = {"subject": name, "bp": "bp", "random": NOISE}
+    return {who: n for who, n in counts.items() if names[who] in waiting and n < looks[-1]}
+
+
+def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
+    if isinstance(seeds, str):
+        if seeds != "auto":
+            raise BadValue(f"seeds={seeds!r} is not known", 'give a number, a list of seeds, or "auto"')
+        return looks_up_to(USUAL_MOST if max_seeds is None else max_seeds)
+    if max_seeds is not None:
+        raise BadValue("max_seeds is given, and a fixed number of seeds has no use for it", "leave it out")
+    if isinstance(seeds, int) and (isinstance(seeds, bool) or seeds < 1):
+        raise BadValue(f"{seeds} seeds cannot be trained", "ask for at least 1")
+    if not isinstance(seeds, int) and not list(seeds):
+        raise BadValue("no seed is given", "give at least one")
+    return ()
+
+
+def _whole(seeds: Sequence[Any]) -> list[int]:
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 for seed in seeds):
+        raise BadValue(f"seeds are whole numbers from 0 on, and these are {list(seeds)!r}", "as in seeds=[42, 7]")
+    return list(seeds)
+
+
+def _job(
+    make_model: Make, train: Train, test: Any, blocks: str | Sequence[str], seed: int, max_samples: int | None,
+    name: str, **more: Any,
+) -> Job:  # fmt: skip
+    """The user's functions, tried once: a net is built, the test batches are read, and the setting is settled."""
+    functions = {"make_model": make_model, "train": train, "train_bp": more["train_bp"],
+                 "make_bp_model": more["make_bp_model"], "optimizer": more["optimizer"], "redraw": more["redraw"],
+                 "loss": more["loss"], "metric": more["metric"]}  # fmt: skip
+    for argument, function in functions.items():
+        needed = argument in ("make_model", "train")
+        if not callable(function) and (needed or function is not None):
+            raise BadValue(f"{argument} is a {type(function).__name__}, not a function", f"give a function {argument}")
+    credits = more["credits"]
+    if credits is not None and credits != "backward" and not callable(credits):
+        raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
+    if name in ("bp", NOISE) or not 0 < len(name) <= 200:
+        raise BadValue(f"name={name!r}: bp and random are the names of the controls", "give another name")
+    if not isinstance(more["epochs"], int) or more["epochs"] < 1:
+        raise BadValue(f"epochs={more['epochs']!r}", "give a whole number of at least 1")
+    residual = more.pop("residual")
+    with here_as_before():
+        empty = TrainingSetting.model_construct(blocks=[])
+        trial = made(Job(make_model, train, empty, [], [], **more), Wanted("init", "all", seed))
+        found = [*find_blocks(trial, blocks)]
+        parameters_of(trial, found)
+        whole, probed = _test(test, trial, max_samples, more["loss"] is not None)
+        task = settle(trial, whole, more["output"], more["loss"])
+        doubts = _overlap(whole, more["train_batches"], trial, seed, more["loss"] is not None)
+    sources = {key: fingerprint(value) for key, value in (functions | {"credits": credits, "output": more["output"],
+               "train_batches": more["train_batches"]}).items() if callable(value)}  # fmt: skip
+    bp: Any = "your own loop" if more["train_bp"] is not None else None
+    recipe = ""
+    if bp is None and more["train_batches"] is not None:
+        own = "your optimizer" if more["optimizer"] is not None else f"Adam with a rate of {RATE:g}"
+        bp, recipe = "a plain loop of ours", f"{own}, {more['epochs']} epochs"
+    setting = TrainingSetting(
+        name=name, blocks=found, residual=residual, sources=sources, parameters=shapes_of(trial), bp=bp, recipe=recipe,
+        test=fingerprint_of(whole), samples=sum(len(y) for _, y in whole), probed=sum(len(y) for _, y in probed),
+        loss="your own" if more["loss"] is not None else "cross-entropy per place" if task.dense else "cross-entropy",
+        metric=None if more["metric"] is None else getattr(more["metric"], "__name__", "metric"),
+        credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=doubts,
+    )  # fmt: skip
+    return Job(make_model, train, setting, whole, probed, **more)
+
+
+def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tuple[Batches, Batches]:
+    """The test samples, and the first of them, which are probed."""
+    try:
+        batches = test() if callable(test) and not hasattr(test, "__iter__") else test
+        whole = gather(batches, model, most, own_loss).batches
+    except WalkbackError as error:
+        if "no samples" not in error.what:
+            raise
+        raise BadValue(
+            "test holds no samples: it is empty, or an iterator that was gone through before",
+            "give a list of batches, a DataLoader, or a function that returns them",
+        ) from error
+    except Exception as error:
+        raise BadValue(f"test could not be read: {own_line(error)}", "mend it") from error
+    return whole, gather(whole, model, PROBED, own_loss).batches
+
+
+def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own_loss: bool) -> list[str]:
+    if train_batches is None:
+        return []
+    try:
+        train = gather(epoch_of(train_batches, seed), model, 200_000, own_loss).batches
+    except WalkbackError:
+        raise
+    except Exception as error:
+        raise BadValue(f"train_batches could not be read: {own_line(error)}", "mend it") from error
+    both, samples = overlap(test, train), sum(len(y) for _, y in test)
+    words = f"{both} of {samples} test samples are also in train_batches, so that accuracy is not of unseen samples"
+    return [words] if both else []
+
+
+def _only_writer(folder: Path) -> Any:
+    make_folder(folder)
+    lock = FileLock(folder / ".audit_training.lock")
+    with writing(folder):
+        try:
+            return lock.acquire(timeout=0)
+        except Timeout as error:
+            raise Busy(
+                f"another process audits a training in {folder}", "let it finish, or name another out="
+            ) from error
+
+
+def _check_folder(folder: Path, setting: TrainingSetting) -> bool:
+    """Whether trainings are there already; those of another setting are refused."""
+    found = find_trainings(folder)
+    for path in found:
+        other = read_training(path).record.setting
+        if other != setting:
+            differ = [key for key in type(setting).model_fields if getattr(other, key) != getattr(setting, key)]
+            if differ == ["sources"] or "sources" in differ:
+                keys = {*other.sources, *setting.sources}
+                differ += [f"the code of {key}" for key in sorted(keys)
+                           if other.sources.get(key) != setting.sources.get(key)]  # fmt: skip
+                differ.remove("sources")
+            words = ", ".join(WORDS.get(key, key) for key in differ)
+            raise RecordError(
+                f"{folder} holds trainings of another audit: {words} differ",
+                "name another folder with out=, or move this one away",
+            )
+    return bool(found)
+
+
+WORDS = {
+    "parameters": "the net's parameters", "test": "the test samples", "samples": "the number of test samples",
+    "recipe": "the recipe of the plain loop", "bp": "how bp is trained", "doubts": "the samples that overlap",
+}  # fmt: skip
+
+
+class _Trainings:
+    """Trains what is missing, and reads all that is there."""
+
+    def __init__(
+        self, job: Job, folder: Path, jobs: int | None, reach: bool, fixed: list[int] | None,
+        say: Callable[[str], object],
+    ):  # fmt: skip
+        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+            raise BadValue(f"{jobs} jobs cannot train anything", "give jobs=1 or more")
+        self.job, self.folder, self.say, self.fixed = job, folder, say, fixed
+        self.jobs = cores() if jobs is None else jobs
+        self.parts = [each for each in PARTS if each[1] != "half" or (reach and len(job.setting.blocks) > 1)]
+        if self.jobs > 1:
+            content, why = sendable(job)
+            if content is None:
+                self.jobs = 1
+                say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
+        self.progress = Progress(say, self.jobs)
+
+    def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
+        """Train what these numbers of seeds need and is not there."""
+        wanted = self._wanted(counts)
+        done = [read_training(path).record for path in find_trainings(self.folder)]
+        there = {(r.who, r.part, r.seed) for r in done if r.status in SETTLED}
+        missing = [each for each in wanted if each not in there]
+        self.progress.expect(len(missing))
+        if missing:
+            train_all(self.job, missing, self.folder, self.jobs, self._note)
+        own = own_trainings(find_trainings(self.folder), SEED_ORDER)[0]
+        if not any(record.status != "failed" for record in own.of("subject")):
+            first = own.of("subject")[0]
+            raise WalkbackError(
+                f"no training of the subject came to its end; {first.label()}: {first.why}",
+                "mend what it says and give the same call again: what is trained already is kept",
+            )
+        return own
+
+    def _wanted(self, counts: Mapping[str, int]) -> list[Wanted]:
+        seeds = {who: self.fixed or seed_list(n) for who, n in counts.items()}
+        most = max(seeds.values(), key=len)
+        found = [
+            Wanted(who, part, seed) for seed in most for who, part in self.parts if seed in seeds.get(who, [])
+        ]  # fmt: skip
+        # The frozen twin is a baseline of the noise as well, also of seeds that the subject does not need.
+        if len(seeds["random"]) > len(seeds["subject"]):
+            found += [Wanted("subject", "frozen", seed) for seed in seeds["random"]]
+        return [*dict.fromkeys([found[0], Wanted("init", "all", most[0]), *found])]
+
+    def _note(self, outcome: Outcome) -> None:
+        record = outcome.record
+        if record is None:
+            record = failed_record(self.job, outcome.wanted, outcome.why)
+            write_training(self.folder, record, None)
+        self.progress.note(outcome._replace(record=record))
+        if (record.who, record.part, record.status) == ("subject", "all", "failed"):
+            for mark, remedy in UNUSABLE.items():
+                if mark in record.why:
+                    raise Unusable(f"{record.label()}: {record.why}", remedy)
+
+
+UNUSABLE = {
+    "returned a new model": "train the model that train is given: copy the weights into it with model.load_state_dict "
+    "at the end",
+    "it trains nothing": "let train change the parameters of the model that it is given, in place",
+    "changes the net": "build the net in make_model, and let train change its weights only",
+}

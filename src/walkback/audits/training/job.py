@@ -1,0 +1,102 @@
+"""What one process needs to train any of an audit's trainings, and what a training is."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from walkback.audits.training.plain import MakeOptimizer, plain_loop
+from walkback.probes.inputs import tensors_of
+from walkback.probes.modules import CreditFunction, PerSampleLoss
+from walkback.probes.outputs import Asked as Output
+from walkback.probes.redrawn import Redraw
+from walkback.probes.task import Metric
+from walkback.records.training import Part, TrainingSetting, Who, label_of
+
+Make = Callable[[int], nn.Module]
+Train = Callable[[nn.Module, int], Any]
+Batches = list[tuple[Any, Tensor]]
+
+
+class Wanted(NamedTuple):
+    """One training that is to be done."""
+
+    who: Who
+    part: Part
+    seed: int
+
+    def label(self) -> str:
+        """In words."""
+        return label_of(*self)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The user's functions and data, and the setting that they were found to be."""
+
+    make_model: Make
+    train: Train
+    setting: TrainingSetting
+    batches: Batches  # the whole test
+    probed: Batches  # the first samples of it
+    make_bp_model: Make | None = None
+    train_bp: Train | None = None
+    train_batches: Any = None
+    optimizer: MakeOptimizer | None = None
+    epochs: int = 10
+    credits: CreditFunction | Literal["backward"] | None = None
+    redraw: Redraw | None = None
+    reduction: str = "auto"
+    loss: PerSampleLoss | None = None
+    output: Output = None
+    metric: Metric | None = None
+    files: Sequence[str] = field(default=())  # to be imported before a process can take this
+
+    def make(self, who: Who, seed: int) -> nn.Module:
+        """The untrained net of a training."""
+        if who == "bp" and self.make_bp_model is not None:
+            return self.make_bp_model(seed)
+        return self.make_model(seed)
+
+    def run(self, who: Who, model: nn.Module, seed: int) -> Any:
+        """The user's loop of it, or the plain one."""
+        if who != "bp":
+            return self.train(model, seed)
+        if self.train_bp is not None:
+            return self.train_bp(model, seed)
+        return plain_loop(model, seed, self.train_batches, self.optimizer, self.epochs, self.loss, self.output)
+
+    def frozen_blocks(self, part: Part) -> list[str]:
+        """The names of the blocks that stay at init."""
+        blocks = self.setting.blocks
+        return {"all": [], "half": blocks[: len(blocks) // 2], "frozen": list(blocks)}[part]
+
+
+def fingerprint_of(batches: Batches) -> str:
+    """A hash of samples and labels."""
+    digest = hashlib.sha256()
+    for inputs, labels in batches:
+        for name, value in (*tensors_of(inputs).items(), ("labels", labels)):
+            digest.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
+            digest.update(rows(value.unsqueeze(0))[0])
+    return digest.hexdigest()[:16]
+
+
+def rows(values: Tensor) -> list[bytes]:
+    """The bytes of every sample."""
+    import torch
+
+    flat = values.detach().cpu().contiguous().reshape(len(values), -1)
+    return [row.contiguous().view(torch.uint8).numpy().tobytes() for row in flat] if flat.numel() else []
+
+
+def overlap(test: Batches, train: Batches) -> int:
+    """How many test samples are, bit for bit, among the training samples."""
+    seen = {b"|".join(parts) for inputs, _ in train for parts in _samples(inputs)}
+    return sum(b"|".join(parts) in seen for inputs, _ in test for parts in _samples(inputs))
+
+
+def _samples(inputs: Any) -> Any:
+    return zip(*(rows(value) for value in tensors_of(inputs).values()), strict=False)

@@ -1,0 +1,117 @@
+"""What is measured of one trained model: accuracy and loss on the whole test, and moments as `wb.audit` has them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from walkback.audits.measured import Asked, at_init, measured
+from walkback.audits.seeds import guarded
+from walkback.audits.training.frozen import Outputs
+from walkback.audits.training.job import Job
+from walkback.probes.blocks import find_blocks
+from walkback.probes.modules import call, on_tensors, per_sample_losses
+from walkback.probes.outputs import first_tensor
+from walkback.probes.task import Task, dense_hits, score, settle
+from walkback.probes.undisturbed import undisturbed
+from walkback.probes.wrapped import uncompiled
+from walkback.records import Moment
+
+VERIFIED = 64  # samples on which frozen blocks must compute the same
+
+
+class Ruler:
+    """Measures the models of one audit, all in the same way."""
+
+    def __init__(self, job: Job, model: nn.Module, describe: bool = False):
+        self.job, self.describe = job, describe
+        self.task: Task = settle(model, job.batches, job.output, job.loss)
+        self.probed = settle(model, job.probed, job.output, job.loss).batches
+
+    def score(self, model: nn.Module) -> tuple[float | None, float | None]:
+        """Accuracy, or your metric, and mean loss on the whole test; None where there is none."""
+        right, counted, loss, samples = 0, 0, 0.0, 0
+        reading = self.task.reading(model)
+        with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
+            for inputs, labels in self.task.batches:
+                logits = call(reading, on_tensors(inputs, Tensor.clone))
+                loss += float(per_sample_losses(logits, labels, self.task.loss).double().sum())
+                samples += len(labels)
+                if self.task.dense:
+                    hits, of = dense_hits(logits, labels)
+                elif self.task.loss is None:
+                    hits = int(((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum())
+                    of = len(labels)
+                else:
+                    hits, of = 0, 0
+                right, counted = right + hits, counted + of
+        mean = loss / samples
+        if self.job.metric is not None:
+            value = score(reading, self.task, self.job.metric)
+            return (value if value is not None and 0 <= value <= 1 else None), mean
+        return (right / counted if counted else None), mean
+
+    def outputs(self) -> Outputs:
+        """A function that gives the outputs of a model for a few samples."""
+        inputs = self.probed[0][0]
+        few = on_tensors(inputs, lambda t: t[:VERIFIED])
+
+        def run(model: nn.Module) -> list[Tensor]:
+            with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
+                return [call(self.task.reading(model), on_tensors(few, Tensor.clone)).detach().clone()]
+
+        return run
+
+    def moment(self, model: nn.Module, credits: Any, notes: list[str]) -> Moment:
+        """Everything that the checks ask of a trained model, without its accuracy and its loss."""
+        own = guarded(credits, notes) if callable(credits) else credits
+        given = callable(credits) and credits is self.job.credits
+        redraw = guarded(self.job.redraw, notes, "redraw") if self.job.redraw is not None and given else None
+        with undisturbed(model, whole=True), uncompiled(model):
+            found = measured(self.task.reading(model), self._asked(own, redraw))
+        notes += [note for note in found.notes if note not in notes]
+        return found.moment
+
+    def begun(self, model: nn.Module) -> Moment:
+        """What scale asks of the net at init."""
+        with undisturbed(model, whole=True), uncompiled(model):
+            return at_init(self.task.reading(model), self._asked(None, None))
+
+    def _asked(self, credits: Any, redraw: Any) -> Asked:
+        job = self.job
+        return Asked(
+            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, self.describe,
+            job.setting.residual,
+        )  # fmt: skip
+
+
+class NoiseCredits:
+    """The credit of a net trained by noise: noise at every block's output, drawn anew for every batch."""
+
+    def __init__(self, blocks: Sequence[str], seed: int):
+        self.blocks, self.generator = list(blocks), torch.Generator().manual_seed(seed)
+
+    def __call__(self, model: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
+        """One credit per block, of the shape of its output."""
+        del labels
+        given: dict[str, Tensor] = {}
+        handles = []
+        for name, part in find_blocks(model, self.blocks).items():
+
+            def keep(_part: nn.Module, _inputs: Any, output: Any, name: str = name) -> None:
+                found, _ = first_tensor(output)
+                if found is not None:
+                    given[name] = found.detach()
+
+            handles.append(part.register_forward_hook(keep))
+        try:
+            with torch.no_grad():
+                model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return [self._noise(given[name]) if name in given else None for name in self.blocks]
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator).to(like.device, like.dtype)

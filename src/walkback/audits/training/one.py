@@ -1,0 +1,268 @@
+"""One training, from the untrained net to its record; whatever a user's function does is turned into an answer."""
+
+import hashlib
+import math
+import platform
+import random
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from walkback.audits.training.frozen import check_frozen, copy_of, differing, duplicate, inside, tensors_of
+from walkback.audits.training.job import Job, Wanted
+from walkback.audits.training.measuring import NoiseCredits, Ruler
+from walkback.audits.training.noise import noisy_gradients, noisy_movements
+from walkback.errors import BadValue, WalkbackError
+from walkback.probes.blocks import find_blocks
+from walkback.probes.wrapped import unwrapped
+from walkback.records import Moment
+from walkback.records.training import TrainingRecord, digest_of, write_training
+from walkback.version import own_version
+
+SETTLED = ("finished", "diverged", "not frozen")  # a training that failed is tried again
+NOTHING = "it left every parameter as it was: it trains nothing, or something else than the model that it is given"
+
+
+class Unusable(WalkbackError):
+    """A loop that cannot be audited, whatever the seed."""
+
+
+class Ended(NamedTuple):
+    """A model after its training."""
+
+    status: str
+    why: str
+    notes: list[str]
+    noise: str | None
+
+
+def set_seeds(seed: int) -> None:
+    """Python's, numpy's and torch's random state, as functions of the seed."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def own_line(error: BaseException) -> str:
+    """What a user's function raised, with the user's own line: the last one that is neither ours nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = str(Path(__file__).resolve().parents[2])
+    theirs = [f for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]
+    frame = theirs[-1] if theirs else frames[-1]
+    line = f": {frame.line}" if frame.line else ""
+    words = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {words[0]} ({Path(frame.filename).name}, line {frame.lineno}{line})"
+
+
+def made(job: Job, wanted: Wanted) -> nn.Module:
+    """The untrained net, with the blocks that the setting names; an error says what is wrong with it."""
+    name = "make_bp_model" if wanted.who == "bp" and job.make_bp_model is not None else "make_model"
+    set_seeds(wanted.seed)
+    try:
+        model = job.make(wanted.who, wanted.seed)
+    except WalkbackError:
+        raise
+    except Exception as error:
+        raise BadValue(f"{name}({wanted.seed}) raised {own_line(error)}", "mend it") from error
+    if not isinstance(model, nn.Module):
+        raise BadValue(f"{name}({wanted.seed}) gives a {type(model).__name__}", "let it return an nn.Module")
+    return unwrapped(model).model
+
+
+def parameters_of(model: nn.Module, blocks: Sequence[str]) -> dict[str, nn.Parameter]:
+    """The parameters inside these blocks; a block without any cannot be frozen, and is refused."""
+    found = find_blocks(model, blocks)
+    for name, part in found.items():
+        if not any(True for _ in part.parameters()):
+            raise Unusable(
+                f"{name} has no parameters, so that it can neither train nor be frozen",
+                "name blocks with weights, and register weights with nn.Parameter",
+            )
+    named = dict(model.named_parameters())
+    return {name: named[name] for name in inside([*named], list(found))}
+
+
+def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
+    """Train, verify, measure and keep one training."""
+    began = time.monotonic()
+    model = made(job, wanted)
+    before, start = copy_of(tensors_of(model)), duplicate(model)
+    ruler = Ruler(job, model, describe=wanted.who == "subject")
+    first = ruler.begun(model) if wanted.part == "all" else None
+    flags = {name: p.requires_grad for name, p in model.named_parameters()}
+    try:
+        if wanted.who == "init":
+            ended = Ended("finished", "", [], None)
+        else:
+            model, ended = _trained(job, wanted, model, before)
+        if ended.status == "finished" and wanted.part != "all" and wanted.who != "init":
+            why, notes = check_frozen(model, before, start, job.frozen_blocks(wanted.part), ruler.outputs())
+            ended = ended._replace(status="not frozen" if why else "finished", why=why, notes=[*ended.notes, *notes])
+        record, tensors = _recorded(job, wanted, model, before, ended, ruler, first, began)
+    finally:
+        for name, p in model.named_parameters():
+            p.requires_grad_(flags.get(name, p.requires_grad))
+    write_training(out, record, tensors)
+    return record
+
+
+def _trained(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor]) -> tuple[nn.Module, Ended]:
+    """The model after the user's loop, and how that ended."""
+    blocks = job.setting.blocks
+    frozen = parameters_of(model, job.frozen_blocks(wanted.part)) if wanted.part != "all" else {}
+    for parameter in frozen.values():
+        parameter.requires_grad_(False)
+    if not any(p.requires_grad for p in model.parameters()):
+        note = "all parameters lie in the blocks, so that with frozen blocks there is nothing left to train"
+        return model, Ended("finished", "", [note], None)
+    model.train()
+    if wanted.who != "random":
+        return model, _run(job, wanted, model, before)
+    with noisy_gradients(parameters_of(model, blocks), _noise_seed(wanted.seed)) as noise:
+        ended = _run(job, wanted, model, before)
+    after = tensors_of(model)
+    if ended.status == "failed" or noise.consumed({name: after[name] for name in noise.start}):
+        return model, ended._replace(noise="gradients")
+    again = made(job, wanted)
+    again.train()
+    if differing(before, tensors_of(again), [*before]):
+        return again, ended._replace(status="failed", why="make_model gives another net for the same seed", noise=None)
+    parts = find_blocks(again, blocks)
+    with noisy_movements(parts, _noise_seed(wanted.seed)):
+        ended = _run(job, wanted, again, before)
+    if ended.status != "failed" and any(find_blocks(again, [name])[name] is not part for name, part in parts.items()):
+        why = "train puts new modules in the place of blocks, so that noise cannot be given to them"
+        return again, ended._replace(status="failed", why=why)
+    note = (
+        "the loop does not step on .grad of the blocks, so that noise took the place of what their parameters moved by "
+        "from one forward pass to the next"
+    )
+    return again, ended._replace(noise="movements", notes=[*ended.notes, note])
+
+
+def _noise_seed(seed: int) -> int:
+    return (seed * 2654435761 + 97) % 2**63
+
+
+def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor]) -> Ended:
+    """Call the loop, and see what became of the model."""
+    whose = "train" if wanted.who != "bp" else "train_bp" if job.train_bp is not None else "the plain loop"
+    set_seeds(wanted.seed)
+    parts = find_blocks(model, job.setting.blocks)
+    with torch.enable_grad():
+        try:
+            returned = job.run(wanted.who, model, wanted.seed)
+        except WalkbackError as error:
+            return Ended("failed", f"{whose} raised: {error.what}", [], None)
+        except Exception as error:
+            frozen = ""
+            if wanted.part != "all" and "grad" in str(error):
+                frozen = "; its frozen blocks have requires_grad=False, so skip parameters that require no gradient"
+            return Ended("failed", f"{whose} raised {own_line(error)}{frozen}", [], None)
+    after = tensors_of(model)
+    lost = [name for name in before if name not in after or after[name].shape != before[name].shape]
+    new = [name for name in after if name not in before]
+    if lost or new:
+        words = f"{whose} changes the net: {', '.join([*lost, *new][:3])} is not what make_model gave it"
+        return Ended("failed", f"{words}; let it train the model that it is given", [], None)
+    parameters = [name for name, _ in model.named_parameters()]
+    moved = differing(before, after, parameters)
+    another = isinstance(returned, nn.Module) and unwrapped(returned).model is not model
+    if not moved:
+        if differing(before, after, [*before]) == [] and wanted.part == "all":
+            words = "it returned a new model and left the one that it was given as it was" if another else NOTHING
+            return Ended("failed", f"{whose}: {words}", [], None)
+        return Ended("finished", "", [f"{whose} moved no parameter"], None)
+    notes = [f"{whose} returned another model, which was not looked at"] if another else []
+    if any(part is not find_blocks(model, [name])[name] for name, part in parts.items()):
+        notes.append(f"{whose} put new modules in the place of blocks")
+    if wanted.part == "all" and not inside(moved, job.setting.blocks):
+        notes.append(f"{whose} moved no parameter of any block")
+    odd = [name for name in parameters if not after[name].isfinite().all()]
+    if odd:
+        return Ended("diverged", f"{odd[0]} is not finite after training", notes, None)
+    return Ended("finished", "", notes, None)
+
+
+def _recorded(
+    job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor], ended: Ended, ruler: Ruler,
+    first: Moment | None, began: float,
+) -> tuple[TrainingRecord, dict[str, Tensor] | None]:  # fmt: skip
+    """The record of a training, with what is measured of it, and its tensors."""
+    notes, status, why = list(ended.notes), ended.status, ended.why
+    accuracy, loss, moments = None, None, list[Moment]()
+    if status != "failed":
+        credits: Any = {"bp": "backward", "random": NoiseCredits(job.setting.blocks, wanted.seed), "init": None}.get(
+            wanted.who, job.credits
+        )
+        try:
+            accuracy, loss = ruler.score(model)
+            if wanted.part == "all":
+                moments = _moments(ruler, model, credits, first, status, notes, (accuracy, loss), wanted.who == "init")
+        except WalkbackError as error:
+            status, why = "failed", f"it could not be measured: {error.what}"
+        except Exception as error:
+            status, why = "failed", f"it could not be measured: {own_line(error)}"
+    if status == "failed":
+        accuracy, loss, moments = None, None, []
+    after = tensors_of(model)
+    names = [name for name, _ in model.named_parameters() if name in before]
+    same = status != "failed"
+    inner = [inside(names, [block]) for block in job.setting.blocks]
+    outer = [name for name in names if not any(name in those for those in inner)]
+    record = TrainingRecord(
+        setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status=status, why=why,  # type: ignore[arg-type]
+        accuracy=accuracy, loss=loss, moments=moments, init=digest_of(before), weights=digest_of(after) if same else "",
+        moved=[_moved(before, after, those) for those in inner] if same else [],
+        elsewhere=_moved(before, after, outer) if same else None, noise=ended.noise,  # type: ignore[arg-type]
+        notes=list(dict.fromkeys(notes)), seconds=round(time.monotonic() - began, 2),
+        made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+    )  # fmt: skip
+    return record, copy_of(after) if same else None
+
+
+def _moments(
+    ruler: Ruler, model: nn.Module, credits: Any, first: Moment | None, status: str, notes: list[str],
+    scored: tuple[float | None, float | None], at_init: bool,
+) -> list[Moment]:  # fmt: skip
+    """At init and at the end; of the control at init the whole moment is that at init."""
+    accuracy, loss = scored
+    try:
+        last = ruler.moment(model, credits, notes)
+    except Exception:
+        if status != "diverged":
+            raise
+        last = Moment()
+        notes.append("nothing but its accuracy could be measured of a net that is not finite")
+    last = last.model_copy(update={"accuracy": accuracy, "loss": loss} | ({"epoch": 0} if at_init else {}))
+    return [last] if at_init or first is None else [first, last]
+
+
+def _moved(before: Mapping[str, Tensor], after: Mapping[str, Tensor], names: Sequence[str]) -> float:
+    """‖w − w_0‖ / ‖w_0‖ over some tensors; 0 only if they are the same bits."""
+    apart = math.sqrt(sum(float((after[n].detach().double() - before[n].double()).square().sum()) for n in names))
+    size = math.sqrt(sum(float(before[n].double().square().sum()) for n in names))
+    if apart == 0 and differing(before, after, names):
+        return math.ulp(0.0)
+    return apart / size if size > 0 else apart
+
+
+def shapes_of(model: nn.Module) -> str:
+    """A hash of the names and shapes of all parameters and buffers."""
+    words = [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in tensors_of(model).items()]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
+
+
+def failed_record(job: Job, wanted: Wanted, why: str) -> TrainingRecord:
+    """The record of a training that left nothing."""
+    return TrainingRecord(
+        setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status="failed", why=why,
+        accuracy=None, loss=None, moments=[], init="", weights="", moved=[], elsewhere=None, noise=None, notes=[],
+        seconds=0.0, made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+    )  # fmt: skip

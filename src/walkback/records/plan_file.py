@@ -1,0 +1,183 @@
+"""A plan is a file beside the runs: what was handed to an executor that may outlive its command. Plain JSON.
+
+    OUT/plans/NAME.json            the configs, and the settings that a worker needs; written once, whole
+    OUT/plans/NAME/INDEX.json      what became of config number INDEX: by the worker that has or had it
+    OUT/plans/NAME/job.json        who was asked to run it, and by which number that scheduler knows it
+    OUT/plans/NAME/stop            if it is there, every worker stops after its current step, with a checkpoint
+
+Whether a run is done is said by its own folder and nowhere else: a plan says what was meant, an outcome why a run has
+no end. Both may be deleted when nothing of the plan is running; the runs stay what they are.
+"""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
+
+from walkback.errors import RecordError
+from walkback.files import make_folder, parse_json, read_bytes, write_whole
+from walkback.records.schema import Record, RunConfig, refused
+
+PLANS = "plans"
+REMEDY = "give the command that made it again: it makes a new plan of what is not done"
+R = TypeVar("R", bound=Record)
+
+# How a task stands or ended. Only the first six are ends of the run itself, or say why it has none.
+OutcomeKind = Literal["finished", "diverged", "fired", "reused", "failed", "busy", "stopped", "running"]
+
+
+class PlanFile(Record):
+    """What is to be trained, and how.
+
+    folder       where names of files (my_rule.py:MyRule) are looked up
+    per_task     configs that one task of an array trains, one after the other: task N has N·k … N·k + k - 1
+    """
+
+    schema_: Literal["walkback.plan/1"] = Field(default="walkback.plan/1", alias="schema")
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100)]
+    made: str
+    executor: str
+    folder: str
+    data_folder: str | None = None
+    device: str = "cpu"
+    checkpoint_every: Annotated[float, Field(ge=0)] = 15.0
+    per_task: Annotated[int, Field(ge=1)] = 1
+    configs: list[RunConfig]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks an array has."""
+        return -(-len(self.configs) // self.per_task)
+
+    def configs_of(self, task: int) -> list[int]:
+        """The numbers of the configs that task number `task` trains."""
+        return [*range(len(self.configs))][task * self.per_task : (task + 1) * self.per_task]
+
+
+class Outcome(Record):
+    """What became of one config of a plan. "running" without a process that holds the run: it died there.
+
+    attempt   how often a worker has begun it under this plan
+    note      what was odd on the way, though it went on
+    """
+
+    schema_: Literal["walkback.outcome/1"] = Field(default="walkback.outcome/1", alias="schema")
+    index: Annotated[int, Field(ge=0)]
+    run: str  # the name of its folder
+    kind: OutcomeKind
+    says: str = ""
+    host: str
+    pid: int
+    task: str | None = None  # as the scheduler calls it, such as 17_3
+    attempt: Annotated[int, Field(ge=1)] = 1
+    at: str
+    note: str | None = None
+
+
+class Job(Record):
+    """Who was asked to run a plan."""
+
+    schema_: Literal["walkback.job/1"] = Field(default="walkback.job/1", alias="schema")
+    scheduler: str
+    id: str
+    submitted: str
+
+
+def now() -> str:
+    """The time, as records keep it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def new_name(executor: str) -> str:
+    """A name that no other plan has, and that sorts by time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{executor}-{secrets.token_hex(3)}"
+
+
+def plan_path(out: Path, name: str) -> Path:
+    """Where a plan of that name is."""
+    return out / PLANS / f"{name}.json"
+
+
+def beside(plan: Path) -> Path:
+    """The folder of a plan's outcomes."""
+    return plan.with_suffix("")
+
+
+def runs_of(plan: Path) -> Path:
+    """The folder that holds the runs of a plan."""
+    return plan.absolute().parent.parent
+
+
+def write_plan(out: Path, plan: PlanFile) -> Path:
+    """Write a plan, whole or not at all; its file."""
+    path = plan_path(out, plan.name)
+    make_folder(beside(path))
+    write_whole(path, plan.model_dump_json(by_alias=True, indent=1).encode())
+    return path
+
+
+def read_plan(path: Path) -> PlanFile:
+    """A plan, refused if it is not one or is not whole."""
+    try:
+        return _read(PlanFile, path)
+    except FileNotFoundError:
+        raise RecordError(f"there is no plan {path}", "name a file such as runs/plans/NAME.json") from None
+
+
+def find_plans(out: Path) -> list[Path]:
+    """The plans beside the runs in a folder, the oldest first."""
+    folder = out / PLANS
+    return sorted(folder.glob("*.json")) if folder.is_dir() else []
+
+
+def write_outcome(plan: Path, outcome: Outcome) -> None:
+    """Leave word of one config."""
+    make_folder(beside(plan))
+    write_whole(beside(plan) / f"{outcome.index}.json", outcome.model_dump_json(by_alias=True, indent=1).encode())
+
+
+def read_outcome(plan: Path, index: int) -> Outcome | None:
+    """What became of config number `index`; None if no worker has had it."""
+    return _optional(Outcome, beside(plan) / f"{index}.json")
+
+
+def read_outcomes(plan: Path, indices: Sequence[int]) -> dict[int, Outcome]:
+    """What became of several, as far as workers left word."""
+    found = {index: read_outcome(plan, index) for index in indices}
+    return {index: outcome for index, outcome in found.items() if outcome is not None}
+
+
+def write_job(plan: Path, job: Job) -> None:
+    """Note who was asked to run a plan."""
+    write_whole(beside(plan) / "job.json", job.model_dump_json(by_alias=True, indent=1).encode())
+
+
+def read_job(plan: Path) -> Job | None:
+    """Who was asked to run a plan; None if it was not handed over yet, or needs nobody."""
+    return _optional(Job, beside(plan) / "job.json")
+
+
+def ask_to_stop(plan: Path) -> None:
+    """Have every worker on this plan stop after its current step, with a checkpoint."""
+    write_whole(beside(plan) / "stop", b"")
+
+
+def asked_to_stop(plan: Path) -> bool:
+    """Whether that was asked."""
+    return (beside(plan) / "stop").exists()
+
+
+def _read(model: type[R], path: Path) -> R:
+    raw = parse_json(read_bytes(path), str(path), REMEDY)
+    with refused(path, REMEDY):
+        return model.model_validate(raw)
+
+
+def _optional(model: type[R], path: Path) -> R | None:
+    try:
+        return _read(model, path)
+    except FileNotFoundError:
+        return None

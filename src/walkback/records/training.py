@@ -1,0 +1,229 @@
+"""One training of somebody's own loop as a folder: training.json and model.safetensors. Read without torch.
+
+An audit of a loop keeps one such folder per training: the subject, its frozen twin and its upper half, the same by
+backprop, the control of noise, and the net at init. The weights are written first and the record last, each whole or
+absent, so a folder without a record was not finished. Nothing is unpickled.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from walkback.errors import RecordError
+from walkback.files import make_folder, read_bytes, sweep, write_whole
+from walkback.records import invariants
+from walkback.records.evidence import Moment
+from walkback.records.invariants import broken
+from walkback.records.run import _digest, parse
+from walkback.records.schema import BLOCKS, Record, Share, Size, Whole
+from walkback.records.whole import checkpoint_header
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RECORD, WEIGHTS = "training.json", "model.safetensors"
+AGAIN = "undo the edit, or move the folder away and give the same call again: it trains what is missing"
+Who = Literal["subject", "bp", "random", "init"]
+Part = Literal["all", "half", "frozen"]  # the blocks that train: all of them, the upper half, none
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Status = Literal["finished", "diverged", "not frozen", "failed"]
+
+
+class TrainingSetting(Record):
+    """What all trainings of one audit share. Another setting is another folder."""
+
+    name: Name
+    blocks: Annotated[list[Name], Field(min_length=1, max_length=BLOCKS)]
+    residual: bool | None  # whether the blocks add to a stream; None: not stated
+    sources: dict[str, str]  # by argument, a hash of its source and of what that refers to in the same file
+    parameters: str  # a hash of the names and shapes of all parameters and buffers
+    bp: Literal["your own loop", "a plain loop of ours"] | None  # None: there is no reference
+    recipe: str  # of the plain loop
+    test: str  # a hash of the test samples
+    samples: Whole  # of the test
+    probed: Whole  # the first so many of them, on which norms, gradients and cosines are taken
+    loss: Literal["cross-entropy", "cross-entropy per place", "your own"]
+    metric: str | None
+    credits: Literal["your function", "backward"] | None
+    doubts: list[str]  # what keeps the subject from holding: samples that are in test and in train_batches
+
+    def hash(self) -> str:
+        """Ten hex digits that name this setting."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()[:10]
+
+
+class TrainingRecord(Record):
+    """One training: what it was, how it ended, and what was measured."""
+
+    schema_: Literal["walkback.training/1"] = Field(default="walkback.training/1", alias="schema")
+    setting: TrainingSetting
+    who: Who
+    part: Part
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    status: Status
+    why: str  # of a training that failed, diverged or is no baseline
+    accuracy: Share | None  # on the whole test
+    loss: float | None
+    moments: list[Moment]  # at init (epoch 0) and at the end; of baselines none
+    init: str  # a hash of the weights and buffers at init
+    weights: str  # the same at the end
+    moved: list[Size | None]  # by block ‖w − w_0‖ / ‖w_0‖ over its parameters; None: not known
+    elsewhere: Size | None  # the same over all other parameters
+    noise: Literal["gradients", "movements"] | None  # what was replaced by noise, in the control
+    notes: list[str]
+    seconds: Size
+    made: dict[str, str]  # versions
+
+    @model_validator(mode="after")
+    def _possible(self) -> "TrainingRecord":
+        blocks = len(self.setting.blocks)
+        if self.status != "failed" and len(self.moved) != blocks:
+            raise invariants.Broken("blocks", f"moved has {len(self.moved)} entries, and the net has {blocks} blocks")
+        for place, moment in enumerate(self.moments):
+            for name, count in moment.block_counts().items():
+                if count != blocks:
+                    raise invariants.Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
+            _check_moment(moment)
+        if self.status == "finished":
+            still = {"all": 0, "half": blocks // 2, "frozen": blocks}[self.part] if self.who != "init" else blocks
+            for block, moved in enumerate(self.moved[:still]):
+                if moved:
+                    raise invariants.Broken("result", f"block {block} is frozen, and moved by {moved:g}")
+            if any(value is not None and not math.isfinite(value) for value in (*self.moved, self.elsewhere)):
+                raise invariants.Broken("result", "it finished, and its weights are not finite")
+        self._check_end()
+        return self
+
+    def _check_end(self) -> None:
+        if self.status == "failed" and (self.moments or self.accuracy is not None):
+            raise invariants.Broken("result", "it failed, and something was measured of it")
+        last = self.moments[-1] if self.moments else None
+        if last is not None and not (_same(last.accuracy, self.accuracy) and _same(last.loss, self.loss)):
+            raise invariants.Broken("result", "its last moment has another accuracy or loss")
+        whole = self.setting.metric is None and self.setting.loss == "cross-entropy"
+        if whole and self.accuracy is not None and math.isfinite(self.accuracy):
+            right = self.accuracy * self.setting.samples
+            if abs(right - round(right)) > 1e-6:
+                words = f"{self.accuracy!r} of {self.setting.samples} test samples is {right:.3f} samples"
+                raise invariants.Broken("test-size", words)
+            if self.loss is not None and math.isfinite(self.loss):
+                invariants.cross_entropy(self.loss)
+                invariants.enough_loss(self.accuracy, self.loss)
+
+    def hash(self) -> str:
+        """Ten hex digits that name this training: its setting, who, part and seed."""
+        words = json.dumps([self.setting.hash(), self.who, self.part, self.seed])
+        return hashlib.sha256(words.encode()).hexdigest()[:10]
+
+    def label(self) -> str:
+        """A name for tables and messages."""
+        return label_of(self.who, self.part, self.seed)
+
+    def folder(self) -> str:
+        """The folder's name: readable in front, the hash behind."""
+        return f"{self.who}-{self.part}-s{self.seed}-{self.hash()}"
+
+
+def label_of(who: Who, part: Part, seed: int) -> str:
+    """What a training is, in words.
+
+    >>> label_of("subject", "frozen", 42)
+    'subject with its blocks frozen, seed 42'
+    """
+    parts = {"all": "", "half": " with the lower half of its blocks frozen", "frozen": " with its blocks frozen"}
+    return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}"
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def _check_moment(moment: Moment) -> None:
+    """A value with status "ok" is finite, and Γ is the mean of its cosines."""
+    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
+    readings = [(r.value, r.status) for those in moment.measured.values() for r in those]
+    precision = [] if moment.precision is None else [(moment.precision.chord, moment.precision.status)]
+    for value, status in [*(pair for values in lists for pair in values), *readings, *precision]:
+        if not invariants.is_there(value, status):
+            raise invariants.Broken("measured", 'the status is "ok", and the value is not finite')
+    if moment.gamma is None or not math.isfinite(moment.gamma) or not lists:
+        return
+    for number, values in enumerate(lists, 1):
+        try:
+            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
+            return
+        except invariants.Broken:
+            if number == len(lists):
+                raise
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training as its folder tells it."""
+
+    path: Path
+    record: TrainingRecord
+
+
+def find_trainings(*places: Path | str) -> list[Path]:
+    """The folders of such trainings among `places` and directly inside them, in order of their names."""
+    found: list[Path] = []
+    for place in map(Path, places):
+        if (place / RECORD).exists():
+            found.append(place)
+        elif place.is_dir():
+            found += sorted(child for child in place.iterdir() if (child / RECORD).exists())
+    return found
+
+
+def read_training(path: Path | str) -> Training:
+    """What a training's folder tells; refused if it cannot be true (see invariants.py)."""
+    path = Path(path)
+    file = path / RECORD
+    try:
+        record = parse(TrainingRecord, read_bytes(file), str(file))
+    except FileNotFoundError as error:
+        raise RecordError(f"{path} is not a training: it has no {RECORD}", "give a folder of such trainings") from error
+    except RecordError as error:
+        raise RecordError(error.what, error.remedy if "upgrade" in (error.remedy or "") else AGAIN) from error
+    if path.name != record.folder():
+        words = f"{file} was edited, or its folder renamed: it belongs in {record.folder()}"
+        raise RecordError(broken("folder", words), AGAIN)
+    header = checkpoint_header(path / WEIGHTS)
+    if header is not None:
+        _, state = header
+        told = {"training": record.hash(), "weights": record.weights}
+        for name, value in told.items():
+            if state.get(name) != value:
+                words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
+                raise RecordError(broken("checkpoint", words), AGAIN)
+    return Training(path, record)
+
+
+def write_training(out: Path, record: TrainingRecord, tensors: Mapping[str, "Tensor"] | None) -> Path:
+    """Keep a training: the weights first, the record last."""
+    path = out / record.folder()
+    make_folder(path)
+    sweep(path)
+    if tensors is not None:
+        from safetensors.torch import save
+
+        named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        state = {"training": record.hash(), "weights": record.weights}
+        about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
+        write_whole(path / WEIGHTS, save(named, {"walkback": json.dumps(about)}), follow=False)
+    write_whole(path / RECORD, record.model_dump_json(by_alias=True, indent=1).encode() + b"\n", follow=False)
+    return path
+
+
+def digest_of(tensors: Mapping[str, "Tensor"]) -> str:
+    """A hash of weights, by name, shape and bits."""
+    return _digest({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})[:16]

@@ -1,0 +1,139 @@
+"""Trainings of somebody's own loop as evidence: the subject, bp and the control of noise, each with its baselines."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from walkback.errors import RecordError
+from walkback.records.evidence import Baseline, BaselineName, Evidence, SeedEvidence
+from walkback.records.invariants import broken
+from walkback.records.training import AGAIN, Part, Training, TrainingRecord, TrainingSetting, Who, read_training
+
+NOISE = "random"
+
+
+@dataclass(frozen=True)
+class OwnTrainings:
+    """The trainings of one audit."""
+
+    setting: TrainingSetting
+    records: Sequence[TrainingRecord]
+    evidences: dict[Who, Evidence] = field(default_factory=dict)
+
+    def of(self, who: Who, part: Part = "all") -> list[TrainingRecord]:
+        """Those of one net, by seed in the order that they are trained in."""
+        return [record for record in self.records if (record.who, record.part) == (who, part)]
+
+    @property
+    def failed(self) -> list[TrainingRecord]:
+        """Those that did not come to an end, or are no baseline."""
+        return [record for record in self.records if record.status in ("failed", "not frozen")]
+
+
+def own_trainings(paths: Iterable[Path], order: Sequence[int] = ()) -> list[OwnTrainings]:
+    """The trainings of these folders, one group per setting. `order`: of the seeds; by number where it is not given."""
+    groups: dict[str, list[Training]] = {}
+    for path in paths:
+        training = read_training(path)
+        groups.setdefault(training.record.setting.hash(), []).append(training)
+    found = []
+    for trainings in groups.values():
+        records = sorted((training.record for training in trainings), key=lambda r: _place(r.seed, order))
+        names = [(r.who, r.part, r.seed) for r in records]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise RecordError(f"the training {' '.join(map(str, twice))} is there twice", AGAIN)
+        own = OwnTrainings(records[0].setting, records)
+        own.evidences.update(_evidences(own))
+        found.append(own)
+    return found
+
+
+def _place(seed: int, order: Sequence[int]) -> tuple[int, int]:
+    return (order.index(seed) if seed in order else len(order), seed)
+
+
+def _evidences(own: OwnTrainings) -> dict[Who, Evidence]:
+    found: dict[Who, Evidence] = {}
+    task: dict[BaselineName, tuple[Who, Part]] = {
+        "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"),
+    }  # fmt: skip
+    if own.of("subject"):
+        found["subject"] = _evidence(
+            own, "subject", own.setting.name, task | {"frozen": ("subject", "frozen"), "half": ("subject", "half")}
+        )
+    if own.of("bp"):
+        found["bp"] = _evidence(own, "bp", "bp", task | {"frozen": ("bp", "frozen"), "half": ("bp", "half")})
+    if own.of("random"):
+        # Noise that arrives at frozen blocks changes nothing: the subject's frozen twin is that of the noise.
+        frozen: dict[BaselineName, tuple[Who, Part]] = {"frozen": ("subject", "frozen")}
+        found["random"] = _evidence(own, "random", NOISE, task | frozen)
+    return found
+
+
+def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName, tuple[Who, Part]]) -> Evidence:
+    setting, doubts = own.setting, list(own.setting.doubts)
+    seeds: list[SeedEvidence] = []
+    notes: list[tuple[int | None, str]] = []
+    owners: dict[str, int] = {}
+    for record in own.of(who):
+        if record.weights and record.weights in owners:
+            words = (
+                f"seeds {owners[record.weights]} and {record.seed} end with the same weights, so they are one training"
+            )
+            doubts.append(broken("same-records", words))
+            continue
+        owners[record.weights] = record.seed
+        ended = {"finished": "finished", "diverged": "diverged"}.get(record.status, "stopped")
+        seeds.append(SeedEvidence(seed=record.seed, moments=record.moments, ended=ended))  # type: ignore[arg-type]
+        notes += [(record.seed, note) for note in record.notes]
+        notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []
+    starts = {record.seed: record.init for record in own.of(who) if record.init}
+    if len(starts) > 1 and len(set(starts.values())) == 1:
+        notes.append((None, "every seed begins with the same weights: the spread over seeds is that of the loop alone"))
+    baselines: dict[BaselineName, Baseline] = {}
+    for key, (whose, part) in wanted.items():
+        twins = own.of(whose, part)
+        if not twins or (key in ("half", "half_bp") and len(setting.blocks) == 1):
+            continue
+        full = {record.seed: record.init for record in own.of(whose if who != "random" else "subject")}
+        accuracy = {twin.seed: _accuracy(twin, full.get(twin.seed), key, notes) for twin in twins}
+        baselines[key] = Baseline.by_seed(accuracy)
+        ends = [twin.weights for twin in twins if twin.weights]
+        if len(set(ends)) < len(ends) and not doubts:
+            doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
+    return Evidence(
+        name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
+        notes=_by_text(notes, len(seeds)), doubts=doubts,
+    )  # fmt: skip
+
+
+def _accuracy(twin: TrainingRecord, init: str | None, key: str, notes: list[tuple[int | None, str]]) -> float | None:
+    """A baseline's accuracy; None, with a note, where it is no baseline."""
+    if twin.status != "finished":
+        notes.append((twin.seed, f"the baseline {key} is not used: {twin.why or twin.status}"))
+        return None
+    if init is not None and twin.init != init and twin.part != "all":
+        notes.append((twin.seed, f"the baseline {key} is not used: it began with other weights than the net that it is "
+                      "a baseline of. make_model(seed) must build the same untrained net each time that it is "
+                      "called"))  # fmt: skip
+        return None
+    if twin.part != "all":
+        notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
+    return twin.accuracy
+
+
+def _by_text(notes: Sequence[tuple[int | None, str]], count: int) -> list[str]:
+    """Each note once, with its seeds in front; one of all seeds, if there are several, without them."""
+    seeds: dict[str, list[int | None]] = {}
+    for seed, text in notes:
+        seeds.setdefault(text, []).append(seed)
+    found = []
+    for text, those in seeds.items():
+        known = list(dict.fromkeys(seed for seed in those if seed is not None))
+        found.append(
+            f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}"
+            if (known and not 1 < count <= len(known))
+            else text
+        )
+    return found

@@ -1,0 +1,95 @@
+"""What an executor is: given configs, it sees to it that they are trained somewhere, and tells what happens.
+
+The state is in the run folders, never in an executor: whatever one leaves unfinished, any other resumes.
+"""
+
+import importlib
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from walkback.errors import BadValue
+from walkback.nets import check_options
+from walkback.own import from_file, in_file
+from walkback.records import RunConfig
+from walkback.registry import Registry
+from walkback.train.task import Event, Settings
+
+Note = Callable[[Event], None]
+
+
+class Executor(ABC):
+    """One way to train many runs. Its options are the keyword-only parameters of `__init__`, with their types.
+
+    here   whether it trains on this machine: what is missing here is then refused before anything begins
+    """
+
+    here: ClassVar[bool] = True
+
+    def __init__(self, jobs: int | None = None):
+        if jobs is not None and jobs < 1:
+            raise BadValue(f"{jobs} jobs cannot train anything", "give --jobs 1 or more")
+        self.jobs = jobs
+
+    @abstractmethod
+    def run(
+        self, configs: Sequence[RunConfig], settings: Settings, note: Note, interrupted: Callable[[], bool]
+    ) -> None:
+        """Train the configs, each by `train_one` in some process, at most `jobs` at a time; return when that is over.
+
+        note          is given every event. One that is not progress ends a run; at most one such event per run. A run
+                      without one was not begun
+        interrupted   is asked often; once it says so, begin nothing more and have every run stop after its current
+                      step, with a checkpoint
+        """
+
+
+EXECUTORS: Registry[type[Executor]] = Registry("executor")
+
+
+def find_executor(name: str) -> type[Executor]:
+    """A registered name (`ray`), or a class in a file (`my_executor.py:MyExecutor`)."""
+    if not in_file(name):
+        return EXECUTORS.get(name)
+    remedy = "derive a class from walkback.Executor there; docs/cluster.md shows one"
+    found: type[Executor] = from_file(name, "executor", _is_executor, "path/to/my_executor.py:MyExecutor", remedy)
+    return found
+
+
+def _is_executor(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Executor) and thing is not Executor
+
+
+def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
+    """An executor with its options, refused if it has none of that name or cannot take the value."""
+    kind = find_executor(name)
+    what = f"executor {name}"
+    check_options(what, kind, options)
+    hints = typing.get_type_hints(kind.__init__, include_extras=True)
+    return kind(jobs, **{key: _value(what, key, hints.get(key, Any), value) for key, value in options.items()})
+
+
+def _value(what: str, option: str, wanted: Any, value: Any) -> Any:
+    """The value of an option as its type wants it: 30 is fine for a time, `soon` is not for a number."""
+    try:
+        return TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
+    except ValidationError as error:
+        told = error.errors(include_url=False)[0]["msg"]
+        raise BadValue(
+            f"{what} cannot take {option}={value}: {told[:1].lower()}{told[1:]}",
+            f"give --executor-option {option}=VALUE as docs/cluster.md has it, or leave it out",
+        ) from error
+
+
+def needed(module: str, extra: str) -> Any:
+    """A module that comes with one of our extras, imported; a message with the remedy where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise BadValue(
+            f"executor {extra} needs the package {module}, which is not installed here ({error})",
+            f"pip install 'walkback[{extra}]'",
+        ) from error

@@ -1,0 +1,232 @@
+"""ray: one Ray Core task per run, on a cluster started here or on one that is there.
+
+Tasks are told nothing but their config. Progress is read from the run folders, which every node must see; the wish to
+stop is a file beside the plan. So nothing is lost with this process: what it leaves unfinished resumes anywhere.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from walkback.errors import BadValue, WalkbackError
+from walkback.records import RunConfig
+from walkback.records.plan_file import ask_to_stop, read_outcome
+from walkback.train.bring import bring, brought
+from walkback.train.executors.base import EXECUTORS, Executor, Note, needed
+from walkback.train.folders import Folders
+from walkback.train.loop import Progress
+from walkback.train.task import Event, Settings, cores
+from walkback.train.work import go_to, hand_over, host, set_aside, wish_to_stop, work_on
+
+LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked: until its process is seen to be gone
+SPARE = 2  # tasks beyond one per core, so that no core waits for us
+
+
+class Ray(Executor):
+    """Ray Core tasks of one CPU each.
+
+    address            of a running cluster: auto, or host:port; without it one is started here and stopped at the end
+    retries            how often a run is begun again elsewhere when its worker or its node is lost
+    object_store_mb    memory for Ray's object store, where a cluster is started here: runs need next to none
+    """
+
+    here = False
+
+    def __init__(
+        self,
+        jobs: int | None = None,
+        *,
+        address: str | None = None,
+        retries: Annotated[int, Field(ge=0)] = 3,
+        object_store_mb: Annotated[int, Field(ge=80)] = 100,
+    ):
+        super().__init__(jobs)
+        self.address, self.retries, self.object_store_mb = address, retries, object_store_mb
+
+    def run(
+        self, configs: Sequence[RunConfig], settings: Settings, note: Note, interrupted: Callable[[], bool]
+    ) -> None:
+        """Train the configs as tasks; a lost one is begun again, where its last checkpoint is."""
+        if not configs:
+            return
+        ray = needed("ray", "ray")
+        settings = replace(set_aside(configs, settings), out=settings.out.absolute())
+        try:
+            sent = ray.cloudpickle.dumps((brought(), settings))
+        except Exception as error:
+            raise BadValue(
+                f"a rule, net or data set of yours could not be sent to another process: {error}",
+                "put it in a file and name it as my_rule.py:MyRule",
+            ) from error
+        with self._connected(ray):
+            plan = hand_over("ray", configs, settings)
+            try:
+                _Driver(self, ray, configs, plan, sent, note, interrupted).work()
+            except BaseException:  # a second Ctrl-C: tasks on a cluster that is not ours must not go on
+                ask_to_stop(plan)
+                raise
+
+    @contextlib.contextmanager
+    def _connected(self, ray: Any) -> Iterator[None]:
+        """Join a cluster, or start one here that ends with us. One that this process is connected to is left alone."""
+        if ray.is_initialized():
+            yield
+            return
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        local = {
+            "num_cpus": self.jobs or cores(), "num_gpus": 0, "include_dashboard": False,
+            "object_store_memory": self.object_store_mb << 20, "_node_ip_address": "127.0.0.1",
+        }  # fmt: skip
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # else 15: beside anything else they would hardly run
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        with _signals_kept():
+            try:
+                # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
+                ray.init(address=self.address or "local", **quiet, **(local if self.address is None else {}))
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                why = str(error).splitlines()[0] if str(error) else type(error).__name__
+                doing = "started here" if self.address is None else f"joined at {self.address}"
+                raise BadValue(
+                    f"no Ray cluster could be {doing}: {why}",
+                    "start one with `ray start --head`, or leave out --executor-option address",
+                ) from error
+        try:
+            yield
+        finally:
+            with _signals_kept():
+                ray.shutdown()
+
+
+class _Driver:
+    """The loop of this process: tasks out, ends back, until there is nothing left or we are asked to stop."""
+
+    def __init__(
+        self, options: Ray, ray: Any, configs: Sequence[RunConfig], plan: Path, sent: bytes, note: Note,
+        interrupted: Callable[[], bool],
+    ):  # fmt: skip
+        self.options, self.ray, self.configs, self.plan = options, ray, configs, plan
+        self.note, self.interrupted = note, interrupted
+        self.sent = ray.put(sent)
+        # Not retried by Ray itself: a run that was lost may still be locked, and the task must know to be patient.
+        self.task = ray.remote(num_cpus=1, max_retries=0)(_task)
+        self.waiting = [*range(len(configs))][::-1]
+        self.flying: dict[Any, int] = {}
+        self.lost: Counter[int] = Counter()
+        self.folders = Folders(configs, plan.parent.parent)
+
+    def work(self) -> None:
+        """Until there is nothing left."""
+        stopping = False
+        while self.flying or (self.waiting and not stopping):
+            if self.interrupted() and not stopping:
+                stopping = True
+                ask_to_stop(self.plan)
+            while self.waiting and not stopping and len(self.flying) < self._at_once():
+                self._send(self.waiting.pop())
+            if not self.flying:
+                continue
+            done, _ = self.ray.wait(list(self.flying), num_returns=1, timeout=0.25)
+            for event in self.folders.look(self.flying.values()):
+                self.note(event)
+            for reference in done:
+                self._take(reference, stopping)
+
+    def _at_once(self) -> int:
+        """Tasks to have out: a cluster may have grown, or shrunk, since we last asked."""
+        here = int(self.ray.cluster_resources().get("CPU", 0))
+        return max(1, here + SPARE if self.options.jobs is None else self.options.jobs)
+
+    def _send(self, index: int) -> None:
+        patience = LOST_PATIENCE if self.lost[index] else 0.0
+        words = (str(self.plan), index, self.configs[index], [*sys.path], str(Path.cwd()), patience)
+        self.flying[self.task.remote(self.sent, *words)] = index
+
+    def _take(self, reference: Any, stopping: bool) -> None:
+        """The end of a task: of its run, or of the worker that had it."""
+        index = self.flying.pop(reference)
+        for event in self.folders.look([index]):
+            self.note(event)
+        try:
+            end: Event | None = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:  # it raised, and would again
+            self.note(Event(index, "failed", says=f"Ray could not run it: {' '.join(str(error).split())[-400:]}"))
+            return
+        except self.ray.exceptions.RayError as error:
+            self.lost[index] += 1
+            if stopping:
+                self.note(Event(index, "stopped", says="its worker was lost; the same command goes on"))
+            elif self.lost[index] <= self.options.retries:
+                self.waiting.append(index)
+            else:
+                self.note(Event(index, "failed", says=self._why(index, error)))
+            return
+        if end is not None:  # None: it had not begun when it was asked to stop
+            self._tell_note(index)
+            self.note(end)
+
+    def _why(self, index: int, error: Exception) -> str:
+        last = read_outcome(self.plan, index)
+        where = f" (last on {last.host})" if last is not None else ""
+        kind = type(error).__name__
+        return f"its worker was lost {self.lost[index]} times{where}: {kind}; the same command resumes the run"
+
+    def _tell_note(self, index: int) -> None:
+        """What was odd on the way, which a snapshot does not say."""
+        outcome = read_outcome(self.plan, index)
+        if outcome is not None and outcome.note:
+            latest = next((e.progress for e in Folders(self.configs, self.plan.parent.parent).look([index])), None)
+            if latest is not None:
+                self.note(Event(index, "progress", Progress(latest.snapshot, latest.epochs, None, outcome.note)))
+
+
+_UNPACKED: dict[str, Settings] = {}  # by plan, in a worker
+
+
+def _task(
+    sent: bytes, plan: str, index: int, config: RunConfig, path: list[str], folder: str, patience: float
+) -> Event | None:
+    """The life of one task, in a process of Ray's that may have had others before."""
+    from ray import cloudpickle
+
+    stop = wish_to_stop(Path(plan))
+    if stop():
+        return None
+    sys.path.extend(place for place in path if place not in sys.path)  # modules beside the user's script
+    try:
+        go_to(folder, [config])
+        if plan not in _UNPACKED:  # once: what is unpacked anew would be another thing of the same name
+            things, settings = cloudpickle.loads(sent)
+            bring(things)
+            _UNPACKED[plan] = settings
+    except WalkbackError as error:
+        return Event(index, "failed", says=f"on {host()}: {error}")
+    except Exception as error:  # such as a module of the user's that this node does not have
+        return Event(index, "failed", says=f"on {host()}: {type(error).__name__}: {error}")
+    return work_on(Path(plan), index, config, _UNPACKED[plan], stop, patience=patience)
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray puts a handler of its own on SIGTERM; ours asks the runs to stop, and must stay."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+EXECUTORS.add("ray", Ray)

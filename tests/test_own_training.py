@@ -1,0 +1,321 @@
+"""`wb.audit_training`: a full verdict on somebody's own loop. Oracle: loops whose answer is known."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import own_loops as loops
+import walkback as wb
+from walkback.audits import report_paths, told_by
+from walkback.audits.training.source import fingerprint
+from walkback.cli import app
+from walkback.errors import Busy, RecordError, WalkbackError
+from walkback.records import load_tensors
+from walkback.records.training import WEIGHTS, find_trainings, read_training
+from walkback.report.form import fill, render
+
+OPTIONS = {"residual": True, "credits": "backward", "jobs": 1, "say": None, "train_bp": loops.train_bp}
+
+
+def audited(out, train=loops.train, make=loops.make_model, **more):
+    return wb.audit_training(make, train, more.pop("test", loops.test), out=out, **{"seeds": 2, **OPTIONS, **more})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An audit of backprop as if it were somebody's rule: three seeds."""
+    folder = tmp_path_factory.mktemp("own") / "runs"
+    before = (
+        random.getstate()[1][:5],
+        np.random.get_state()[1][:5].tolist(),
+        torch.get_rng_state(),
+        torch.get_num_threads(),
+    )
+    audit = audited(folder, seeds=3)
+    after = (
+        random.getstate()[1][:5],
+        np.random.get_state()[1][:5].tolist(),
+        torch.get_rng_state(),
+        torch.get_num_threads(),
+    )
+    assert before[:2] == after[:2]
+    assert torch.equal(before[2], after[2])
+    assert before[3] == after[3]
+    return folder, audit
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def test_known_answer_backprop_holds_and_every_control_is_as_it_must_be(whole):
+    _, audit = whole
+    assert audit.valid, audit.says
+    assert audit.subjects[0].verdict == "holds", audit.subjects[0].says
+    assert {c.name: c.ok for c in audit.controls} == {"bp": True, "random": True, "a net at init": True}
+    assert audit.problems == []
+    depth = next(f for f in audit.subjects[0].findings if f.check == "depth")
+    assert depth.basis == "exact"
+    assert depth.value > 0.2
+
+
+def test_second_way_the_folder_read_again_gives_the_same_audit(whole, tmp_path):
+    folder, audit = whole
+    assert wb.judge_paths(folder).text() == audit.text()
+    (told,) = told_by(folder)
+    assert told.audit.text() == audit.text()
+    assert "your training" in render([fill(case) for case in told.cases], "markdown")
+    assert report_paths(folder).audit.text() == audit.text()
+    assert "your training" in audit.to_html(tmp_path / "page.html").read_text()
+    one = find_trainings(folder)[0]
+    assert wb.judge_paths(folder, protocol="published").protocol == "published"
+    assert read_training(one).record.setting.name == "your training"
+
+
+def test_without_its_audit_json_the_folder_gives_the_same_answer(copied, whole):
+    (copied / "audit.json").unlink()
+    again = wb.judge_paths(copied)
+    assert (again.valid, again.controls) == (True, whole[1].controls)
+    assert [s.verdict for s in again.subjects] == [s.verdict for s in whole[1].subjects]
+
+
+def test_the_same_call_trains_only_what_is_missing(copied, whole):
+    for name in ("subject-frozen-s42", "bp-half-s456"):
+        shutil.rmtree(next(copied.glob(f"{name}-*")))
+    next(copied.glob("random-all-s123-*/training.json")).unlink()  # as if it was killed between weights and record
+    said = []
+    audit = audited(copied, seeds=3, say=said.append)
+    assert len([line for line in said if "✓" in line]) == 3
+    assert audit.text() == whole[1].text()
+
+
+def test_the_kept_weights_are_those_of_the_trained_net(whole):
+    place = next(whole[0].glob("subject-all-s42-*"))
+    model = loops.make_model(42)
+    model.load_state_dict(load_tensors(place / WEIGHTS)[0])
+    x, y = loops.test[0]
+    assert (model(x).argmax(1) == y).double().mean() == pytest.approx(read_training(place).record.accuracy)
+
+
+def edited(path, change):
+    raw = json.loads(path.read_text())
+    change(raw)
+    path.write_text(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda r: r.update(accuracy=1.5), "share"),
+        (lambda r: [each.update(accuracy=0.7512) for each in (r, r["moments"][-1])], "test-size"),
+        (lambda r: [each.update(accuracy=0.1, loss=0.01) for each in (r, r["moments"][-1])], "wrong-samples"),
+        (lambda r: r.update(accuracy=0.9), "result"),
+        (lambda r: r.update(seed=43), "folder"),
+        (lambda r: r["setting"].update(residual=False), "folder"),
+        (lambda r: r.update(weights="0" * 16), "checkpoint"),
+        (lambda r: r["moments"][-1].update(gamma=0.3), "gamma"),
+        (lambda r: r["moments"][-1]["hidden_norms"].append(1.0), "blocks"),
+        (lambda r: r.update(moved=[0.1]), "blocks"),
+        (lambda r: r["moments"][-1]["cosine"][0].update(value="NaN"), "measured"),
+        (lambda r: r.update(status="failed"), "result"),
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_true_is_refused_by_name(copied, change, name):
+    edited(next(copied.glob("subject-all-s42-*/training.json")), change)
+    with pytest.raises(RecordError, match="Remedy") as refused:
+        wb.judge_paths(copied)
+    text = str(refused.value)
+    assert f"[{name}]" in text or (name == "blocks" and "number of blocks" in text), text
+
+
+def test_a_frozen_twin_that_moved_cannot_be_claimed_frozen(copied):
+    edited(next(copied.glob("subject-frozen-s42-*/training.json")), lambda r: r.update(moved=[0.0, 0.2]))
+    with pytest.raises(RecordError, match="frozen"):
+        wb.judge_paths(copied)
+
+
+def test_a_copied_seed_never_holds(copied):
+    one = json.loads(next(copied.glob("subject-all-s42-*/training.json")).read_text())
+    other = next(copied.glob("subject-all-s123-*"))
+    (other / "model.safetensors").unlink()
+    edited(other / "training.json", lambda r: r.update({k: one[k] for k in ("weights", "moments", "accuracy", "loss")}))
+    (copied / "audit.json").unlink()
+    again = wb.judge_paths(copied)
+    assert again.subjects[0].verdict != "holds"
+    assert any("same weights" in note for note in again.subjects[0].notes)
+
+
+def test_a_folder_of_another_loop_is_refused(whole):
+    with pytest.raises(RecordError, match=r"the code of train differ[\s\S]*out="):
+        audited(whole[0], loops.by_hand, seeds=3)
+    with pytest.raises(RecordError, match="test samples"):
+        audited(whole[0], seeds=3, test=[loops.samples(200, 3)])
+
+
+def test_one_writer(whole):
+    from filelock import FileLock
+
+    with FileLock(whole[0] / ".audit_training.lock"), pytest.raises(Busy):
+        audited(whole[0], seeds=3)
+
+
+def test_fingerprint_follows_helpers_and_constants():
+    table = {"__name__": "own_loops"}
+    source = "RATE = {}\ndef helper():\n    return {}\ndef train():\n    return helper() * RATE\n"
+    prints = []
+    for rate, inner in ((1, 2), (1, 2), (3, 2), (1, 4)):
+        exec(source.format(rate, inner), table)
+        prints.append(fingerprint(table["train"]))
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3
+
+
+# --- what is missing, and what is wrong -------------------------------------------------------------------------------
+
+
+def test_without_a_reference_it_says_what_that_leaves_open(tmp_path):
+    said = []
+    audit = audited(tmp_path, train_bp=None, say=said.append, seeds=1)
+    assert any("No bp reference can be trained" in line for line in said)
+    assert not audit.valid
+    assert next(c for c in audit.controls if c.name == "bp").got == "not trained"
+    assert "Give train_bp, or train_batches" in audit.says
+    outcomes = {f.check: f.outcome for f in audit.subjects[0].findings}
+    assert outcomes["scale"] == outcomes["coverage"] == "passes"
+    assert audit.subjects[0].verdict == "inconclusive"
+
+
+def test_the_plain_loop_is_backprop(tmp_path):
+    batches = [(loops.X[n : n + 64], loops.Y[n : n + 64]) for n in range(0, 1600, 64)]
+    options = {"train_batches": batches, "epochs": 2, "optimizer": lambda p: torch.optim.Adam(p, lr=2e-2)}
+    audit = audited(tmp_path, train_bp=None, seeds=1, reach=False, **options)
+    bp, frozen = (read_training(next(tmp_path.glob(f"bp-{part}-*"))).record for part in ("all", "frozen"))
+    assert bp.accuracy > 0.65 > 0.6 > frozen.accuracy
+    assert bp.setting.bp == "a plain loop of ours"
+    assert frozen.moved == [0, 0]
+    assert not audit.valid  # one seed shows nothing
+
+
+def test_a_bp_that_does_not_learn_makes_the_audit_invalid(tmp_path):
+    audit = audited(tmp_path, train_bp=loops.head_only, seeds=2, reach=False)
+    assert not audit.valid
+    assert not next(c for c in audit.controls if c.name == "bp").ok
+
+
+def test_test_samples_that_are_trained_on_are_noticed(tmp_path):
+    batches = [loops.test[0], (loops.X, loops.Y)]
+    audit = audited(tmp_path, train_bp=None, train_batches=iter(batches), epochs=1, seeds=1, reach=False)
+    assert any("200 of 200 test samples are also in train_batches" in problem for problem in audit.problems)
+    assert audit.subjects[0].verdict != "holds"
+
+
+def test_a_seed_that_raises_is_told_by_its_own_line_and_the_others_are_kept(tmp_path):
+    audit = audited(tmp_path, loops.raises_once, train_bp=None, seeds=2, reach=False)
+    (problem,) = [p for p in audit.problems if p.startswith("subject, seed 123")]
+    assert "RuntimeError: out of luck (own_loops.py, line" in problem
+    assert 'raise RuntimeError("out of luck")' in problem
+    kept = read_training(next(tmp_path.glob("subject-all-s42-*"))).record
+    assert kept.status == "finished"
+    assert audit.subjects[0].verdict == "inconclusive"
+    assert wb.judge_paths(tmp_path).text() == audit.text()
+
+
+def test_seeds_that_agree_are_one_training(tmp_path):
+    audit = audited(tmp_path, loops.same_seed, train_bp=None, seeds=2, reach=False)
+    assert any("seeds 42 and 123 end with the same weights" in problem for problem in audit.problems)
+    assert audit.subjects[0].accuracy.n == 1
+    assert audit.subjects[0].verdict != "holds"
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        (loops.nothing, "trains nothing"),
+        (loops.new_model, "returned a new model"),
+        (loops.other_net, "changes the net"),
+    ],
+)
+def test_a_loop_that_does_not_train_the_model_is_told_at_once(tmp_path, train, words):
+    with pytest.raises(WalkbackError, match=words) as told:
+        audited(tmp_path, train)
+    assert told.value.remedy
+    assert len(find_trainings(tmp_path)) == 1
+
+
+def no_weights(seed):
+    model = loops.Net()
+    model.blocks = nn.ModuleList([nn.Tanh(), nn.Tanh()])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"test": (batch for batch in [])}, "gone through before"),
+        ({"test": lambda: 1 / 0}, "ZeroDivisionError"),
+        ({"make": lambda seed: 3}, "gives a int"),
+        ({"make": lambda seed: 1 / 0}, "ZeroDivisionError"),
+        ({"make": no_weights}, "no parameters"),
+        ({"train": 3}, "not a function"),
+        ({"seeds": "many"}, "is not known"),
+        ({"seeds": 0}, "cannot be trained"),
+        ({"seeds": 2, "max_seeds": 5}, "no use for it"),
+        ({"seeds": [1.5]}, "whole numbers"),
+        ({"credits": "forward"}, "credits"),
+        ({"name": "bp"}, "names of the controls"),
+        ({"jobs": 0}, "cannot train"),
+        ({"epochs": 0}, "epochs"),
+        ({"blocks": "layers.*"}, "matches"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_trains(tmp_path, changes, words):
+    with pytest.raises(WalkbackError, match=words) as told:
+        audited(tmp_path, **changes)
+    assert told.value.remedy
+    assert not find_trainings(tmp_path)
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_audited_in_processes_with_the_same_bits(whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(Path(loops.__file__), tmp_path / "my_training.py")
+    status = app(["audit", "my_training.py", "--seeds", "42,", "--jobs", "2", "--strict"], result_action="return_value")
+    assert status == 4, "one seed cannot show that bp holds"
+    folder = tmp_path / "runs/my_training"
+    assert {"audit.json", "report.html"} <= {path.name for path in folder.iterdir()}
+    for path in find_trainings(folder):
+        record = read_training(path).record
+        twin = next(whole[0].glob(f"{record.who}-{record.part}-s42-*"))
+        assert record.weights == read_training(twin).record.weights, record.label()
+    assert len(find_trainings(folder)) == 8
+    said = capsys.readouterr().out
+    assert "[8 of 8 trainings]" in said
+    assert "This audit is invalid" in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("train = 1", [], "does not define make_model, test, blocks"),
+        ("import own_loops_that_are_not_there", [], "could not be imported"),
+        ("", ["--epochs", "3", "--rules", "fa"], "--rules, --epochs makes no sense"),
+        ("", ["--device", "cuda"], "--device makes no sense"),
+    ],
+)
+def test_a_file_that_cannot_be_audited_is_told_what_it_needs(tmp_path, text, options, words):
+    (tmp_path / "my_training.py").write_text(text)
+    with pytest.raises(WalkbackError, match=words) as told:
+        app(["audit", str(tmp_path / "my_training.py"), *options], result_action="return_value")
+    assert told.value.remedy
+    with pytest.raises(WalkbackError, match="there is no file"):
+        app(["audit", str(tmp_path / "other.py")], result_action="return_value")
