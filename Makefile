@@ -80,7 +80,8 @@ sentences:  ## Every sentence that the program can say, room by room, for readin
 test-wheel: $(STAMP)  ## Build the wheel, install it in a fresh environment, and audit with it
 	$(BIN)/pytest -m slow tests/test_house.py
 
-test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched
+test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched; BioTorch, installed for it
+	$(BIN)/python -m pip install --quiet --no-deps biotorch==0.0.16
 	$(BIN)/pytest -m slow -s
 
 test-ray: $(STAMP)  ## The tests on a Ray cluster of two nodes, on this machine (minutes)

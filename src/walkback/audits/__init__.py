@@ -4,6 +4,8 @@ The room is not named `audit` because `walkback.audit` is the function.
 """
 
 from walkback.audits.card import make_card
+from walkback.audits.carded import cards_of_folder, measure_cards
+from walkback.audits.compared import compare_paths
 from walkback.audits.model import audit
 from walkback.audits.records import fired_by, judge_paths, report_audit, report_paths, stopping
 from walkback.audits.told import Told, told_by
@@ -18,10 +20,13 @@ __all__ = [
     "audit_plan",
     "audit_rules",
     "audit_training",
+    "cards_of_folder",
+    "compare_paths",
     "evidence_by_subject",
     "fired_by",
     "judge_paths",
     "make_card",
+    "measure_cards",
     "report_audit",
     "report_paths",
     "stopping",

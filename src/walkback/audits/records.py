@@ -1,11 +1,14 @@
 """Records as they are: run folders, and logs that others left. Nothing is trained or measured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from walkback.audits.carded import cards_beside
 from walkback.audits.controls import judged, settled
+from walkback.audits.result import PagedAudit
 from walkback.audits.trained import runs_by_subject
 from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
 from walkback.checks.looks import LOOKS
@@ -23,6 +26,7 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.records.card import Card
 from walkback.records.training import RECORD, find_trainings
 from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.page import Material, Subject
@@ -37,15 +41,16 @@ def judge_paths(
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
-) -> Audit:
+) -> PagedAudit:
     """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
     gathered, runs, own = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol, own)
-    return shown
+    shown, here = settled(gathered, runs, audits_beside(paths), thresholds, protocol, own)
+    material = replace(_material(shown, here, gathered, runs, ()), cards=cards_beside(paths))
+    return PagedAudit.of(shown, material)
 
 
 def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
@@ -78,7 +83,7 @@ def report_paths(
         return Material.alone(next(iter(audits.values())), source)
     gathered, runs, own = gather(paths, baselines)
     shown, here = settled(gathered, runs, audits, thresholds, protocol, own)
-    return _material(shown, here, gathered, runs, source)
+    return replace(_material(shown, here, gathered, runs, source), cards=cards_beside(paths))
 
 
 def nothing_to_judge(path: Path) -> BadValue:
@@ -89,11 +94,13 @@ def nothing_to_judge(path: Path) -> BadValue:
     )
 
 
-def report_audit(audit: Audit, runs: Sequence[Run], source: Sequence[str] = ()) -> Material:
-    """What a page of an audit is drawn from: the runs that it was judged by."""
+def report_audit(
+    audit: Audit, runs: Sequence[Run], source: Sequence[str] = (), cards: Sequence[Card] | None = None
+) -> Material:
+    """What a page of an audit is drawn from: the runs that it was judged by, and the cards of their rules."""
     gathered = runs_by_subject(runs)
     again = judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
-    return _material(audit, again, gathered, runs, source)
+    return replace(_material(audit, again, gathered, runs, source), cards=cards)
 
 
 class Records(NamedTuple):

@@ -19,6 +19,29 @@ Row = dict[str, Any]
 BORDER = "padding:.15em .7em;text-align:left;vertical-align:top"
 
 
+class PagedAudit(Audit):
+    """An audit that can write its page. Read back from its audit.json it is a plain `Audit`."""
+
+    _material: Material | None = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, audit: Audit, material: Material) -> "PagedAudit":
+        """The audit with the records that its page is drawn from."""
+        made = cls(**{name: getattr(audit, name) for name in Audit.model_fields if name != "schema_"})
+        made._material = material
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Audits are equal if they say the same."""
+        return isinstance(other, Audit) and self.model_dump() == other.model_dump()
+
+    __hash__ = Audit.__hash__
+
+    def to_html(self, path: Path | str) -> Path:
+        """Write the page that `walkback report` writes: one file, nothing loaded from elsewhere."""
+        return write_page(Material.alone(self) if self._material is None else self._material, path)
+
+
 class ModelAudit(Audit):
     """An audit of a live model. Read back from its audit.json it is a plain `Audit`, without the table per block."""
 

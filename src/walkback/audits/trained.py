@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from walkback.audits.result import PagedAudit
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.titles import titles
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -23,6 +25,7 @@ from walkback.records import (
     moment_of_snapshot,
     with_probes,
 )
+from walkback.records.card import read_cards
 from walkback.records.evidence import depth_of, half, is_half_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -111,7 +114,7 @@ def audit_rules(
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
     **settings: Any,
-) -> Audit:
+) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
     seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
@@ -161,7 +164,10 @@ def audit_rules(
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
         audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    return noted(audit, chosen_later)
+    from walkback.audits.records import report_audit  # here: that file reads runs as this one does
+
+    found = noted(audit, chosen_later)
+    return PagedAudit.of(found, report_audit(found, runs, cards=read_cards(out)))
 
 
 def _trained(
@@ -219,30 +225,14 @@ def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
     full = [g for g in groups.values() if g[0].config.train_last > 0]
     full = [g for g in full if not any(is_half_of(g[0].config, other[0].config, depth_of(other)) for other in full)]
     subjects = full or [g for g in groups.values() if g[0].config.blocks]
-    titles = _titles([group[0].config for group in subjects])
+    named = titles([group[0].config for group in subjects])
     found = []
-    for group, title in zip(subjects, titles, strict=True):
+    for group, title in zip(subjects, named, strict=True):
         config = group[0].config
         shallow = [run for run in runs if _is_shallow(run.config, config)]
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
         found.append((evidence_of_runs(title, group, runs, baselines=baselines), group))
     return found
-
-
-def _titles(configs: Sequence[RunConfig]) -> list[str]:
-    """A name for each: its label, and where that is not enough, the options in which those of that label differ."""
-
-    def flat(config: RunConfig) -> dict[str, Any]:
-        plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options", "blocks", "residual"})
-        return plain | config.net_options | config.rule_options
-
-    titles = []
-    for config in configs:
-        alike = [flat(other) for other in configs if other.label() == config.label()]
-        own = flat(config)
-        differ = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        titles.append(" ".join([config.label(), *(f"{key}={own[key]}" for key in differ)]))
-    return titles
 
 
 def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:

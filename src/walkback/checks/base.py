@@ -126,7 +126,18 @@ class Check(ABC):
         """What the outcome means."""
         return self.means.get(finding.outcome, GENERIC[finding.outcome])
 
+    def phrase(self, finding: Finding) -> str:
+        """The finding as a clause for the one sentence that is said of a subject: "one block grows the stream 168×"."""
+        return f"{finding.check} {finding.outcome}"
 
+    def advice(self, finding: Finding) -> str:
+        """What to do about this finding; empty where there is nothing to do."""
+        if finding.outcome == "inconclusive" and finding.basis == "exact" and self.spread == "seeds":
+            return DISAGREE
+        return self.do.get(finding.outcome, "")
+
+
+DISAGREE = "The seeds disagree. More seeds would show how often each outcome occurs."
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",

@@ -327,6 +327,20 @@ class Coverage(Check):
         """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
         return _find(evidence, thresholds, protocol)
 
+    def phrase(self, finding: Finding) -> str:
+        """How many blocks credit reaches, and whether Γ hides it."""
+        if finding.low is None or finding.high is None:
+            return "in how many blocks credit arrives is not known"
+        low, high = (f"{100 * end:.0f}" for end in (finding.low, finding.high))
+        if finding.outcome == "inconclusive" and low != high:
+            why = "depending on the seed" if finding.basis == "exact" else "as far as is known"
+            return f"credit reaches {low} to {high} % of its blocks, {why}"
+        share = f"{high} %" if low == high else f"{low} to {high} %"
+        reached = "no block" if high == "0" else "every block" if low == "100" else f"{share} of its blocks"
+        if finding.outcome == "fires":
+            return f"Γ hides that credit reaches {'' if high == '0' else 'only '}{reached}"
+        return f"credit reaches {reached}"
+
     def contradicts(self, finding: Finding) -> str | None:
         """Credit that reaches no more than the required share, and is no average either, explains nothing."""
         if finding.outcome != "not applicable" or finding.high is None:

@@ -4,15 +4,25 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, known, points, seeds_said, stable_range
+from walkback.checks.finding import (
+    Basis,
+    Finding,
+    Outcome,
+    Protocol,
+    gain_said,
+    known,
+    points,
+    seeds_said,
+    stable_range,
+)
 from walkback.checks.margin import (
     DIGITS,
     Margin,
     accuracies,
-    gain_said,
     least_said,
     margin_of,
     margin_over,
+    margin_said,
     same_margins,
     typed_said,
 )
@@ -66,7 +76,7 @@ def _says(
     least = least_said(required)
     if outcome == "not applicable" and task is not None:
         return (
-            f"The task is too easy to judge depth: training bp's own blocks {gain_said(task, required, confidence)}. "
+            f"The task is too easy to judge depth: training bp's own blocks {margin_said(task, required, confidence)}. "
             f"{least}."
         )
     if own is None:
@@ -75,7 +85,7 @@ def _says(
         return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known."
     if own.mean is None or own.low is None:
         return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
-    gain = f"Training the blocks {gain_said(own, required, confidence)}."
+    gain = f"Training the blocks {margin_said(own, required, confidence)}."
     if outcome == "passes":
         return f"{gain} {least}."
     if outcome == "fires":
@@ -87,9 +97,9 @@ def _says(
     if task is None or task.mean is None:
         why = "what bp gains over its frozen net is not known. Supply both, or the task may be too easy"
     elif task.low is None:
-        why = f"bp has too few seeds to show that it clears it (it {gain_said(task, required, confidence)})"
+        why = f"bp has too few seeds to show that it clears it (it {margin_said(task, required, confidence)})"
     else:
-        why = f"bp is not shown to clear it either: it {gain_said(task, required, confidence)}"
+        why = f"bp is not shown to clear it either: it {margin_said(task, required, confidence)}"
     return f"{gain} {least}, but {why}."
 
 
@@ -107,7 +117,7 @@ def _beside(
         if own is None or other is None or other.low is None or other.against(required) == own.against(required):
             continue
         would = {"passes": "pass", "fires": "fall short"}.get(other.against(required), "not settle it")
-        said.append(f"Compared with {words} it {gain_said(other, required, confidence)}, which would {would}.")
+        said.append(f"Compared with {words} it {margin_said(other, required, confidence)}, which would {would}.")
     return said
 
 
@@ -188,6 +198,32 @@ class Depth(Check):
         "choose a harder task. If bp or a frozen net is missing, supply it.",
         "not applicable": "Choose a harder task.",
     }
+
+    def phrase(self, finding: Finding) -> str:
+        """What training them gains or costs."""
+        if finding.outcome == "not applicable":
+            return "the task is too easy to judge depth"
+        if finding.value is None:
+            return "the accuracy of its frozen net is not known"
+        only = "only " if finding.outcome == "fires" else ""
+        said = gain_said("training its blocks", finding.value, "random init", only)
+        if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
+            said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
+        elif finding.outcome == "inconclusive":
+            said += ", on one seed"
+        return said
+
+    def advice(self, finding: Finding) -> str:
+        """What is missing, if something is; more seeds, if the interval straddles the margin."""
+        if finding.outcome != "inconclusive":
+            return super().advice(finding)
+        if finding.value is None:
+            return "Supply the accuracy of its frozen net on every seed."
+        if finding.low is None or finding.high is None:
+            return "Train at least two seeds: one gives no interval."
+        if finding.low <= finding.threshold <= finding.high:
+            return "More seeds: the interval straddles the margin."
+        return "Supply bp and its frozen net, or choose a harder task: bp must show the margin."
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""

@@ -137,6 +137,31 @@ def _plainly(value: float, limit: float | None) -> str:
     return f"{rounded:,.0f}" if 1000 <= rounded < 1e6 else f"{rounded:.{digits}g}"
 
 
+def number_said(value: float) -> str:
+    """A number in a sentence.
+
+    >>> number_said(168.24), number_said(1.834), number_said(54321.0), number_said(0.0123)
+    ('168', '1.8', '54,321', '0.012')
+    """
+    if not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.1e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+
+
+def gain_said(what: str, share: float, over: str, only: str = "") -> str:
+    """A gain or a loss of accuracy as a clause; `only` stands before a gain that is too small.
+
+    >>> gain_said("training its blocks", -0.024, "random init")
+    'training its blocks costs 2.4 points against random init'
+    >>> gain_said("training its blocks", 0.306, "random init")
+    'training its blocks gains 30.6 points over random init'
+    """
+    size = f"{abs(100 * share):.1f} points"
+    if size == "0.0 points":
+        return f"{what} gains nothing over {over}"
+    return f"{what} costs {size} against {over}" if share < 0 else f"{what} gains {only}{size} over {over}"
+
+
 def points(share: float) -> str:
     """A difference of accuracies in percentage points.
 

@@ -77,12 +77,12 @@ def margin_of(side: BaselineName, over: BaselineName, evidence: Evidence, confid
     return margin(number, other, confidence) if known(number) else None
 
 
-def gain_said(m: Margin, required: float, confidence: float) -> str:
+def margin_said(m: Margin, required: float, confidence: float) -> str:
     """A margin as a verb with its interval.
 
-    >>> gain_said(Margin(-0.0443, -0.065, -0.0236, 3, []), 0.02, 0.95)
+    >>> margin_said(Margin(-0.0443, -0.065, -0.0236, 3, []), 0.02, 0.95)
     'costs 4.4 points (95 % interval -6.5 to -2.4)'
-    >>> gain_said(Margin(0.0199, 0.0199, 0.0199, 1, []), 0.02, 0.95)
+    >>> margin_said(Margin(0.0199, 0.0199, 0.0199, 1, []), 0.02, 0.95)
     'gains 1.99 points'
     """
     assert m.mean is not None

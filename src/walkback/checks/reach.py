@@ -8,14 +8,14 @@ from typing import TypeGuard
 
 from walkback.checks.base import Check, Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, seeds_said, stable_range
+from walkback.checks.finding import Basis, Finding, Outcome, Protocol, gain_said, seeds_said, stable_range
 from walkback.checks.margin import (
     Margin,
     accuracies,
-    gain_said,
     least_said,
     margin_of,
     margin_over,
+    margin_said,
     same_margins,
     typed_said,
 )
@@ -80,7 +80,7 @@ def _says(
     if outcome == "not applicable" and task is not None:
         return (
             "Even bp does not show that its lower half is needed here: training it too "
-            f"{gain_said(task, required, confidence)}. {least}."
+            f"{margin_said(task, required, confidence)}. {least}."
         )
     if own is None:
         return (
@@ -94,7 +94,7 @@ def _says(
         )
     if own.mean is None or own.low is None:
         return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
-    gain = f"Training the lower half of the blocks too {gain_said(own, required, confidence)}."
+    gain = f"Training the lower half of the blocks too {margin_said(own, required, confidence)}."
     if stopped:
         return f"{gain} But {seeds_said(stopped)} did not finish."
     if outcome == "passes":
@@ -107,7 +107,9 @@ def _says(
         lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
         why = f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}"
     else:
-        why = f"bp has too few seeds to show that its lower half clears it (it {gain_said(task, required, confidence)})"
+        why = (
+            f"bp has too few seeds to show that its lower half clears it (it {margin_said(task, required, confidence)})"
+        )
     return f"{gain} {least}, but {why}."
 
 
@@ -157,6 +159,32 @@ class Reach(Check):
         "rule and bp with only the upper half of the blocks (`--train-last`).",
         "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
     }
+
+    def phrase(self, finding: Finding) -> str:
+        """What training them gains or costs."""
+        if finding.outcome == "not applicable":
+            return "what the lower half of its blocks brings cannot be asked here"
+        if finding.value is None:
+            return "the accuracy with its lower half frozen is not known"
+        only = "only " if finding.outcome == "fires" else ""
+        said = gain_said("training the lower half of its blocks", finding.value, "leaving it at random init", only)
+        if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
+            said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
+        elif finding.outcome == "inconclusive":
+            said += ", on one seed"
+        return said
+
+    def advice(self, finding: Finding) -> str:
+        """What is missing, if something is; more seeds, if the interval straddles the margin."""
+        if finding.outcome != "inconclusive":
+            return super().advice(finding)
+        if finding.value is None:
+            return "Supply the accuracy with its lower half frozen on every seed."
+        if finding.low is None or finding.high is None:
+            return "Train at least two seeds: one gives no interval."
+        if finding.low <= finding.threshold <= finding.high:
+            return "More seeds: the interval straddles the margin."
+        return "Supply bp with only the upper half of its blocks trained (`--train-last`)."
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Fires if the lower half is shown to bring too little and bp's to bring more; see docs/checks.md."""

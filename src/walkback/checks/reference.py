@@ -100,9 +100,13 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     numbers = [c for c in chords if c is not None]
     if not numbers:
         return "The precision of the deepest gradient was not measured"
-    kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
-    rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
-    off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
+    differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
+    if differences and all(found.differences for found in differences):
+        off = f"finite differences of two step sizes disagree on its direction by {spread_said(numbers)}"
+    else:
+        kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
+        rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
+        off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is noise: {off}, on every seed (limit {limit:g})"
     if outcome == "passes":
@@ -266,6 +270,18 @@ class Reference(Check):
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Fires if the direction is off by more than the limit on every seed; see docs/checks.md."""
         return _find(evidence, thresholds, protocol)
+
+    def phrase(self, finding: Finding) -> str:
+        """Whether the true gradient can be compared with."""
+        if FLOOR in finding.ranges and finding.value is not None:
+            side = "below" if finding.outcome == "fires" else "above"
+            return f"the deepest gradient ({finding.value:.1e}) is {side} the published floor"
+        if finding.value is None:
+            return "the precision of the true gradient is not known"
+        if finding.outcome == "inconclusive":
+            return "whether the true gradient is numerical noise depends on the seed"
+        noise = "is numerical noise" if finding.outcome == "fires" else "can be compared with"
+        return f"the true gradient {noise} (error {finding.value:.1e})"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None

@@ -19,6 +19,7 @@ from walkback.checks.finding import (
     agreed,
     by_text,
     known,
+    number_said,
     seeds_said,
     stable_range,
     times_said,
@@ -308,6 +309,17 @@ class Scale(Check):
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
         return _find(evidence, thresholds, protocol)
+
+    def phrase(self, finding: Finding) -> str:
+        """By how much one block grows the stream."""
+        over = "the stream" if NAME in finding.ranges else "its input over that at init"
+        value = finding.low if finding.value is None else finding.value
+        if value is None:
+            return "how much one block grows the stream is not known"
+        least = "at least " if finding.basis == "bound" or finding.value is None else ""
+        if finding.outcome == "inconclusive" and known(finding.low) and known(finding.high):
+            return f"one block grows {over} {number_said(finding.low)} to {number_said(finding.high)}×, by seed"
+        return f"one block grows {over} {least}{number_said(value)}×"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None

@@ -1,4 +1,4 @@
-"""The commands that judge and show what is there: `judge`, `report`, `table`, `form`. Nothing is trained."""
+"""The commands that judge and show what is there: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,7 +7,8 @@ from cyclopts import Parameter
 
 from walkback.cli.app import app
 from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, option
-from walkback.cli.shown import give_page, give_table, show_audit
+from walkback.cli.shown import give_page, give_table, make_console, open_page, show_audit
+from walkback.errors import BadValue
 
 
 @app.command
@@ -39,6 +40,7 @@ def judge(
 def report(
     *paths: Annotated[Path, Parameter(json_list=False)],
     to: Annotated[Path, option(WHERE, "The file to write.")] = Path("report.html"),
+    open: Annotated[bool, option(WHERE, "Open the page in your browser.", negative="")] = False,
     judging: Judging = Judging(),
 ) -> int:
     """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
@@ -52,7 +54,43 @@ def report(
 
     material = report_paths(*paths, **judging.given(), source=[*map(str, paths), *judging.words()])
     give_page(material, to)
+    if open:
+        open_page(to)
     return judging.exit_status(material.audit)
+
+
+@app.command
+def compare(
+    before: Path,
+    after: Path,
+    *,
+    to: Annotated[Path | None, option(WHERE, "A page to write (none is written without it).")] = None,
+    open: Annotated[bool, option(WHERE, "Open the page in your browser (with --to).", negative="")] = False,
+) -> int:
+    """Compare two audits: which verdicts, findings and settings differ, and why. Nothing is trained.
+
+    Parameters
+    ----------
+    before
+        An audit.json, a folder of runs, or a log.
+    after
+        The other one.
+    """
+    from walkback.audits import compare_paths
+    from walkback.report.compare import print_comparison
+    from walkback.report.numbers import relative
+    from walkback.report.page.comparison import write_comparison
+
+    if open and to is None:
+        raise BadValue("there is no page to open", "name one with --to compare.html")
+    found = compare_paths(before, after)
+    console = make_console()
+    print_comparison(found, console)
+    if to is not None:
+        console.print(f"Page in {relative(write_comparison(found, to))}", style="dim", soft_wrap=True)
+        if open:
+            open_page(to)
+    return 0
 
 
 @app.command

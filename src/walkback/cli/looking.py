@@ -19,6 +19,7 @@ def card(
     rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
     format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
     into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is rewritten.")] = None,
+    to: Annotated[Path | None, option(WHERE, "A folder of runs: measure their rules, into its cards.json.")] = None,
 ) -> int:
     """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs. No docstring is read.
 
@@ -32,16 +33,23 @@ def card(
     """
     from rich.console import Console
 
-    from walkback.audits import make_card
+    from walkback.audits import cards_of_folder, make_card
     from walkback.report.cards import print_cards, write_into
     from walkback.report.numbers import relative
     from walkback.rules import RULES
 
-    cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
+    if to is not None:
+        if rule_option or into is not None:
+            raise BadValue("--to takes the options of the rules from their runs", "leave --rule-option and --into out")
+        cards = cards_of_folder(to, rules, say=print)
+    else:
+        cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
     if into is not None:
         print(relative(write_into(cards, into)))
     else:
         print_cards(cards, format, Console(highlight=False, emoji=False))
+    if to is not None:
+        print(relative(to / "cards.json"))
     return 0
 
 
@@ -85,9 +93,14 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     from walkback.checks import Audit
     from walkback.checks.looks import looks_of
     from walkback.records import export_run, find_runs
+    from walkback.records.card import read_cards, write_cards
 
     for path in find_runs(*places):
         print(seen(str(export_run(path, to))))
+    for place in filter(is_folder, places):
+        cards = read_cards(place)
+        if cards is not None:
+            print(seen(str(write_cards(to, cards))))
     for audit in filter(None, (Audit.read(place) for place in places if is_folder(place))):
         if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder tells
             print(seen(str(audit.write(to))))

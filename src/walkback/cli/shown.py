@@ -36,12 +36,20 @@ def give_table(table: Any, form: str, to: Path | None) -> None:
         print(table_text(table, form))
 
 
-def give_audit_page(found: Any, folders: list[Path], out: Path) -> None:
-    """Write report.html of an audit just made."""
-    from walkback.audits import report_audit
+def give_audit_page(found: Any, folders: list[Path], out: Path, cards: bool) -> None:
+    """Write report.html of an audit just made; with the cards of its rules, measured if `cards` says so."""
+    from walkback.audits import measure_cards, report_audit
     from walkback.records import read_run
+    from walkback.records.card import read_cards
 
-    give_page(report_audit(found, [read_run(path) for path in folders], source=[str(out)]), out / "report.html")
+    runs = [read_run(path) for path in folders]
+    names = {subject.name for subject in found.subjects}
+    if cards:
+        console = make_console()
+        audited = [run.config for run in runs if run.config.rule in names]
+        measure_cards(audited, out, say=lambda line: console.print(line, style="dim", soft_wrap=True))
+    material = report_audit(found, runs, source=[str(out)], cards=read_cards(out))
+    give_page(material, out / "report.html")
 
 
 def give_page(material: Any, to: Path) -> int:
@@ -52,3 +60,11 @@ def give_page(material: Any, to: Path) -> int:
     console = make_console()
     console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True)
     return 0
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, or say that there is none."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        make_console().print("No browser was found to open it with.", style="dim")

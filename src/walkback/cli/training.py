@@ -85,6 +85,7 @@ def audit(
     executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
+    cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
 ) -> int:
     """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
 
@@ -121,7 +122,7 @@ def audit(
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
-    give_audit_page(found, [out / config.folder() for config in live.configs], out)
+    give_audit_page(found, [out / config.folder() for config in live.configs], out, cards)
     return status
 
 

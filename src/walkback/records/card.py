@@ -1,9 +1,14 @@
 """A rule's card: what it was found to use and to cost, by intervention on a small net."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from walkback.errors import RecordError
+from walkback.files import make_folder, read_bytes, write_whole
+from walkback.records.run import FRESH, parse
 from walkback.records.schema import Record
 
 Transport = Literal["none", "learned", "init", "signs", "full"]
@@ -51,3 +56,30 @@ class Card(Record):
     def parameters(self) -> int:
         """Of the net that the card was made on."""
         return self.by_rule + self.by_gradient + self.untrained
+
+
+class Cards(Record):
+    """The cards of an audit's rules, as they lie beside its runs: cards.json."""
+
+    schema_: Literal["walkback.cards/1"] = Field(default="walkback.cards/1", alias="schema")
+    cards: list[Card]
+
+
+def write_cards(folder: Path | str, cards: Sequence[Card]) -> Path:
+    """Write cards.json into a folder."""
+    path = Path(folder) / "cards.json"
+    make_folder(path.parent)
+    write_whole(path, Cards(cards=list(cards)).model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+    return path
+
+
+def read_cards(folder: Path | str) -> list[Card] | None:
+    """The cards.json of a folder; None if there is none."""
+    path = Path(folder) / "cards.json"
+    try:
+        return parse(Cards, read_bytes(path), str(path)).cards
+    except FileNotFoundError:
+        return None
+    except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
+        remedy = f"measure them again: walkback card --to {folder}"
+        raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error

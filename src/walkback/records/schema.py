@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from walkback.errors import RecordError
 from walkback.records import invariants
@@ -256,6 +265,15 @@ class PrecisionRecord(Record):
     clamped: Size  # how far `F.cosine_similarity` would be off here
     samples: Count
     status: str
+    differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Records without the flag stay as they were."""
+        written: dict[str, Any] = write(self)
+        if not self.differences:
+            del written["differences"]
+        return written
 
     @model_validator(mode="after")
     def _possible(self) -> "PrecisionRecord":

@@ -3,7 +3,6 @@
 Nothing is measured here: a figure is drawn from records. What is not there is a gap, and the note says so.
 """
 
-import hashlib
 import io
 import math
 import statistics
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib.style
 from matplotlib.axes import Axes
@@ -21,45 +20,13 @@ from matplotlib.lines import Line2D
 
 from walkback.files import make_folder, write_whole
 from walkback.records import Run, Snapshot
+from walkback.report.inks import INKS as INKS
+from walkback.report.inks import Ink as Ink
 from walkback.report.tables import Stat
 
 STYLE = Path(__file__).with_name("walkback.mplstyle")
 PAGE = 7.0  # inches; a column is half of it
 GREY = "#555555"
-
-
-@dataclass(frozen=True)
-class Ink:
-    """How one rule looks in all figures: told apart by colour, by marker and by line."""
-
-    name: str
-    colour: str
-    marker: str
-    line: Literal["-", "--", "-.", ":"]
-
-
-class Inks(dict[str, Ink]):
-    """By rule. One that has no ink of its own is given one that goes with its name, the same in every figure."""
-
-    COLOURS = ("#4d9221", "#80cdc1", "#c51b7d", "#8c510a", "#35978f", "#762a83")
-    MARKERS = ("X", "<", ">", "p", "h", "*")
-
-    def __missing__(self, rule: str) -> Ink:
-        digest = hashlib.sha256(rule.encode()).digest()
-        colour, marker = self.COLOURS[digest[0] % len(self.COLOURS)], self.MARKERS[digest[1] % len(self.MARKERS)]
-        self[rule] = Ink(rule, colour, marker, "-")
-        return self[rule]
-
-
-INKS = Inks(
-    bp=Ink("BP", "#2166ac", "o", "-"),
-    fa=Ink("FA", "#e08214", "s", "--"),
-    dfa=Ink("DFA", "#b2182b", "^", "-."),
-    ep=Ink("EP", "#1b7837", "v", "--"),
-    cb=Ink("Credit Bridge", "#762a83", "P", "-."),
-    sb=Ink("State Bridge", "#bf812d", "d", ":"),
-    random=Ink("random credit", "#777777", "D", ":"),
-)
 
 
 @contextmanager
@@ -139,8 +106,9 @@ def draw_curve(axes: Axes, found: Curve, ink: Ink, **more: Any) -> None:
     if not found.epochs:
         return
     every = max(1, len(found.epochs) // 6)
-    looks = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker} | more
-    axes.plot(found.epochs, found.middle, markevery=every, **looks)
+    looks: dict[str, Any] = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker, "markevery": every}
+    looks |= more
+    axes.plot(found.epochs, found.middle, **looks)
     if found.n > 1:
         axes.fill_between(found.epochs, found.low, found.high, color=looks["color"], alpha=0.18, linewidth=0)
 

@@ -13,6 +13,7 @@ from walkback.checks.looks import is_open, needed
 from walkback.plain import seen
 from walkback.report.fitting import print_whole
 from walkback.report.numbers import number
+from walkback.report.summary import followed
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 VOID = "This audit is invalid: its verdicts do not count."
@@ -100,7 +101,7 @@ def print_audit(audit: Audit, console: Console) -> None:
                 console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
         for name, first in subject.first_fired.items():
             epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
-            if epochs:
+            if epochs and followed(first):
                 words = f"{name} first fired at epoch {' / '.join(epochs)}"
                 console.print(Padding(_plain(words), (0, 0, 0, 2)), style="dim")
         for note in subject.notes:

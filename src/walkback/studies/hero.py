@@ -1,17 +1,18 @@
 """hero: the whole story in four panels, all from the same runs and the same N.
 
 A diagram of the net with each rule's credits; accuracy against Γ, the two numbers that are usually reported; the
-cosine and the gradient that they average away. The sentence under each panel is computed from the findings.
+cosine and the gradient that they average away. The sentences below are computed from the findings.
 """
 
 import math
 import statistics
-import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.audits import evidence_by_subject
@@ -19,7 +20,7 @@ from walkback.checks import DEFAULT, Finding, Judgement, in_order, judge
 from walkback.checks.coverage import cover
 from walkback.checks.finding import listed
 from walkback.records import Evidence
-from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, level, log_scale, say_empty
+from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, log_scale, say_empty
 from walkback.report.numbers import number
 from walkback.report.tables import Stat, Table
 from walkback.report.verdicts import GLYPHS
@@ -27,6 +28,7 @@ from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study,
 
 RULES = ("bp", "fa", "dfa")
 FLOOR = DEFAULT["reference.floor"]
+DASHED: Mapping[str, Any] = {"color": GREY, "linewidth": 0.9, "linestyle": (0, (4, 2)), "zorder": 1.5}
 
 
 def arms(extent: Extent) -> list[Arm]:
@@ -45,20 +47,27 @@ def subjects(g: Gathered) -> dict[str, tuple[Evidence, Judgement]]:
 
 
 def draw(g: Gathered) -> Figure:
-    """Four panels, each over its sentence."""
+    """Four panels, each with its legend; what the findings say of them stands below."""
     told = subjects(g)
-    fig = figure(PAGE, 6.2, g.note(f"{setting(g, RULES)} Gradients at N = 128. Means ± std over seeds."))
-    panels = fig.subplots(4, 2, height_ratios=[10, 3.2, 10, 3.2])
-    _diagram(panels[0][0])
-    _two_numbers(g, panels[0][1])
-    _cosines(g, panels[2][0], told)
-    _gradients(g, panels[2][1])
     said = captions(told)
-    for axes, words in zip((*panels[1], *panels[3]), said.values(), strict=True):
-        _caption(axes, words)
-    for axes, title in zip((*panels[0], *panels[2]), said, strict=True):
+    sentences = " ".join(f"{letter}: {words}" for letter, words in zip(("", "A", "B", "C"), said.values(), strict=True))
+    note = g.note(f"{setting(g, RULES)} Gradients at N = 128. Means ± std over seeds. {sentences.removeprefix(': ')}")
+    fig = figure(PAGE, 4.9, note)
+    panels = fig.subplots(2, 2).flatten()
+    _diagram(panels[0])
+    _two_numbers(g, panels[1])
+    _cosines(g, panels[2], told)
+    _gradients(g, panels[3])
+    for axes, title in zip(panels, said, strict=True):
         axes.set_title(title)
     return fig
+
+
+def _legend(axes: Axes, place: Any, *more: Line2D) -> None:
+    """The rules, and whatever else is drawn, in the panel itself."""
+    inks = [INKS[rule] for rule in RULES]
+    handles = [Line2D([], [], color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in inks]
+    axes.legend(handles=[*handles, *more], loc=place, fontsize=6.5)
 
 
 # --- the sentences --------------------------------------------------------------------------------------------------
@@ -142,13 +151,6 @@ def _finding(judgement: Judgement, check: str) -> Finding:
     return next(f for f in judgement.findings if f.check == check)
 
 
-def _caption(axes: Axes, words: str) -> None:
-    axes.set_axis_off()
-    box = {"boxstyle": "round,pad=0.5", "facecolor": "#f6f6f4", "edgecolor": "#d8d8d4", "linewidth": 0.6}
-    axes.text(0.5, 0.62, "\n".join(textwrap.wrap(words, 58)), transform=axes.transAxes, ha="center", va="center",
-              fontsize=7, bbox=box, linespacing=1.3)  # fmt: skip
-
-
 # --- the panels -----------------------------------------------------------------------------------------------------
 
 
@@ -207,14 +209,9 @@ def _two_numbers(g: Gathered, axes: Axes) -> None:
         lasts = [run.snapshots[-1] for run in g[rule]]
         axes.plot([s.gamma for s in lasts], [s.accuracy for s in lasts], linestyle="none", marker=ink.marker,
                   color=ink.colour, markersize=6, alpha=0.85, label=ink.name)  # fmt: skip
-        if lasts:
-            best = max(lasts, key=lambda s: s.accuracy)
-            x, y = best.gamma, best.accuracy
-            side = "right" if x > 0.8 else "left"
-            axes.annotate(ink.name, (x, y), xytext=(-7 if side == "right" else 7, 3), textcoords="offset points",
-                          color=ink.colour, fontsize=7.5, ha=side)  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.9)
-    level(axes, CHANCE, "chance")
+    axes.axhline(CHANCE, **DASHED)
+    _legend(axes, "center right", Line2D([], [], label="chance", **DASHED))
     axes.set_xlim(-0.15, 1.1)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
@@ -234,7 +231,8 @@ def _cosines(g: Gathered, axes: Axes, told: Mapping[str, tuple[Evidence, Judgeme
         if rule in told and rule != "bp":  # bp's credit is the gradient: its null has no spread
             for block, limit in enumerate(_limits(told[rule][0], depth)):
                 axes.hlines(limit, block - 0.16, block + 0.16, color=INKS[rule].colour, linewidth=1.0, alpha=0.6)
-    axes.text(-0.25, -0.21, "short lines: what a block's cosine must clear", fontsize=6.5, color=GREY)
+    bar = Line2D([], [], color=GREY, linewidth=1.0, alpha=0.6, label="what it must clear")
+    _legend(axes, "center", bar)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_xticks(range(depth))
     axes.set_xlim(-0.3, depth - 0.7)
@@ -264,7 +262,8 @@ def _gradients(g: Gathered, axes: Axes) -> None:
     log_scale(axes)
     axes.set_xticks(range(depth + 1))
     if any(g[rule] for rule in RULES):
-        level(axes, FLOOR, "published floor")
+        axes.axhline(FLOOR, **DASHED)
+        _legend(axes, "center right", Line2D([], [], label="published floor", **DASHED))
     else:
         say_empty(axes)
     axes.set_xlabel("layer l")

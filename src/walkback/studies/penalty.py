@@ -41,6 +41,7 @@ LEVELS: Mapping[str, Mapping[str, Any]] = {
     "published floor": {"color": GREY, "linewidth": 1.0, "linestyle": (0, (3, 1.5))},
     "limit of scale": {"color": GREY, "linewidth": 1.0, "linestyle": (0, (3, 1.5, 1, 1.5))},
 }
+WIDTHS = (3.4, 3.0, 2.4, 1.7, 0.9)  # a wide line below a narrow one is still seen
 TICKS = {each: "0" if each == 0 else ink.name.removeprefix("DFA, λ = ") for each, ink in SHADES.items()}
 PLACES = (0.0, 1.6, 2.6, 3.6, 4.6)  # λ = 0 stands apart: it is not one step of ten below 1e-4
 
@@ -137,26 +138,36 @@ def draw(g: Gathered) -> Figure:
     """Three panels through training: the stream, the gradient, the accuracy; one line a λ."""
     drawn = [*(name("dfa", each) for each in PENALTIES), name("bp", 0), frozen("dfa")]
     note = g.note(
-        f"{setting(g, drawn)} DFA, mean ± std over seeds (ddof = 1), in (a) and (b) of the logarithm. Horizontal "
-        "lines: in (a) and (c) the mean over seeds at the end of training, in (b) the published floor.", drawn,
+        f"{setting(g, drawn)} Mean ± std over seeds (ddof = 1), in (a) and (b) of the logarithm. Where lines lie on "
+        "each other, the smaller λ is the wider line below. Marks of different λ stand at different epochs.", drawn,
     )  # fmt: skip
     epochs = g.arms[drawn[0]].configs[0].epochs
-    fig = figure(PAGE, 2.45, note)
+    fig = figure(PAGE, 2.8, note)
     panels = fig.subplots(1, 3)
     titles = ("(a) size of the stream, ‖h$_L$‖", "(b) gradient, ‖g$_L$‖ at N = 128", "(c) test accuracy")
     for axes, title, pick in zip(panels, titles, (stream, gradient, accuracy), strict=True):
-        for each, ink in SHADES.items():
-            draw_curve(axes, curve(g[name("dfa", each)], pick, log=pick is not accuracy), ink)
+        log = pick is not accuracy
+        for place, (each, ink) in enumerate(SHADES.items()):
+            found = curve(g[name("dfa", each)], pick, log=log)
+            every = max(len(SHADES), len(found.epochs) // 4)
+            looks = {"linewidth": WIDTHS[place], "markevery": (place * every // len(SHADES), every)}
+            draw_curve(axes, found, ink, linestyle="-", zorder=2 + 0.1 * place, **looks)
+        beside = {"BP, λ = 0": name("bp", 0), "DFA, frozen": frozen("dfa")} if pick is not gradient else {}
+        for words, arm in beside.items():
+            if pick is accuracy or words != "DFA, frozen":
+                draw_curve(
+                    axes, curve(g[arm], pick, log=log), INKS[rule_of(arm)], marker=None, zorder=3, **LEVELS[words]
+                )
         axes.set_title(title)
         whole_epochs(axes)
         axes.set_xlim(-0.02 * epochs, 1.02 * epochs)
-        if pick is not accuracy:
+        if log:
             axes.set_yscale("log")
-    across(panels[0], g.last(name("bp", 0), stream, "size").mean, "BP, λ = 0")
     across(panels[1], DEFAULT["reference.floor"], "published floor")
-    across(panels[2], g.last(name("bp", 0), accuracy).mean, "BP, λ = 0")
-    across(panels[2], g.last(frozen("dfa"), accuracy).mean, "DFA, frozen")
-    lines = [_handle(color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in SHADES.values()]
+    lines = [
+        _handle(color=i.colour, marker=i.marker, linewidth=width, label=i.name)
+        for i, width in zip(SHADES.values(), WIDTHS, strict=True)
+    ]
     levels = [_handle(**LEVELS[words], label=words) for words in ("BP, λ = 0", "DFA, frozen", "published floor")]
     # A legend is filled column by column: every λ above, the levels below.
     handles = [handle for pair in zip_longest(lines, levels) for handle in pair if handle is not None]

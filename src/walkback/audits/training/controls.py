@@ -26,7 +26,7 @@ def own_controls(
         for record in own.of("random")  # the control's own: a subject's feedback may be aligned however it is drawn
         for moment in record.moments[-1:]
         for block, null in enumerate(moment.null or [])
-        if null is not None
+        if null is not None and null.kind == "fresh feedback"
     ]
     return [*controls, null_control(nulls)] if nulls else controls
 

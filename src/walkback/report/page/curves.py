@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from walkback.checks import Thresholds, in_order
@@ -11,13 +12,15 @@ from walkback.checks.base import Date
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.page.drawing import HEIGHT, Figure, deepest
-from walkback.report.page.markup import Html, clip, num, tag
+from walkback.report.page.markup import Html, num, tag
 from walkback.report.page.material import Style, Subject
-from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, drawable, mark, polyline
+from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Chart, drawable, mark, polyline
+from walkback.report.summary import followed
 
 TOGETHER = 5  # so many subjects share their axes; more would not be told apart
 MARKS = 9  # along a mean
-POINTS = 160  # of a line; a longer one is thinned
+POINTS, FEW = 160, 32  # of a line, and of a small one; a longer one is thinned
+WIDE, SPARK = 290, (150, 40)  # how wide a figure is, four beside each other; and how large one without axes
 
 Points = dict[int, float | None]  # by epoch; None: no number that could be drawn, so the line has a gap there
 
@@ -110,10 +113,9 @@ class Curves:
         self._axes = [self._axes_of(quantity) for quantity in range(len(QUANTITIES))]
         self.bp = next((i for i, s in enumerate(subjects) if (s.evidence.rule or "").lower() == "bp"), None)
 
-    def groups(self) -> list[list[int]]:
-        """Who is drawn together: everybody if they are few, else each alone."""
-        everyone = range(len(self.subjects))
-        return [list(everyone)] if len(self.subjects) <= TOGETHER else [[place] for place in everyone]
+    def together(self) -> bool:
+        """Whether all are drawn on the same axes: they are few, and no two look alike."""
+        return len(self.subjects) <= TOGETHER and len(set(self.styles)) == len(self.styles)
 
     def _axes_of(self, quantity: int) -> tuple[Axis, Axis] | None:
         """x and y, the same for every subject; None if nobody has anything to draw."""
@@ -127,34 +129,46 @@ class Curves:
         first, last = min(epochs), max(epochs)
         if first == last:
             first, last = first - 1, last + 1
-        return Axis(first, last, LEFT + 4, WIDTH - RIGHT - 4), y
+        return Axis(first, last, LEFT + 4, WIDE - RIGHT - 4), y
 
-    def figures(self, group: Sequence[int]) -> list[Figure]:
-        """The four figures of a group."""
-        return [self._figure(group, quantity) for quantity in range(len(QUANTITIES))]
+    def figures(self) -> list[Figure]:
+        """The four figures, with every subject in each."""
+        return [self._figure(range(len(self.subjects)), quantity) for quantity in range(len(QUANTITIES))]
+
+    def spark(self, place: int, quantity: int) -> Html | None:
+        """One subject's curve without its axes, small; bp's dashed behind it. None: nothing to draw."""
+        axes, found = self._axes[quantity], self.found[place][quantity]
+        if axes is None or not found.values():
+            return None
+        x, y = replace(axes[0], start=3, end=SPARK[0] - 3), replace(axes[1], start=SPARK[1] - 3, end=3)
+        parts = []
+        if self.bp is not None and self.bp != place:
+            behind = self.found[self.bp][quantity].mean
+            parts.append(tag("g", _line(behind, x, y, "beside", FEW), class_="c-bp"))
+        lines = [found.mean] if found.known() else list(found.seeds.values())
+        drawn = [_line(points, x, y, "mean", FEW) for points in lines]
+        parts.append(tag("g", *drawn, class_=self.styles[place].class_))
+        return tag("svg", *parts, class_="spark", viewBox=f"0 0 {SPARK[0]} {SPARK[1]}", aria_hidden="true")
 
     def _figure(self, group: Sequence[int], quantity: int) -> Figure:
         q, axes = QUANTITIES[quantity], self._axes[quantity]
         if axes is None or not any(self.found[i][quantity].values() for i in group):
             return Figure(None, f"{q.name}: nothing to draw. The last section says what was not measured.")
         x, y = axes
-        chart = Chart(x, y, HEIGHT, "epoch", q.title)
-        chart.x_ticks([(tick, f"{tick:g}") for tick in x.ticks(6) if tick == int(tick)])
+        chart = Chart(x, y, HEIGHT, "epoch", q.title, width=WIDE)
+        chart.x_ticks([(tick, f"{tick:g}") for tick in x.ticks(5) if tick == int(tick)])
         if y.low < 0 < y.high and not q.log:
             chart.add(polyline([(x.start, y.at(0)), (x.end, y.at(0))], "zero"))
         if q.name == "‖g_L‖":
             floor = self.thresholds[FLOOR]
-            chart.limit(floor, f"published floor {floor:g}")
-        beside = [self.bp] if self.bp is not None and self.bp not in group else []
-        for place in beside:
-            chart.add(tag("g", _line(self.found[place][quantity].mean, x, y, "beside"), class_="c-bp"))
+            chart.limit(floor, f"floor {floor:g}")
         for place in group:
             chart.add(self._subject(place, quantity, x, y))
         return Figure(chart.svg(self._said(group, quantity)), "")
 
     def _subject(self, place: int, quantity: int, x: Axis, y: Axis) -> Html:
         q, found, style = QUANTITIES[quantity], self.found[place][quantity], self.styles[place]
-        name = clip(self.subjects[place].judgement.name, 30)
+        name = self.subjects[place].name
         one, mean = len(found.seeds) == 1, found.known()
         lines = [] if one else [_line(points, x, y, "seed-line") for points in found.seeds.values()]
         lines.append(_line(found.mean, x, y, "mean"))
@@ -165,7 +179,7 @@ class Curves:
         ]  # fmt: skip
         for date in q.dates():
             fired = self.subjects[place].judgement.first_fired.get(date.key)
-            for seed, epoch in fired.epochs.items() if fired else ():
+            for seed, epoch in fired.epochs.items() if fired and followed(fired) else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
                     said = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
@@ -176,7 +190,7 @@ class Curves:
         q = QUANTITIES[quantity]
         told = []
         for place in group:
-            mean, name = self.found[place][quantity].known(), clip(self.subjects[place].judgement.name, 30)
+            mean, name = self.found[place][quantity].known(), self.subjects[place].name
             if mean:
                 first, last = min(mean), max(mean)
                 told.append(f"{name}: {num(mean[first])} at epoch {first}, {num(mean[last])} at epoch {last}")
@@ -185,8 +199,8 @@ class Curves:
         return f"{q.name} by epoch{', on a logarithmic axis' if q.log else ''}. {'; '.join(told)}."
 
 
-def _line(points: Points, x: Axis, y: Axis, class_: str) -> Html:
-    places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in _some(sorted(points), POINTS)]
+def _line(points: Points, x: Axis, y: Axis, class_: str, most: int = POINTS) -> Html:
+    places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in _some(sorted(points), most)]
     return polyline(places, class_)
 
 

@@ -10,7 +10,7 @@ from walkback.checks.finding import known
 from walkback.checks.margin import Margin, margin
 from walkback.records import Baseline, Evidence
 from walkback.report.page.drawing import ENDS, Figure, drawn, finals, gain, share_said, why
-from walkback.report.page.markup import clip, num, plain
+from walkback.report.page.markup import num, plain
 from walkback.report.page.material import Style, Subject
 from walkback.report.page.svg import Axis, Row, strip
 from walkback.report.page.words import BASELINES
@@ -28,12 +28,12 @@ def gains(
     for key, words in kind.beside.items():
         other = evidence.baselines.get(key)
         if other is not None and other != evidence.baselines.get(kind.over) and accuracy:
-            rows.append(_margin_row(words, margin(accuracy, other, confidence), _gains(accuracy, other), style))
+            rows.append(_margin_row(words, margin(accuracy, other, confidence), gained(accuracy, other), style))
     bp, held_against = (evidence.baselines.get(key) for key in kind.task)
     if bp is not None and held_against is not None and bp.accuracy != accuracy:
         side = next(iter(bp.accuracy.values())) if bp.alone else bp.accuracy
         task = margin(side, held_against, confidence) if isinstance(side, dict) or known(side) else None
-        by_seed = _gains(bp.accuracy, held_against) if not bp.alone else []
+        by_seed = gained(bp.accuracy, held_against) if not bp.alone else []
         rows.append(_margin_row(kind.task_words, task, by_seed, Style("c-bp", "circle")))
     if published:
         rows = [row._replace(low=None, high=None) for row in rows]
@@ -57,7 +57,7 @@ def _own_row(
 ) -> Row:
     """The margin that judges: as the finding has it, because that is what was judged."""
     other = evidence.baselines.get(kind.over)
-    by_seed = _gains(accuracy, other) if other is not None else []
+    by_seed = gained(accuracy, other) if other is not None else []
     found = Margin(finding.value, finding.low, finding.high, 0, [])
     row = _margin_row(kind.over_words, found, by_seed, style)
     if finding.value is None:
@@ -76,14 +76,14 @@ def _margin_row(name: str, m: Margin | None, seeds: list[tuple[str, float | None
     return Row(name, plain(told), 100 * m.mean, low, high, seeds, *drawn(style))
 
 
-def _gains(accuracy: Mapping[str, float | None], other: Baseline) -> list[tuple[str, float | None]]:
+def gained(accuracy: Mapping[str, float | None], other: Baseline) -> list[tuple[str, float | None]]:
     """The margin of each seed, in points."""
     number = next(iter(other.accuracy.values())) if other.alone else None
-    gained: list[tuple[str, float | None]] = []
+    found: list[tuple[str, float | None]] = []
     for name, mine in sorted(accuracy.items()):
         theirs = number if other.alone else other.accuracy.get(name)
-        gained.append((name, 100 * (mine - theirs) if known(mine) and known(theirs) else None))
-    return gained
+        found.append((name, 100 * (mine - theirs) if known(mine) and known(theirs) else None))
+    return found
 
 
 def _accuracies(
@@ -95,7 +95,7 @@ def _accuracies(
     found = subject.judgement.accuracy
     told = share_said(found.mean, found.std, found.n)
     mean = found.mean if known(found.mean) else None
-    name = clip(subject.judgement.name, 24)
+    name = subject.name
     rows = [Row(name, told, mean, None, None, list(accuracy.items()), *drawn(style))]
     for key in kind.shown:
         words, baseline = BASELINES[key], evidence.baselines.get(key)

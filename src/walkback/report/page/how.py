@@ -18,10 +18,11 @@ PAPER = (
 
 def reproduce(material: Material) -> Html:
     """Commands, configuration, versions and thresholds."""
-    return section(
-        "reproduce", "How to reproduce", *_commands(material), *_configuration(material), *_versions(material),
-        *_thresholds(material),
-    )  # fmt: skip
+    parts = {
+        "Configuration": _configuration(material), "Versions": _versions(material), "Thresholds": _thresholds(material),
+    }  # fmt: skip
+    folded = [tag("details", tag("summary", tag("h3", title)), *inner) for title, inner in parts.items()]
+    return section("reproduce", "How to reproduce", *_commands(material), *folded)
 
 
 def _commands(material: Material) -> list[Html]:
@@ -30,7 +31,9 @@ def _commands(material: Material) -> list[Html]:
     if lines:
         count = "This command trains" if len(lines) == 1 else "These commands train"
         parts.append(tag("p", f"{count} the same configurations again, bit for bit on the same machine."))
-        parts.append(_preformatted(lines))
+        made = _preformatted(lines)
+        several = len(lines) > 3
+        parts.append(tag("details", tag("summary", f"All {len(lines)} commands"), made) if several else made)
     else:
         parts.append(
             tag("p", "The runs were not trained by walkback, or are not here: how they were trained is not known.")
@@ -59,7 +62,7 @@ def _preformatted(lines: Sequence[Sequence[str]]) -> Html:
 
 
 def _configuration(material: Material) -> list[Html]:
-    parts = [tag("h3", "Configuration")]
+    parts: list[Html] = []
     trained = [subject for subject in material.subjects if subject.runs]
     if not trained:
         return [*parts, tag("p", "No run folder is behind this page, so there is no configuration to show.")]
@@ -73,7 +76,7 @@ def _configuration(material: Material) -> list[Html]:
     parts += [tag("p", whose), tag("dl", *pairs, class_="settings")]
     if differ:
         heads = ["Subject", *(_setting(name) for name in differ)]
-        own = [[name_of(s, 36), *(clip(told[id(s)].get(name, "–"), 90) for name in differ)] for s in trained]
+        own = [[name_of(s), *(clip(told[id(s)].get(name, "–"), 90) for name in differ)] for s in trained]
         parts.append(dense("In what they differ", heads, own))
     return [*parts, _runs(material)]
 
@@ -99,7 +102,7 @@ def _runs(material: Material) -> Html:
 
 def _versions(material: Material) -> list[Html]:
     runs = all_runs(material)
-    parts = [tag("h3", "Versions")]
+    parts: list[Html] = []
     found = versions(runs)
     unknown = sum(run.environment is None or not run.environment.sittings for run in runs)
     if not runs:
@@ -130,7 +133,6 @@ def _thresholds(material: Material) -> list[Html]:
     heads = ("Name", "Value", "Set by", "Calibrated on", "Same answers there")
     protocol = {"ours": "walkback's own", "published": "the published one"}[material.audit.protocol]
     return [
-        tag("h3", "Thresholds"),
         tag("p", "Protocol: ", protocol, ". Thresholds: version ", tag("code", clip(chosen.version, 120)), "."),
         cards(f"Thresholds, version {clip(chosen.version)}", heads, rows, "thresholds"),
         tag("p", "The published protocol, and the thresholds set by it: ", PAPER, ".", class_="quiet"),

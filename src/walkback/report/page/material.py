@@ -1,12 +1,18 @@
 """What a page is drawn from: the judgements, and the records behind them as far as they are there."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
 from typing import NamedTuple
 
 from walkback.checks import Audit, Judgement
 from walkback.records import Evidence, Run
+from walkback.records.card import Card
+from walkback.report.inks import INKS
+from walkback.report.page.markup import clean
+
+MOST = 60  # characters of a name
+MANY = 12  # more subjects than that are folded
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,12 @@ class Subject:
     evidence: Evidence
     runs: Sequence[Run] = ()
     counts: bool = True  # False: the audit is invalid, and so is this verdict
+    short: str = ""  # its name as the page shows it, told apart from the others
+
+    @property
+    def name(self) -> str:
+        """The name that figures and tables show."""
+        return self.short or distinct([self.judgement.name])[0]
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class Material:
 
     subjects   one for each of the audit's, in its order
     controls   judged too, and there only to show that the audit can tell good from bad
+    cards      what the rules use and cost, measured when the audit was made; None: they were not
     others     runs that are baselines
     source     what the page was asked for, as words of a command line; none if that is not known
     """
@@ -34,6 +47,7 @@ class Material:
     controls: Sequence[Subject] = ()
     others: Sequence[Run] = ()
     source: Sequence[str] = field(default=())
+    cards: Sequence[Card] | None = None
 
     @classmethod
     def alone(cls, audit: Audit, source: Sequence[str] = ()) -> "Material":
@@ -49,15 +63,42 @@ class Style(NamedTuple):
     shape: str
 
 
-HOUSE = {"bp": Style("c-bp", "circle"), "fa": Style("c-fa", "triangle"), "dfa": Style("c-dfa", "square")}
-MORE = (
-    Style("c-1", "diamond"), Style("c-2", "down"), Style("c-3", "plus"), Style("c-4", "circle"),
-    Style("c-1", "triangle"), Style("c-2", "square"), Style("c-3", "diamond"), Style("c-4", "down"),
-)  # fmt: skip
+SHAPES = {
+    "o": "circle", "s": "square", "^": "triangle", "v": "down", "P": "plus", "d": "thin", "D": "diamond", "X": "cross",
+    "<": "left", ">": "right", "p": "pentagon", "h": "hexagon", "*": "star",
+}  # fmt: skip
+
+
+CLASSES = {
+    "#2166ac": "c-bp", "#e08214": "c-fa", "#b2182b": "c-dfa", "#1b7837": "c-ep", "#762a83": "c-cb", "#bf812d": "c-sb",
+    "#777777": "c-random", "#4d9221": "c-1", "#80cdc1": "c-2", "#c51b7d": "c-3", "#8c510a": "c-4", "#35978f": "c-5",
+}  # fmt: skip
+
+
+def style_of(subject: Subject) -> Style:
+    """A rule looks the same in every figure, here and on paper."""
+    ink = INKS[clean(subject.evidence.rule or subject.judgement.name).lower()]
+    return Style(CLASSES[ink.colour], SHAPES[ink.marker])
 
 
 def styles(subjects: Sequence[Subject]) -> list[Style]:
-    """The first bp, fa and dfa have the house's colours; all others take turns."""
-    left, turns = dict(HOUSE), cycle(MORE)
-    rules = [(subject.evidence.rule or subject.judgement.name).lower() for subject in subjects]
-    return [left.pop(rule) if rule in left else next(turns) for rule in rules]
+    """How each subject is drawn."""
+    return [style_of(subject) for subject in subjects]
+
+
+def distinct(names: Sequence[str], most: int = MOST) -> list[str]:
+    """Names of about so many characters that still differ: what is cut is the middle, and a number tells twins apart.
+
+    >>> distinct(["a" * 30, "short"], 11)
+    ['aaaaa…aaaaa', 'short']
+    >>> distinct(["x" * 20 + "1" + "x" * 20, "x" * 20 + "2" + "x" * 20], 11)
+    ['xxxxx…xxxxx (1)', 'xxxxx…xxxxx (2)']
+    """
+    half = (most - 1) // 2
+    short = [name if len(name) <= most else f"{name[:half]}…{name[-half:]}" for name in map(clean, names)]
+    counts: Counter[str] = Counter()
+    told = []
+    for name in short:
+        counts[name] += 1
+        told.append(name if short.count(name) == 1 else f"{name} ({counts[name]})")
+    return told

@@ -4,11 +4,11 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from walkback.checks import Finding, check_named
+from walkback.checks import Finding, VerdictName, check_named
 from walkback.checks.finding import seeds_said
 from walkback.report.page.drawing import Figure, finals, gain, times
 from walkback.report.page.markup import Child, Html, clip, num, plain, prose, tag
-from walkback.report.page.material import Style, Subject
+from walkback.report.page.material import Material, Style, Subject
 from walkback.report.page.svg import drawable, mark
 from walkback.report.page.words import VERDICTS
 from walkback.report.sizes import net_sizes
@@ -17,9 +17,9 @@ from walkback.report.verdicts import GLYPHS
 LONG = 600  # characters of a stranger's sentence that are shown
 
 
-def name_of(subject: Subject, most: int = 60) -> Html:
+def name_of(subject: Subject) -> Html:
     """A subject's name, kept from turning the direction of what stands beside it."""
-    return tag("bdi", clip(subject.judgement.name, most))
+    return tag("bdi", subject.name)
 
 
 def anchor(place: int) -> str:
@@ -44,13 +44,13 @@ def verdict(subject: Subject) -> Html:
     sign = tag("span", VERDICTS[word], aria_hidden="true")
     if not subject.counts:
         return tag("strong", tag("s", sign, f" {word}"), tag("span", " does not count"), class_="verdict v-void")
+    return verdict_words(word)
+
+
+def verdict_words(word: VerdictName) -> Html:
+    """A verdict that counts."""
+    sign = tag("span", VERDICTS[word], aria_hidden="true")
     return tag("strong", sign, f" {word}", class_=f"verdict v-{word.replace(' ', '-')}")
-
-
-def reason(subject: Subject) -> Html:
-    """Why the verdict is what it is; the sentence without the verdict itself, which stands before it."""
-    says, before = subject.judgement.says, f"{subject.judgement.verdict}: "
-    return said(says[len(before) :] if says.lower().startswith(before) else says)
 
 
 def outcome(finding: Finding) -> Html:
@@ -85,13 +85,24 @@ def gamma_said(subject: Subject) -> str:
     return plain(f"{statistics.fmean(values):.3f}{spread} (n = {len(values)})")
 
 
-def trained(subject: Subject) -> str | None:
-    """What was trained, in a line; None if the runs are not here."""
+def setting(subject: Subject) -> str:
+    """What was trained, in a line; empty if the runs are not here."""
     if not subject.runs:
-        return None
+        return ""
     c = subject.runs[0].config
-    seeds = seeds_said([str(run.config.seed) for run in subject.runs])
-    return f"{clip(c.data)}, {clip(c.net)} with {net_sizes(c)}, {c.epochs} epochs, {seeds}."
+    return f"{clip(c.data)}, {clip(c.net)} with {net_sizes(c)}, {c.epochs} epochs"
+
+
+def seeds_of(subject: Subject) -> str:
+    """Its seeds, by name; empty if the runs are not here."""
+    names = [str(run.config.seed) for run in subject.runs]
+    return seeds_said(names).capitalize() if names else ""
+
+
+def shared_setting(material: Material) -> str:
+    """What all subjects were trained on, which the top of the page says once; empty if that is not one thing."""
+    found = {setting(subject) for subject in material.subjects}
+    return found.pop() if len(found) == 1 else ""
 
 
 def told_in_part(says: str) -> bool:

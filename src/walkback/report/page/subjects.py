@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from walkback.checks import LIMITS, Finding, Threshold, check_named
+from walkback.checks import LIMITS, Finding, Outcome, Threshold, check_named
 from walkback.records import Moment, NullRecord
 from walkback.report import measured
 from walkback.report.page.drawing import finals, gain, share_said, states, times
 from walkback.report.page.figures import figures
 from walkback.report.page.markup import Child, Html, clean, clip, join, num, plain, prose, tag
-from walkback.report.page.material import Material, Style, Subject
+from walkback.report.page.material import MANY, Material, Style, Subject
+from walkback.report.page.overview import why
 from walkback.report.page.pieces import (
     LONG,
     anchor,
@@ -17,60 +18,142 @@ from walkback.report.page.pieces import (
     key,
     name_of,
     outcome,
-    reason,
     region,
     said,
     section,
+    seeds_of,
+    setting,
+    shared_setting,
     told_in_part,
-    trained,
     value_of,
     verdict,
 )
 from walkback.report.page.words import BASES
+from walkback.report.summary import followed, most_serious_first, remedy
 
 
 def evidence(material: Material, styles: Sequence[Style]) -> Html:
-    """One part for each subject: its verdict, then check by check what it rests on."""
-    parts = [_subject(material, place, style) for place, style in enumerate(styles)]
-    return section("evidence", "The evidence", *parts)
+    """One part for each subject, most serious first: its verdict, then check by check what it rests on."""
+    order = most_serious_first([subject.judgement for subject in material.subjects])
+    many = len(order) > MANY
+    captions: set[str] = set()
+    parts = [
+        _folded(material, place, styles[place]) if many else _subject(material, place, styles[place], captions)
+        for place in order
+    ]
+    lead = None
+    if many:
+        drawn = "Figures are drawn of the checks that fire or are not settled"
+        if len(order) > DRAWN:
+            drawn = f"Figures of {len(order)} subjects would be too many: write the page of some of them for those"
+        lead = tag("p", f"Open a subject for its checks. {drawn}; the table above shows every check against its limit.",
+                   class_="quiet")  # fmt: skip
+    return section("evidence", "The evidence", lead, *parts)
 
 
-def _subject(material: Material, place: int, style: Style) -> Html:
+def _subject(material: Material, place: int, style: Style, captions: set[str]) -> Html:
     subject = material.subjects[place]
-    judgement, found = subject.judgement, subject.judgement.accuracy
-    heading = tag("h3", key(style), " ", name_of(subject), id=anchor(place))
-    whole = clean(judgement.name)
-    full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if len(whole) > 60 else None
-    lead = tag("p", verdict(subject), ": ", reason(subject), class_="lead")
-    claimed = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
-    checks = [_finding(finding, subject, style, material) for finding in judgement.findings]
-    about = tag("p", claimed, None if trained(subject) is None else f" {trained(subject)}", class_="quiet")
+    heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject), id=anchor(place))
+    findings = sorted(subject.judgement.findings, key=_rank)
+    checks = [_finding(finding, subject, style, material, captions) for finding in findings]
     return tag(
-        "article", heading, full, lead, about, *checks, _numbers(subject), class_="subject",
+        "article", heading, *_about(subject, material), *checks, _numbers(subject), class_="subject",
         aria_labelledby=anchor(place),
     )  # fmt: skip
 
 
-def _finding(finding: Finding, subject: Subject, style: Style, material: Material) -> Html:
+def _folded(material: Material, place: int, style: Style) -> Html:
+    """One of many: its sentence, and the rest behind it."""
+    subject = material.subjects[place]
+    few = len(material.subjects) <= DRAWN
+    heading = tag("h3", key(style), " ", name_of(subject), " ", verdict(subject))
+    summary = tag("summary", heading, " ", tag("span", why(subject, material), class_="why"))
+    checks = [
+        _finding(finding, subject, style, material, set()) if _is_open(finding) and few else _line(finding)
+        for finding in sorted(subject.judgement.findings, key=_rank)
+    ]
+    inner = tag("article", *_about(subject, material), *checks, _numbers(subject), id=anchor(place),
+                aria_label=subject.name)  # fmt: skip
+    return tag(
+        "details", summary, inner, class_="subject", data_place=str(place), data_verdict=subject.judgement.verdict
+    )
+
+
+def _about(subject: Subject, material: Material) -> list[Html | None]:
+    """What is said above the checks: the name in full where it was cut, the sentence, and what is usually reported."""
+    judgement, found = subject.judgement, subject.judgement.accuracy
+    whole = clean(judgement.name)
+    full = tag("p", "In full: ", tag("bdi", clip(whole, LONG)), class_="quiet") if whole != subject.name else None
+    reported = f"Reported: accuracy {share_said(found.mean, found.std, found.n)}; Γ {gamma_said(subject)}."
+    shared = shared_setting(material)
+    told = [seeds_of(subject)] if shared else [setting(subject), seeds_of(subject)]
+    about = "".join(f" {words}." for words in told if words)
+    if len(material.subjects) > MANY:
+        return [full, tag("p", reported, about, class_="quiet")]
+    small = tag("span", f" {reported}", about, class_="quiet")
+    return [full, tag("p", why(subject, material), small, class_="lead")]
+
+
+DRAWN = 60  # of more subjects than that no figures are drawn in their parts
+OPEN: Sequence[Outcome] = ("fires", "inconclusive")
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.outcome in OPEN
+
+
+def _rank(finding: Finding) -> int:
+    return OPEN.index(finding.outcome) if finding.outcome in OPEN else len(OPEN)
+
+
+def _finding(finding: Finding, subject: Subject, style: Style, material: Material, captions: set[str]) -> Html:
+    """A check: open where there is something to see, folded where it passes or does not apply.
+
+    captions   those that stand under open figures already: each is read once
+    """
     check, thresholds = check_named(finding.check), material.audit.thresholds
+    advice = remedy(finding, subject.judgement, thresholds) if _is_open(finding) else ""
     facts: list[tuple[str, Child]] = [
+        ("Means", prose(check.meaning(finding))),
         ("Found", plain(_found(finding))),
         ("Threshold", _threshold(finding, material)),
         ("Same outcome", plain(_stable(finding))),
-        ("Basis", f"{finding.basis}: {BASES[finding.basis]}"),
-        ("Means", prose(check.meaning(finding))),
     ]  # fmt: skip
-    facts += [("What to do", prose(check.do[finding.outcome]))] if finding.outcome in check.do else []
-    facts += [("First fired", first)] if (first := _first(finding, subject)) else []
-    listed = [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
+    open_facts: list[tuple[str, Child]] = [("What to do", prose(advice))] if advice else []
+    open_facts += [("First fired", first)] if (first := _first(finding, subject)) else []
+    if finding.basis != "exact":
+        open_facts.append(("Basis", f"{finding.basis}: {BASES[finding.basis]}"))
     warnings = [tag("li", said(warning)) for warning in finding.warnings]
-    drawn = [figure(f) for f in figures(finding, subject, style, thresholds)]
-    heading = tag("h4", tag("span", f"{clip(finding.check)}: {check.asks} "), outcome(finding))
+    found = figures(finding, subject, style, thresholds)
+    if _is_open(finding):
+        known = set(captions)
+        captions |= {f.caption for f in found}
+        found = [f._replace(caption="") if f.svg is not None and f.caption in known else f for f in found]
+    drawn = [figure(f) for f in found]
+    heading = tag("h4", outcome(finding), tag("span", f" {clip(finding.check)}: {check.asks}"))
+    more = tag("details", tag("summary", "Meaning and threshold"), tag("dl", *_pairs(facts)), class_="more")
     text = tag(
-        "div", tag("p", said(finding.says), class_="says"), tag("dl", *listed),
-        tag("ul", *warnings, class_="warnings") if warnings else None, class_="text",
+        "div", tag("p", said(finding.says), class_="says"),
+        tag("dl", *_pairs(open_facts)) if open_facts else None,
+        tag("ul", *warnings, class_="warnings") if warnings else None, more, class_="text",
     )  # fmt: skip
-    return tag("div", heading, text, tag("div", *drawn, class_="figures"), class_="check")
+    body = tag("div", text, tag("div", *drawn, class_="figures"), class_="body")
+    if _is_open(finding):
+        return tag("div", heading, body, class_="check")
+    return tag("details", tag("summary", heading, " ", _brief(finding)), body, class_="check")
+
+
+def _brief(finding: Finding) -> Html:
+    return tag("span", value_of(finding), class_="value")
+
+
+def _line(finding: Finding) -> Html:
+    """A check that passes, of one of many subjects."""
+    return tag("p", outcome(finding), f" {clip(finding.check)}: ", said(finding.says), class_="line")
+
+
+def _pairs(facts: Sequence[tuple[str, Child]]) -> list[Html]:
+    return [part for term, fact in facts for part in (tag("dt", term), tag("dd", fact))]
 
 
 def _found(finding: Finding) -> str:
@@ -126,11 +209,11 @@ def _stable(finding: Finding) -> str:
 
 
 def _first(finding: Finding, subject: Subject) -> str | None:
-    """The epochs of first firing, where there are some."""
+    """The epochs of first firing, where a check was followed through training."""
     told = []
     for date in check_named(finding.check).dates:
         fired = subject.judgement.first_fired.get(date.key)
-        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired else {}
+        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired and followed(fired) else {}
         if epochs:
             partly = f" ({fired.says})" if fired and told_in_part(fired.says) else ""
             told.append(date.before + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
@@ -173,7 +256,7 @@ def _numbers(subject: Subject) -> Html:
     aside = tag(
         "p", prose(f"Described, and not judged: ρ_l, nudging, and the drift of the gradient's direction ({drift}).")
     )
-    summary = tag("summary", "The numbers, layer by layer: ", name_of(subject, 36))
+    summary = tag("summary", "The numbers, layer by layer: ", name_of(subject))
     return tag("details", summary, made, aside)
 
 

@@ -113,7 +113,25 @@ def outline(shape: str, x: float, y: float, r: float) -> str:
     return "M" + "L".join(f"{shown(x + dx * r)} {shown(y + dy * r)}" for dx, dy in corners) + "z"
 
 
+def _around(count: int, r: float = 1.2, inner: float | None = None) -> list[tuple[float, float]]:
+    """The corners of a regular polygon that stands on a side; with `inner`, of a star."""
+    many = count if inner is None else 2 * count
+    radii = [r if inner is None or n % 2 == 0 else inner for n in range(many)]
+    turns = [2 * math.pi * n / many for n in range(many)]
+    return [(size * math.sin(turn), -size * math.cos(turn)) for size, turn in zip(radii, turns, strict=True)]
+
+
 CORNERS: dict[str, Sequence[tuple[float, float]]] = {
+    "left": [(-1.15, 0), (0.85, 1.1), (0.85, -1.1)],
+    "right": [(1.15, 0), (-0.85, 1.1), (-0.85, -1.1)],
+    "pentagon": _around(5),
+    "hexagon": _around(6),
+    "star": _around(5, 1.45, 0.6),
+    "thin": [(0, -1.4), (0.75, 0), (0, 1.4), (-0.75, 0)],
+    "cross": [
+        (-1.1, -0.6), (-0.6, -1.1), (0, -0.5), (0.6, -1.1), (1.1, -0.6), (0.5, 0), (1.1, 0.6), (0.6, 1.1), (0, 0.5),
+        (-0.6, 1.1), (-1.1, 0.6), (-0.5, 0),
+    ],
     "triangle": [(0, -1.15), (1.1, 0.85), (-1.1, 0.85)],
     "down": [(0, 1.15), (1.1, -0.85), (-1.1, -0.85)],
     "diamond": [(0, -1.3), (1.1, 0), (0, 1.3), (-1.1, 0)],
@@ -173,11 +191,13 @@ def polyline(points: Sequence[tuple[float, float] | None], class_: str) -> Html:
 class Chart:
     """A figure with two axes. Things are drawn in the order they are added."""
 
-    def __init__(self, x: Axis, y: Axis, height: float, x_label: str, y_label: str):
+    def __init__(
+        self, x: Axis, y: Axis, height: float, x_label: str, y_label: str, ticks: bool = True, width: float = WIDTH
+    ):
         self.x, self.y = x, y
-        self.height = height
+        self.height, self.width = height, width
         self.parts: list[Html] = []
-        for tick in y.ticks(4):
+        for tick in y.ticks(4) if ticks else ():
             at = y.at(tick)
             self.parts.append(line(x.start, at, x.end, at, "grid"))
             self.parts.append(label(x.start - 5, at + 3.5, y.said(tick, 4), "tick", "end"))
@@ -195,15 +215,18 @@ class Chart:
             self.add(label(self.x.at(at), self.y.start + 14, words, "tick", "middle"))
 
     def limit(self, value: float, words: str) -> None:
-        """A threshold across the figure."""
+        """A threshold across the figure; its name stands above the axes, so that no line runs through it."""
         at = self.y.at(value)
-        below = at < self.y.end + 14
         self.add(line(self.x.start, at, self.x.end, at, "limit"))
-        self.add(label(self.x.end, at + (12 if below else -4), words, "limit-name", "end"))
+        self.above(f"┄ {words}")
+
+    def above(self, words: str) -> None:
+        """Words above the axes, at the right."""
+        self.add(label(self.x.end, 12, words, "limit-name", "end"))
 
     def svg(self, said: str) -> Html:
         """The figure; `said` is what is read out in its place."""
-        return picture(self.parts, self.height, said)
+        return picture(self.parts, self.height, said, self.width)
 
 
 class Row(NamedTuple):
@@ -219,7 +242,7 @@ class Row(NamedTuple):
     class_: str = ""
 
 
-ROW = 34
+ROW = 29
 
 
 def strip(
@@ -233,25 +256,24 @@ def strip(
     words: Callable[[float], str] = num,
 ) -> Html:
     """Rows of values along one axis, against a threshold."""
-    top = 18 if limit else 4
+    top = 16 if limit else 4
     bottom = top + ROW * len(rows)
     height = bottom + 30
+    tracks = [top + ROW * place + 20 for place in range(len(rows))]
     parts: list[Html] = []
+    # Lines run behind the marks only, never through the words above them.
     for tick in axis.ticks():
-        parts.append(line(axis.at(tick), top, axis.at(tick), bottom, "grid"))
+        parts.append(_behind(axis.at(tick), tracks, "grid"))
         parts.append(label(axis.at(tick), bottom + 13, axis.said(tick), "tick", "middle"))
     parts.append(line(axis.start, bottom, axis.end, bottom, "axis"))
     if zero and axis.low < 0 < axis.high:
-        parts.append(line(axis.at(0), top, axis.at(0), bottom, "zero"))
+        parts.append(_behind(axis.at(0), tracks, "zero"))
     parts.append(label(axis.end, height - 4, x_label, "name", "end"))
     if limit is not None:
-        at = axis.at(limit[0])
-        anchor = "end" if at > (axis.start + axis.end) / 2 else "start"
-        parts.append(line(at, top - 4, at, bottom, "limit"))
-        parts.append(label(at, top - 7, limit[1], "limit-name", anchor))
-    for place, row in enumerate(rows):
-        y = top + ROW * place + 12
-        track = y + 12
+        parts.append(_behind(axis.at(limit[0]), tracks, "limit"))
+        parts.append(label(axis.end, 11, f"┆ {limit[1]}", "limit-name", "end"))
+    for row, track in zip(rows, tracks, strict=True):
+        y = track - 10
         parts.append(label(axis.start, y, row.name, "row"))
         parts.append(label(axis.end, y, row.told, "row told", "end"))
         drawn = [mark("circle", axis.at(v), track, f"seed {s}: {words(v)}", "m seed", 2.6)
@@ -266,6 +288,12 @@ def strip(
     return picture(parts, height, said)
 
 
-def picture(parts: Sequence[Html], height: float, said: str) -> Html:
+def _behind(x: float, tracks: Sequence[float], class_: str) -> Html:
+    """An upright line at x, in a piece behind each row's marks."""
+    d = "".join(f"M{shown(x)} {shown(track - 7)}V{shown(track + 8)}" for track in tracks)
+    return tag("path", class_=class_, d=d)
+
+
+def picture(parts: Sequence[Html], height: float, said: str, width: float = WIDTH) -> Html:
     """The SVG element. A role of img and a label stand for all that is in it."""
-    return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {shown(height)}", role="img", aria_label=plain(said))
+    return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(said))

@@ -1,0 +1,72 @@
+"""A judgement in one sentence, and what to do about a finding: the checks' own words, put together."""
+
+import re
+from collections.abc import Sequence
+
+from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
+from walkback.checks.depth import CONFIDENCE
+from walkback.checks.judge import FirstFired
+from walkback.checks.looks import is_open, needed
+
+SEVERITY: Sequence[VerdictName] = ("walked back", "inconclusive", "not applicable", "holds")
+
+
+def most_serious_first(judgements: Sequence[Judgement]) -> list[int]:
+    """The places of the judgements: those walked back first, those that hold last; else in their order."""
+    return sorted(range(len(judgements)), key=lambda place: SEVERITY.index(judgements[place].verdict))
+
+
+def sentence(judgement: Judgement, thresholds: Thresholds) -> str:
+    """Why the verdict is what it is."""
+    by_name = {finding.check: finding for finding in judgement.findings}
+    decided = [by_name[name] for name in judgement.decided_by if name in by_name]
+    if judgement.verdict == "holds":
+        decided = [finding for finding in decided if check_named(finding.check).tests_claim] or decided
+    if not decided or judgement.verdict == "not applicable":
+        return _says(judgement)
+    clauses = [check_named(finding.check).phrase(finding) for finding in decided]
+    told = _capital("; ".join(clauses)) + "."
+    seeds = more_seeds(judgement, thresholds) if judgement.verdict == "inconclusive" else ""
+    return f"{told} {seeds}".rstrip()
+
+
+def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
+    """How many seeds would settle what is open; nothing where seeds would not, or are too few to tell."""
+    n = judgement.accuracy.n
+    wanted = [needed(f, n, thresholds[CONFIDENCE]).seeds for f in judgement.findings if waits_for_seeds(f, n)]
+    if not wanted:
+        return ""
+    if None in wanted:
+        return "At this spread no number of seeds that anybody trains would settle it."
+    more = max(seeds for seeds in wanted if seeds is not None) - n
+    return f"About {max(1, more)} more seed{'s' if more > 1 else ''} would settle it."
+
+
+def waits_for_seeds(finding: Finding, n: int) -> bool:
+    """Whether a finding is open because its interval straddles the threshold."""
+    return finding.outcome == "inconclusive" and is_open(finding) and n > 1
+
+
+def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> str:
+    """What to do about a finding, fit to the case; empty where there is nothing to do."""
+    n = judgement.accuracy.n
+    if waits_for_seeds(finding, n):
+        advice = needed(finding, n, thresholds[CONFIDENCE]).advice()
+        return f"More seeds: {advice}; there are {n}."
+    return check_named(finding.check).advice(finding)
+
+
+def followed(fired: FirstFired) -> bool:
+    """Whether a check was measured through training, and not at the end alone: only then has it a first epoch."""
+    told = re.match(r"told at (\d+) of \d+ moments", fired.says)
+    return told is not None and int(told[1]) > len(fired.epochs)
+
+
+def _says(judgement: Judgement) -> str:
+    before = f"{judgement.verdict}: "
+    says = judgement.says
+    return _capital(says[len(before) :]) if says.lower().startswith(before) else says
+
+
+def _capital(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"

@@ -1,0 +1,241 @@
+"""Names, sentences and remarks: what a reader of an audit sees first. Oracles: by hand, and what the records say."""
+
+import math
+
+import pytest
+
+from report_material import config, write_run, write_runs
+from walkback.audits import compare_paths, judge_paths, report_paths
+from walkback.audits.carded import cards_beside, cards_of_folder, measure_cards
+from walkback.audits.titles import titles
+from walkback.checks import DEFAULT, check_named, judge
+from walkback.cli import main
+from walkback.errors import WalkbackError
+from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, SeedEvidence
+from walkback.records.card import Card, read_cards, write_cards
+from walkback.report.page import page
+from walkback.report.page.material import distinct
+from walkback.report.summary import followed, remedy, sentence
+
+
+def options(**changes):
+    return {"net_options": {"width": 128, "depth": 3, "terminal_norm": True, "gains": False, "skip": True} | changes}
+
+
+def test_names_say_what_differs_and_nothing_else():
+    configs = [config("bp"), config("dfa"), config("dfa", **options(terminal_norm=False)), config("dfa", epochs=30)]
+    assert titles(configs) == ["bp", "dfa", "dfa · no terminal norm", "dfa · 30 epochs"]
+
+
+def test_two_of_a_kind_are_both_named_where_neither_is_usual():
+    assert titles([config(epochs=8), config(epochs=16)]) == ["dfa · 8 epochs", "dfa · 16 epochs"]
+
+
+def test_names_that_would_read_alike_are_told_apart():
+    same = [config("dfa", rule_options={"gain": value}) for value in (1, 1.0, "1")]
+    found = titles(same)
+    assert len(set(found)) == len({c.hash() for c in same})
+
+
+def test_shortened_names_never_become_equal():
+    long = [f"{'x' * 80}{n}{'y' * 80}" for n in range(30)]
+    short = distinct(long)
+    assert len(set(short)) == 30
+    assert max(map(len, short)) < 70
+
+
+def margins(gains, bp=0.3):
+    """A subject whose seeds gain that over its frozen net; bp clears the margin."""
+    seeds = [SeedEvidence(seed=n, moments=[Moment(epoch=1, accuracy=0.4 + g)]) for n, g in enumerate(gains)]
+    every = range(len(gains))
+    baselines = {
+        "frozen": Baseline.by_seed(dict.fromkeys(every, 0.4)), "frozen_bp": Baseline.by_seed(dict.fromkeys(every, 0.3)),
+        "bp": Baseline.by_seed({n: 0.3 + bp + 0.001 * n for n in every}),
+    }  # fmt: skip
+    return Evidence(name="x", residual=True, seeds=seeds, baselines=baselines)
+
+
+def finding(evidence, check):
+    judgement = judge(evidence, DEFAULT, "ours")
+    return judgement, next(f for f in judgement.findings if f.check == check)
+
+
+def test_a_loss_is_called_a_cost_and_a_small_gain_only_that():
+    judgement, found = finding(margins([-0.024, -0.025, -0.023]), "depth")
+    assert found.outcome == "fires"
+    assert sentence(judgement, DEFAULT) == "Training its blocks costs 2.4 points against random init."
+    judgement, found = finding(margins([0.004, 0.005, 0.006]), "depth")
+    assert check_named("depth").phrase(found) == "training its blocks gains only 0.5 points over random init"
+
+
+def test_an_interval_that_straddles_asks_for_seeds_and_for_nothing_else():
+    judgement, found = finding(margins([-0.01, 0.04, 0.09]), "depth")
+    assert found.outcome == "inconclusive"
+    advice = remedy(found, judgement, DEFAULT)
+    assert advice.startswith("More seeds: at this spread")
+    assert "there are 3" in advice
+    assert "Supply" not in advice
+
+
+def test_one_seed_is_told_to_train_another():
+    judgement, found = finding(margins([0.2]), "depth")
+    assert remedy(found, judgement, DEFAULT) == "Train at least two seeds: one gives no interval."
+    assert "on one seed" in check_named("depth").phrase(found)
+
+
+def cosines(*seeds):
+    null = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback")
+    moments = []
+    for values in seeds:
+        records = [CosineRecord(value=v, alive=8, total=8, status="ok") for v in values]
+        gamma = math.fsum(values) / len(values)
+        moments.append(Moment(epoch=1, cosine=records, null=[null] * len(values), gamma=gamma, null_gamma=null))
+    return Evidence(
+        name="x", residual=True, seeds=[SeedEvidence(seed=n, moments=[m]) for n, m in enumerate(moments)]
+    )  # fmt: skip
+
+
+def test_seeds_that_disagree_on_coverage_ask_for_seeds_and_not_for_feedback_weights():
+    judgement, found = finding(cosines([0.5, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]), "coverage")
+    assert (found.outcome, found.basis) == ("inconclusive", "exact")
+    advice = remedy(found, judgement, DEFAULT)
+    assert "More seeds" in advice
+    assert "feedback weights" not in advice
+    assert check_named("coverage").phrase(found) == "credit reaches 50 to 75 % of its blocks, depending on the seed"
+    lacking = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[Moment(epoch=1)])])
+    judgement, found = finding(lacking, "coverage")
+    assert "feedback weights" in remedy(found, judgement, DEFAULT)
+
+
+def test_what_was_measured_at_the_end_alone_has_no_first_epoch(tmp_path):
+    write_runs(tmp_path, seeds=2, epochs=3)
+    fa = next(s for s in judge_paths(tmp_path).subjects if s.name == "fa")
+    assert fa.first_fired["coverage"].epochs == {"1": 3, "2": 3}  # it fires, and nobody looked before
+    assert not followed(fa.first_fired["coverage"])
+    assert followed(fa.first_fired["scale"])
+
+
+# --- cards ----------------------------------------------------------------------------------------------------------
+
+
+def card(rule, rule_options, **facts):
+    found = {"by_rule": 60, "by_gradient": 40, "inside": "full", "products": 1.0, "memory": 1.1}
+    return Card(rule=rule, rule_options=rule_options, net="ResMLP d = 96, L = 3", **found | facts)
+
+
+def test_the_cards_beside_the_runs_are_on_the_page_and_else_how_to_have_them(tmp_path):
+    write_runs(tmp_path / "runs", seeds=2, epochs=2)
+    bare = page(report_paths(tmp_path / "runs"))
+    assert "The cards were not measured." in bare
+    assert f"walkback card --to {tmp_path / 'runs'}" in bare
+    write_cards(tmp_path / "runs", [card("dfa", {"normalize": "sample"}), card("fa", {"normalize": "other"})])
+    told = page(report_paths(tmp_path / "runs"))
+    assert "What the rules use and cost, measured on ResMLP" in told
+    assert "The cards of bp, fa were not measured." in told  # that of fa is of other options
+
+
+def test_a_card_of_a_rule_that_was_edited_since_is_not_shown(tmp_path):
+    write_run(tmp_path, config("my.py:R", rule_source="new", rule_options={}), 1.1, 0.5, [0.5] * 3)
+    write_cards(tmp_path, [card("my.py:R", {}, rule_source="old")])
+    assert "The cards were not measured." in page(report_paths(tmp_path))
+
+
+def test_a_stranger_has_no_cards(tmp_path):
+    (tmp_path / "log.json").write_text('{"dfa_log": [{"epoch": 1, "hidden_norms": [9.0, 9e3], "acc_eval": 0.3}]}')
+    assert "What the rules use" not in page(report_paths(tmp_path / "log.json"))
+
+
+def test_cards_are_measured_once_and_a_damaged_file_is_named(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("walkback.audits.carded.make_card", lambda rule, given: asked.append(rule) or card(rule, given))
+    write_runs(tmp_path, seeds=2, epochs=2)
+    assert {c.rule for c in cards_of_folder(tmp_path)} == {"bp", "fa", "dfa"}
+    cards_of_folder(tmp_path)
+    assert sorted(asked) == ["bp", "dfa", "fa"]
+    assert cards_beside([tmp_path]) == read_cards(tmp_path)
+    (tmp_path / "cards.json").write_text('{"schema": "walkback.cards/1", "cards": [')
+    with pytest.raises(WalkbackError, match=r"cards\.json is not whole JSON") as error:
+        report_paths(tmp_path)
+    assert "walkback card --to" in str(error.value.remedy)
+    measure_cards([config("dfa")], tmp_path)
+    assert [c.rule for c in read_cards(tmp_path) or []] == ["dfa"]
+    with pytest.raises(WalkbackError, match=r"no run in .* was trained by ep"):
+        cards_of_folder(tmp_path, ["ep"])
+
+
+# --- two audits side by side ----------------------------------------------------------------------------------------
+
+
+def test_the_same_audit_twice_differs_in_nothing(tmp_path):
+    write_runs(tmp_path, seeds=2, epochs=2)
+    found = compare_paths(tmp_path, tmp_path)
+    assert found.says() == "No verdict differs."
+    assert found.audit == []
+    assert all(pair.same for pair in found.pairs)
+
+
+def test_a_verdict_that_turned_is_traced_to_its_check_its_threshold_or_its_protocol(tmp_path):
+    runs = write_runs(tmp_path / "runs", seeds=3, epochs=2)
+    judge_paths(runs).write(tmp_path / "ours")
+    judge_paths(runs, protocol="published").write(tmp_path / "published")
+    judge_paths(runs, thresholds=DEFAULT.but("scale.growth", 900)).write(tmp_path / "lax")
+    found = compare_paths(tmp_path / "ours", tmp_path / "published")
+    assert "protocol: ours → published" in found.audit
+    fa = next(pair for pair in found.pairs if pair.name == "fa")
+    assert (fa.before.verdict, fa.after.verdict) == ("walked back", "holds")
+    coverage = next(change for change in fa.changes if change.check == "coverage")
+    assert coverage.after is None
+    assert coverage.turned
+    lax = compare_paths(tmp_path / "ours", tmp_path / "lax")
+    dfa = next(pair for pair in lax.pairs if pair.name == "dfa")
+    assert not dfa.turned  # depth fires all the same
+    scale = next(change for change in dfa.changes if change.check == "scale")
+    assert scale.why[0] == "threshold scale.growth 50 → 900"
+
+
+def test_other_settings_and_subjects_of_one_side_are_told(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / "a", config("dfa", seed, 2), 200.0, 0.3, [0.4, 0.0, 0.0])
+        write_run(tmp_path / "b", config("dfa", seed, 4), 2.0, 0.3, [0.4, 0.0, 0.0])
+        write_run(tmp_path / "b", config("fa", seed, 4), 2.0, 0.3, [0.4, 0.0, 0.0])
+    found = compare_paths(tmp_path / "a", tmp_path / "b")
+    assert [j.name for j in found.only_after] == ["fa"]
+    (dfa,) = found.pairs
+    assert "epochs 2 → 4" in dfa.settings
+    assert next(c for c in dfa.changes if c.check == "scale").turned
+    assert "1 subject is in one of them only" in found.says()
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr("sys.argv", ["walkback", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr()
+    return int(end.value.code or 0), said.out + said.err
+
+
+@pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
+def test_the_commands_compare_and_open(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "60")
+    write_runs(tmp_path / "runs", seeds=2, epochs=2)
+    judge_paths("runs", protocol="published").write("published")
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--to", "both.html", "--open")
+    assert status == 0, said
+    assert "fa  walked back → holds" in said
+    assert all(len(line) <= 60 for line in said.splitlines())
+    assert "Page in both.html" in said
+    assert "Two audits side by side" in (tmp_path / "both.html").read_text()
+    status, said = run(monkeypatch, capsys, "report", "runs", "--open")
+    assert (status, opened) == (0, [(tmp_path / name).as_uri() for name in ("both.html", "report.html")])
+    status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--open")
+    assert status == 2
+    assert "there is no page to open" in said
+
+
+def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):
+    runs = write_runs(tmp_path / "runs", seeds=2, epochs=2)
+    written = judge_paths(runs).to_html(tmp_path / "own.html").read_text()
+    assert written == page(report_paths(runs))
