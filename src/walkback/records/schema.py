@@ -337,6 +337,16 @@ class IdentityRecord(Record):
     cosine: CosineValue  # cos(h_L, h_0)
 
 
+class CostRecord(Record):
+    """What a step of a run's rule costs on its net and batch size, as a multiple of a step of bp there; measured when a
+    study asks for it. Flops and memory are counted; the time depends on the machine."""
+
+    schema_: Literal["walkback.cost/1"] = Field(default="walkback.cost/1", alias="schema")
+    flops: Size
+    time: Size
+    memory: Size
+
+
 class Result(Record):
     """How a run ended."""
 
