@@ -180,7 +180,7 @@ def run_of(path: Path, files: Files) -> Run:
     identity = optional(IdentityRecord, path, files, "identity.json")
     branches = None if identity is None else len(identity.branch)
     check_run(path, config, snapshots, result, probes, environment, branches)
-    cost = _read_optional(CostRecord, path / "cost.json")
+    cost = optional(CostRecord, path, files, "cost.json")
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
 
 
