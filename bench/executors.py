@@ -94,7 +94,8 @@ def main() -> None:
         overhead = (seconds * at_once - sum(each)) / asked.runs
         found[name] = {"seconds": seconds, "trained": sum(each), "at_once": at_once, "overhead_per_run": overhead}
         table.add_row(name, str(at_once), f"{seconds:.1f}", f"{sum(each):.1f}", f"{overhead:.2f} s")
-        console.print(f"{name}: {seconds:.1f} s, load {os.getloadavg()[0]:.1f}")
+        load = f"load {os.getloadavg()[0]:.1f}"
+        console.print(f"{name}: {seconds:.1f} s, trained {sum(each):.1f} s, {overhead:.2f} s per run, {load}")
     console.print(table)
     Path("bench-executors.json").write_text(json.dumps({"runs": asked.runs, "cores": cores(), **found}, indent=1))
 

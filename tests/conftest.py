@@ -60,13 +60,14 @@ def walkback(*words: str, cwd: Path, timeout: float = 600) -> subprocess.Complet
 
 @pytest.fixture(scope="session")
 def carried_out(tmp_path_factory) -> tuple[Path, str]:
-    """Every study with --quick, one seed of one epoch, by the command line; once, whatever the number of workers."""
+    """Every study with --quick, one seed of one epoch, dfa in the panel; once, whatever the number of workers."""
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "studies"
     with FileLock(f"{root}.lock"):
         if not root.exists():
             root.mkdir()
-            done = walkback("study", "run", "all", "--quick", "--seeds", "42,", "--epochs", "1", cwd=root)
+            words = ("--quick", "--seeds", "42,", "--epochs", "1", "--rules", "dfa")
+            done = walkback("study", "run", "all", *words, cwd=root)
             assert done.returncode == 0, done.stdout + done.stderr
             (root / "said.txt").write_text(done.stdout)
             assert walkback("export", "runs", "--to", "results", cwd=root).returncode == 0

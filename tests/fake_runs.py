@@ -12,6 +12,9 @@ from walkback.records.whole import scheduled
 def sizes(config: RunConfig) -> tuple[int, int, int]:
     """Steps per epoch, test samples and probe images of a run of these data."""
     train, test = DATASETS.get(config.data).counts if config.data in DATASETS else (1280, 1000)
+    if config.validation:
+        test = round(config.validation * train)
+        train -= test
     return math.ceil(train / config.batch_size), test, min(config.probe_images, test)
 
 

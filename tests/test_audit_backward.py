@@ -423,6 +423,11 @@ def test_a_backward_overridden_in_float32_alone_is_held_against_float64() -> Non
 
 class OwnDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
+        return 2 * x * torch.bernoulli(torch.full_like(x, 0.5)) if self.training else x
+
+
+class DropoutByFunction(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
         return F.dropout(x, 0.5, self.training)
 
 
@@ -434,6 +439,8 @@ class AlwaysDropout(nn.Module):
 def test_torchs_own_dropout_draws_nothing_and_the_models_own_leaves_nothing_to_compare() -> None:
     ordinary = moment(added(nn.Dropout(0.5)))
     assert [c.value for c in ordinary.cosine_out] == pytest.approx([1.0] * 4)
+    by_function = moment(added(DropoutByFunction()))
+    assert [c.value for c in by_function.cosine_out] == pytest.approx([1.0] * 4)
     own = moment(added(OwnDropout()))
     assert {c.status for c in own.cosine_out} == {"not available"}
     (judged,) = wb.audit(added(OwnDropout()), batches(), NAMES, credits="backward").subjects

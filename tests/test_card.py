@@ -22,7 +22,9 @@ from walkback.own import is_ours
 from walkback.probes.expense import expense
 from walkback.probes.transport import TooNarrow, condition, inputs_of, questions, replaced, turned
 from walkback.records.card import Card
+from walkback.report import rule_entries
 from walkback.report.cards import BEGIN, END, cards_table, print_cards, sheet, write_into
+from walkback.report.rule_entries import entries, lacking, stated, write_entries
 from walkback.rules import RULES, Credits, Rule
 from walkback.rules.layerwise import DrawnFeedback, LayerFeedback
 
@@ -392,6 +394,49 @@ OURS = [name for name in RULES.names() if is_ours(RULES.get(name))]
 
 def test_golden_every_rule_has_its_row_in_the_documents():
     assert set(rows_of(PAGE.read_text())) == set(OURS), "write it anew: walkback card --into docs/rules-and-nets.md"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_rule_states_its_formula_what_it_needs_and_where_it_differs(name):
+    assert lacking(name) == []
+
+
+def test_golden_the_entries_in_the_documents_are_what_the_rules_state():
+    text = PAGE.read_text()
+    written = text.partition(rule_entries.BEGIN)[2].partition(rule_entries.END)[0]
+    assert written == f"\n{entries(OURS)}\n", "write it anew: walkback card --into docs/rules-and-nets.md"
+
+
+def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(tmp_path, monkeypatch):
+    """Planted: a field of three lines, code, a word that Markdown would take for emphasis, and a paragraph after it."""
+
+    class Planted:
+        """A rule. It is
+        planted.
+
+        credit      a_l = *B*
+                    goes on with `x=1` there
+        needs       nothing
+
+        More of it.
+        """
+
+    monkeypatch.setitem(RULES._things, "planted", Planted)
+    assert stated("planted") == (
+        "A rule. It is planted.", {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}, ["More of it."]
+    )  # fmt: skip
+    assert lacking("planted") == ["normalize", "embedding", "readout", "differs", "source"]
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{rule_entries.BEGIN}\nold\n{rule_entries.END}\nafter\n")
+    write_entries(page, ["planted"])
+    text = page.read_text()
+    assert "- *credit*: a_l = \\*B\\* goes on with `x=1` there\n- *needs*: nothing\n\nMore of it." in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    page.write_text(f"{rule_entries.BEGIN}\n")
+    with pytest.raises(BadValue, match="not where they end"):
+        write_entries(page, ["planted"])
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -75,11 +75,12 @@ def test_commands_in_the_documents_are_known(page):
 def shrunk(words: list[str]) -> list[str]:
     """The same command in a budget that a test has: embedded data, one epoch, the seed that is trained already."""
     words = ["mnist1d" if word == "cifar10" else word for word in words if word != "--quick"]
-    for option in ("--seeds", "--max-seeds", "--seed", "--epochs", "--width"):
+    study = words[0] == "study"
+    for option in ("--seeds", "--max-seeds", "--seed", "--epochs", "--width", *(["--rules"] if study else [])):
         if option in words:
             del words[words.index(option) : words.index(option) + 2]
-    if words[0] == "study":
-        return [*words, "--quick", "--epochs", "1", "--seeds", "42,"]
+    if study:
+        return [*words, "--quick", "--epochs", "1", "--seeds", "42,", "--rules", "dfa"]
     if words[0] == "audit" and any(word.endswith(".py") for word in words):
         return [*words, "--seeds", "42,"]  # what else is trained stands in the file
     if words[0] in ("train", "audit"):

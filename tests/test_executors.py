@@ -6,6 +6,7 @@ Oracle: the same runs trained serially, bit for bit.
 import json
 import multiprocessing as mp
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,7 +33,10 @@ from walkback.records.plan_file import (
 from walkback.rules import RULES
 from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
 from walkback.train.folders import Folders
+from walkback.train.makespan import makespan
 from walkback.train.work import STOPPED, hand_over, set_aside, work
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -374,3 +378,47 @@ def test_the_word_of_a_task_is_plain_json(out):
     told = json.loads((beside(plan) / "0.json").read_text())
     assert told["schema"] == "walkback.outcome/1"
     assert (told["run"], told["kind"], told["pid"]) == (read_plan(plan).configs[0].folder(), "finished", os.getpid())
+
+
+# --- how long it takes ------------------------------------------------------------------------------------------------
+
+
+def test_the_arithmetic_of_a_queue():
+    """Closed form where there is one; else within the bounds of every list schedule."""
+    assert makespan([1, 1, 5], 2) == 6
+    assert makespan([5, 1, 1], 2) == 5
+    lengths = [float(7 * i % 11 + 1) for i in range(40)]
+    assert makespan(lengths, 1) == sum(lengths)
+    assert makespan(lengths, 40) == makespan(lengths, 1000) == max(lengths)
+    for cores in (2, 3, 7):
+        least = max(sum(lengths) / cores, max(lengths))
+        assert least <= makespan(lengths, cores) <= sum(lengths) / cores + max(lengths)
+
+
+def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
+    from walkback.studies import Extent, in_order, sizing, studies
+
+    page = (ROOT / "docs/cluster.md").read_text()
+    overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
+    configs = in_order(studies(), Extent(False, (42, 123, 456), None))
+    _, table, *notes = sizing(configs, [ROOT / "results"], [2, 32, 512], overhead).markdown().split("\n\n")
+    assert table in page
+    assert all(note in page.replace("\n", " ") for note in notes)
+
+
+def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
+    from walkback.studies import sizing
+
+    out.mkdir()
+    with pytest.raises(BadValue, match="nothing is known"):
+        sizing(small(epochs=1), [out], [2], 0.0)
+    known_one, *others = small(rules=["bp"], seeds=3, epochs=1)
+    train_all([known_one], out, executor="serial")
+    other_data = small(rules=["bp"], seeds=1, epochs=1, data="digits")
+    table = sizing([known_one, *others, *other_data], [out], [1, 3], 10.0)
+    assert "3 runs" in table.notes[0]
+    assert "1 of them measured" in table.notes[0]
+    assert "1 runs (resmlp bp on digits)" in table.notes[1]
+    assert [row[0] for row in table.rows] == ["1", "3"]
+    with pytest.raises(BadValue, match="0 cores"):
+        sizing([known_one], [out], [0], 0.0)

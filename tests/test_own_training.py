@@ -178,6 +178,17 @@ def test_fingerprint_follows_helpers_and_constants():
     assert len(set(prints)) == 3
 
 
+def test_seeds_are_added_only_where_an_interval_is_open(tmp_path):
+    """Three seeds, then a look: what is missing is not settled by more of them. Its intervals allow for all looks."""
+    said = []
+    audit = audited(tmp_path, seeds="auto", max_seeds=5, train_bp=None, reach=False, say=said.append)
+    assert audit.thresholds.version.endswith("seeds auto up to 5")
+    assert audit.finished
+    assert audit.subjects[0].accuracy.n == 3
+    assert any("cannot be settled by more seeds" in line for line in said)
+    assert wb.judge_paths(tmp_path).text() == audit.text()
+
+
 # --- what is missing, and what is wrong -------------------------------------------------------------------------------
 
 

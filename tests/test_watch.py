@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.audits.watching import NOT_THEIRS, WatchWarning
+from walkback.audits.alarms import NOT_THEIRS, WatchWarning
 from walkback.errors import BadValue, RecordError
 from walkback.records.watched import UPDATE
-from watched_loops import PROBE, Block, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
+from watched_loops import PROBE, Block, Loud, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
 
 
 class Noisy(nn.Module):
@@ -204,11 +204,6 @@ def test_a_copy_of_the_model_made_while_hooks_are_there_is_a_plain_model():
     assert watch.looks[0].arrived == [None] * 3  # the copy's backward is not the model's
 
 
-class Loud(Block):
-    def forward(self, h):
-        return h + self.linear(h)
-
-
 def loud(gain: float) -> Net:
     model = Net()
     model.blocks[1] = Loud()
@@ -287,12 +282,31 @@ class Turned(Block):
         return h + torch.tanh(WrongWeights.apply(h, self.linear.weight))
 
 
+class Right(Block):
+    def forward(self, h):
+        return h + torch.tanh(h @ self.linear.weight.T)
+
+
 def test_planted_a_weight_gradient_that_is_not_the_derivative_is_not_taken_as_true():
+    """It is held against finite differences. Oracle: the same net with a right backward pass, turned around."""
+    found = []
+    for kind in (Turned, Right):
+        model = Net()
+        torch.manual_seed(5)
+        model.blocks[1] = kind()
+        watch = watched(model, steps=3)
+        found.append([[r.value for r in look.moment.measured[UPDATE]] for look in watch.looks[:1]])
+    (wrong,), (right,) = found
+    assert min(map(abs, right)) > 0.3
+    assert wrong[0] == pytest.approx(right[0])
+    assert wrong[2] == pytest.approx(right[2])
+    assert wrong[1] == pytest.approx(-right[1], rel=0.3)
+    assert watch.looks[0].halves[1] is not None
     model = Net()
     model.blocks[1] = Turned()
-    watch = watched(model)
-    statuses = [r.status for r in watch.looks[0].moment.measured[UPDATE]]
-    assert statuses == ["ok", "not proved", "ok"]
+    look = watched(model).looks[0]
+    assert look.halves[1] is None  # these would be of what is no gradient
+    assert any("measured by finite differences" in note for note in look.notes)
 
 
 def test_a_backward_that_turns_wrong_later_is_noticed():
@@ -335,7 +349,7 @@ def test_a_look_that_fails_does_not_end_the_training():
 
 def test_a_training_that_is_resumed_has_no_init():
     model = train(Net(), steps=60, lr=0.5)
-    with pytest.warns(WatchWarning, match="not a random init"):
+    with pytest.warns(WatchWarning, match="no random init"):
         watch = watched(model)
     assert watch.evidence.seeds[0].init is None
     assert watched(model, done=60).looks[0].step == 60

@@ -28,6 +28,13 @@ class Block(nn.Module):
         return h + self.drop(torch.tanh(self.linear(h)))
 
 
+class Loud(Block):
+    """With a large weight it blows the stream up."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.linear(h)
+
+
 class Net(nn.Module):
     """embed → blocks → head; `between` is what happens to a state before the next block takes it."""
 

@@ -8,6 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from walkback.adapters import csv_writer as csv_writer
+    from walkback.adapters import lightning_callback as lightning_callback
+    from walkback.adapters import tensorboard_writer as tensorboard_writer
+    from walkback.adapters import transformers_callback as transformers_callback
     from walkback.audits import audit as audit
     from walkback.audits import audit_rules as audit_rules
     from walkback.audits import audit_training as audit_training
@@ -52,7 +56,8 @@ _HOME = {
     "Run": "records", "RunConfig": "records", "Snapshot": "records", "find_runs": "records", "read_run": "records",
     "Credits": "rules", "Rule": "rules", "Batch": "rules", "Clock": "rules", "Signal": "rules", "make_rule": "rules",
     "make_card": "audits", "Probe": "probes", "register_net": "nets", "register_rule": "rules", "plan": "train",
-    "Executor": "train", "train_all": "train",
+    "Executor": "train", "train_all": "train", "csv_writer": "adapters", "lightning_callback": "adapters",
+    "tensorboard_writer": "adapters", "transformers_callback": "adapters",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -25,6 +25,10 @@ class BadValue(WalkbackError):
     """A value that cannot be meant, refused before anything starts."""
 
 
+class MissingPackage(WalkbackError):
+    """An adapter's library is not installed."""
+
+
 class DataError(WalkbackError):
     """Data that are missing, torn or not what they should be."""
 

@@ -63,7 +63,7 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
                 found = what_it_uses(rule, given, net=net, sizes=sizes | {"width": WIDE})
             except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
                 found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
-            return Card.model_validate({**facts, **found, **_cost(rule, given, net, timed)})
+            return Card.model_validate({**facts, **found, **step_cost(rule, given, net, timed=timed)})
         except WalkbackError as error:
             return Card(**facts, refused=error.what)
         except Exception as error:
@@ -213,14 +213,28 @@ def _shares(
     return counts
 
 
-def _cost(rule: str, options: Mapping[str, Any], net: str, timed: bool) -> dict[str, float | None]:
-    """Products, time and memory of a step relative to bp's, on the family's default sizes and a batch of 128.
+def step_cost(
+    rule: str,
+    options: Mapping[str, Any],
+    net: str,
+    *,
+    sizes: Mapping[str, Any] | None = None,
+    shape: tuple[int, ...] = COST_SHAPE,
+    classes: int = CLASSES,
+    batch: int = COST_BATCH,
+    timed: bool = True,
+) -> dict[str, float | None]:
+    """Products, time and memory of a step relative to bp's; by default on the family's own sizes and a batch of 128.
 
     memory  weights and learned numbers with AdamW's two moments, what the rule keeps, and the peak within the step
     """
     steps, whole, products = {}, {}, {}
-    for name, given in (("bp", {}), (rule, options)):
-        step, kept = _step(name, given, net)
+    both: tuple[tuple[str, Mapping[str, Any]], ...] = (("bp", {}), (rule, options))
+    for name, given in both:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = make_net(net, shape, classes, sizes or {})
+        step, kept = _step(name, given, model, shape, batch)
         step()
         steps[name] = step
         spent = expense(step)
@@ -232,15 +246,14 @@ def _cost(rule: str, options: Mapping[str, Any], net: str, timed: bool) -> dict[
     return {"products": products[rule] / products["bp"], "time": ratio, "memory": whole[rule] / whole["bp"]}
 
 
-def _step(name: str, options: Mapping[str, Any], net: str) -> tuple[Callable[[], None], int]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = make_net(net, COST_SHAPE, CLASSES, {})
+def _step(
+    name: str, options: Mapping[str, Any], model: Net, shape: tuple[int, ...], batch: int
+) -> tuple[Callable[[], None], int]:
     rule = make_rule(name, model, torch.Generator().manual_seed(2), options)
     learned = {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
     optimizer = AdamW({**dict(model.named_parameters()), **learned}, DECAY)
     draws = torch.Generator().manual_seed(1)
-    inputs, labels = torch.randn(COST_BATCH, *COST_SHAPE, generator=draws), torch.arange(COST_BATCH) % CLASSES
+    inputs, labels = torch.randn(batch, *shape, generator=draws), torch.arange(batch) % model.classes
 
     def step() -> None:
         optimizer.zero_grad()

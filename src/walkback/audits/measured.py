@@ -42,6 +42,8 @@ from walkback.probes.worker import Worker, double_worker, gathered
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
 PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
+DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
+STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
 THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
 BACKWARD: Literal["backward"] = "backward"
 Batches = Sequence[tuple[Any, Tensor]]
@@ -91,19 +93,19 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
 
     known   proofs of an earlier look at the same model, taken as they are: finite differences are not taken again
     """
-    function = asked.credits if callable(asked.credits) else None
-    seen = look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss)
-    reference = _reference(model, seen, asked, known)
+    seen, training, notes = _seen(model, asked)
+    reference = _reference(model, seen, asked, known, training)
     rows, proofs = seen, reference.proofs
     mended = _uncut(model, asked) if any(p.standing == "wrong" for p in proofs) else None
     if mended is not None:
         rows, reference = mended
+    by_differences = reference.proofs[-1].standing == "wrong" and reference.precision.status == "ok"
     fields: dict[str, Any] = {
         "loss": seen.loss,
         "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
         "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
         "reference_batch": REFERENCE_BATCH,
-        "precision": PrecisionRecord.of(reference.precision),
+        "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
         "dtype": reference.dtype,
     }
     middle = reference.rows[len(seen.layers) // 2]
@@ -112,9 +114,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         fields["drift"] = turned.value if turned.status == "ok" else None
     proofs_said = proof_notes(
         seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
-        backward=asked.credits == BACKWARD,
+        backward=asked.credits == BACKWARD, precise=by_differences,
     )  # fmt: skip
-    notes = [*seen_notes(rows), *dead_notes(seen), *proofs_said]
+    notes += [*seen_notes(rows), *dead_notes(seen), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -131,13 +133,43 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     probing = _Differences(reference, has_cls_token(model), asked.reduction)
     if credits is not None:
         fields |= _directions(model, seen, reference, probing, credits, asked)
-        if function is not None and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
+        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
             notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
                          "by backprop; if it was not, these are not its credits")  # fmt: skip
         if asked.describe:
             fields |= _described(model, credits[0], asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
     return Judged(Moment(**fields), seen, notes, reference)
+
+
+def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
+    """The look, in evaluation mode; in training mode if the model's backward pass works there alone.
+
+    So it is where hooks deliver a credit that the forward pass prepares only when the model trains.
+    """
+    function = asked.credits if callable(asked.credits) else None
+
+    def one(training: bool) -> Look:
+        return look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss,
+                    training=training)  # fmt: skip
+
+    seen = one(False)
+    if not seen.failed:
+        return seen, False, []
+    fails = f"in evaluation mode the backward pass fails ({seen.failed})"
+    try:
+        other = one(True)
+    except Exception as error:  # a stranger's forward pass may ask for more when it trains
+        words = (str(error).splitlines() or [""])[0]
+        return seen, False, [f"{fails}, in training mode the forward pass ({type(error).__name__}: {words})"]
+    same = bool(((other.losses - seen.losses).abs() <= 1e-4 * (1 + seen.losses.abs())).all())
+    if other.failed or not same:
+        return (
+            seen,
+            False,
+            [f"{fails}, and in training mode {'it does too' if other.failed else 'the loss is another'}"],
+        )
+    return other, True, [f"{fails}; in training mode it does not, and that is what was looked at"]
 
 
 def at_init(model: nn.Module, asked: Asked) -> Moment:
@@ -159,14 +191,14 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None) -> Reference:
+def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None, training: bool) -> Reference:
     """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
     states = len(seen.gradients)
     double, why = None, ""
     values: list[Tensor | None] = [None] * states
     try:
         inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
-        own = Worker(model, inputs, labels, asked.blocks, asked.loss).first(PROOF_SAMPLES)
+        own = Worker(model, inputs, labels, asked.blocks, asked.loss, training).first(PROOF_SAMPLES)
         # With proofs at hand the losses of the look save a pass.
         losses = own.still.losses if known is None else seen.losses[: own.samples].cpu()
         double, why = double_worker(own, asked.blocks, losses)
@@ -178,7 +210,7 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
     precise, doubles = against_double(
         seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
-        reduction=asked.reduction, loss=asked.loss, why=why,
+        reduction=asked.reduction, loss=asked.loss, why=why, training=training,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
     last, dtype = precise[-1], str(dtype_of(model)).removeprefix("torch.")
@@ -202,7 +234,12 @@ def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof
         for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
             if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
                 how = reduction_of(value.dim(), asked.reduction, cls)
-                rows[layer] = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+                measured = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+                rows[layer] = measured
+                if layer == states - 1 and double.epsilon < DOUBLE_ENOUGH:
+                    # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
+                    again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
+                    last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
     return Reference(proofs, rows, last, double, values, "" if double is None else why, dtype)
 
 
@@ -215,7 +252,7 @@ def _uncut(model: nn.Module, asked: Asked) -> tuple[Look, Reference] | None:
         if not whole.cuts:
             return None
         seen = look(whole, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
-        reference = _reference(whole, seen, asked, None)
+        reference = _reference(whole, seen, asked, None, False)
     except Exception:  # whatever a stranger's model raises when a cut is not there
         return None
     proved = all(proof.standing in ("proved", "float64") for proof in reference.proofs)

@@ -48,9 +48,12 @@ def dead_notes(seen: Look) -> list[str]:
 
 
 def proof_notes(
-    seen: Look, proofs: Sequence[Proof], *, remark: str, differences: bool, uncut: bool, backward: bool
+    seen: Look, proofs: Sequence[Proof], *, remark: str, differences: bool, uncut: bool, backward: bool, precise: bool
 ) -> list[str]:
-    """What finite differences say about autograd's gradient, state by state."""
+    """What finite differences say about autograd's gradient, state by state.
+
+    precise   whether they also say how precise the deepest gradient is
+    """
     names = [f"the {seen.start.name}", *(f"the output of {row.name}" for row in seen.layers)]
 
     def which(chosen: Callable[[Proof], bool]) -> str:
@@ -75,6 +78,8 @@ def proof_notes(
             f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
             f"{by}; {took}{ask}"
         )
+    if precise:
+        notes.append("how precise the deepest gradient is: by two step sizes of finite differences in float64")
     if any(p.standing == "float64" for p in proofs):
         notes.append(
             f"in the model's own precision the gradient is not the derivative of the loss at "

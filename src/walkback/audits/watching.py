@@ -7,8 +7,7 @@ everything back; on the step of a look, hooks that only read listen to the loop'
 import math
 import sys
 import time
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,39 +16,35 @@ from typing import Any
 import torch
 from torch import nn
 
+from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
 from walkback.audits.measured import BACKWARD, Asked, Judged, measured
 from walkback.audits.model import scored
-from walkback.checks import DEFAULT, Judgement, Thresholds, fires_at, judge
+from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
 from walkback.plain import one_line
 from walkback.probes import Proof
 from walkback.probes.blocks import find_blocks
+from walkback.probes.direct import direct
 from walkback.probes.inputs import gather
 from walkback.probes.modules import PerSampleLoss
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.parameters import against_probe, left_in
 from walkback.probes.task import settle
-from walkback.probes.theirs import COMPILED, Heard, Listener
+from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
 from walkback.probes.undisturbed import undisturbed
-from walkback.probes.wrapped import uncompiled, unwrapped
-from walkback.records import Evidence, Moment, Reading, SeedEvidence, Watched, WatchEnd, WatchHeader, WatchLook
+from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
+from walkback.records import Evidence, Moment, Reading, Watched, WatchEnd, WatchHeader, WatchLook
 from walkback.records.evidence import Ended
 from walkback.records.watched import UPDATE, Loss, make_room
+from walkback.report.live import Live
 from walkback.report.watched import figure, line_of
 
 SAMPLES = 256
 PROVED_AGAIN = 4  # the true gradient is proved at the looks 0, 1, 4, 16, 64, …, at the last, and before any alarm
-CREDIT = ("cosine", "cosine_out", "gamma", "null", "null_out", "null_gamma")
-LEAK, FLOOR = "leak", "reference floor"
 SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss, a factor of a gradient scaler included, and over all "
                  "backward passes of the step")  # fmt: skip
-NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
-              "(local losses, or credits of your own): coverage is not judged; wb.audit takes credits=")  # fmt: skip
-
-
-class WatchWarning(UserWarning):
-    """A check fired in a watched training, or a look failed."""
+Other = Callable[[WatchHeader, WatchLook], None]
 
 
 def watch(
@@ -71,6 +66,7 @@ def watch(
     max_samples: int = SAMPLES,
     thresholds: Thresholds = DEFAULT,
     show: bool = True,
+    also: Sequence[Other] = (),
 ) -> "Watch":
     """Watch a training that your own loop runs. Call `step()` once per optimizer step, between backward and update.
 
@@ -83,44 +79,43 @@ def watch(
     stop_when_fired   end the `with` statement at the first look at which a check fires; `watch.fired` says which
     done       steps that were trained before, if a training is resumed; at 0 the first look is taken as the random init
     loss, output, reduction   as `wb.audit` takes them
-    show       one line per look, on standard error
+    show       one line per look on standard error; in a notebook a small figure that follows the training
+    also       writers that get every look too, such as `wb.csv_writer("run.csv")` or `wb.tensorboard_writer("runs")`
     """
     return Watch(model, blocks, probe=probe, every=every, log=log, local=local, residual=residual,
                  stop_when_fired=stop_when_fired, name=name, seed=seed, done=done, loss=loss, output=output,
-                 reduction=reduction, max_samples=max_samples, thresholds=thresholds, show=show)  # fmt: skip
+                 reduction=reduction, max_samples=max_samples, thresholds=thresholds, show=show, also=also)  # fmt: skip
 
 
 class Watch:
     """What `watch` returns.
 
-    fired   by check (and "leak"): the step at which it first fired
     looks   every look so far
+    fired   by check (and "leak"): the step at which it first fired
     """
 
     def __init__(
         self, model: nn.Module, blocks: str | Sequence[str], *, probe: Any, every: int, log: Path | str | None,
         local: bool, residual: bool | None, stop_when_fired: bool, name: str, seed: int | None, done: int,
         loss: PerSampleLoss | None, output: Output, reduction: str, max_samples: int, thresholds: Thresholds,
-        show: bool,
+        show: bool, also: Sequence[Other],
     ) -> None:  # fmt: skip
         for value, least, what in ((every, 1, "every"), (done, 0, "done")):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadValue(f"{what} is {value!r}", f"give a whole number of steps, at least {least}")
-        self.fired: dict[str, int] = {}
         self.looks: list[WatchLook] = []
-        self._every, self._count, self._done, self._show = every, 0, done, show
-        self._stop, self._thresholds, self._log = stop_when_fired, thresholds, None if log is None else Path(log)
-        self._warned: set[str] = set()
+        self._every, self._count, self._done, self._also = every, 0, done, list(also)
+        self._stop, self._log = stop_when_fired, None if log is None else Path(log)
         self._closed, self._looking, self._began = False, 0.0, time.perf_counter()
         self._end: WatchEnd | None = None
         self._proofs: list[Proof] | None = None
         self._proved_at: int | None = None
-        self._other_credit = False  # whether the loop's credit is not what the model's own backward pass delivers
+        self._live = Live(self) if show else None
         self._active = _first_rank()
         if not self._active:
             return
         opened = unwrapped(model)
-        self._model, self._compiled = opened.model, _is_compiled(model)
+        self._model, self._deaf = opened.model, COMPILED if _is_compiled(model) else ""
         self._blocks = list(find_blocks(self._model, blocks).values())
         names = list(find_blocks(self._model, blocks))
         with undisturbed(), self._plainly():
@@ -136,9 +131,15 @@ class Watch:
         )  # fmt: skip
         if self._log is not None:
             make_room(self._log)
+        self._alarms = Alarms(self._header, self._model, self._blocks, thresholds)
         self._listener = Listener(self._blocks)
-        if not self._compiled:
+        if not self._deaf:
             self._listener.start()
+
+    @property
+    def fired(self) -> dict[str, int]:
+        """By check, and "leak": the step at which it first fired."""
+        return self._alarms.fired if self._active else {}
 
     def step(self) -> bool:
         """Count a step, and look if it is time. True if anything fired so far."""
@@ -148,9 +149,15 @@ class Watch:
                 self._look(self._done + count, self._heard())
                 if self._stop and self.fired:
                     raise self._stopping()
-            if self._count % self._every == 0 and not self._compiled:
+            if self._count % self._every == 0 and not self._deaf:
                 self._listener.start()
         return bool(self.fired)
+
+    def not_heard(self, why: str) -> None:
+        """Do not listen to the loop's backward pass, because hooks would not be called in it."""
+        if self._active:
+            self._deaf = why
+            self._listener.drop()
 
     def __enter__(self) -> "Watch":
         return self
@@ -207,8 +214,8 @@ class Watch:
     # --- one look -----------------------------------------------------------------------------------------------------
 
     def _heard(self) -> Heard:
-        if self._compiled:
-            return Heard.nothing(len(self._blocks), COMPILED)
+        if self._deaf:
+            return Heard.nothing(len(self._blocks), self._deaf)
         return self._listener.stop()
 
     def _look(self, step: int, heard: Heard, last: bool = False) -> None:
@@ -222,19 +229,28 @@ class Watch:
             look = self._failed(step, heard)
         except Exception:  # a monitor does not end a training
             look = self._failed(step, heard)
-        self._looking += time.perf_counter() - began
         if not self.looks:
             self._header = self._header.model_copy(update={"at_init": self._header.at_init and self._fresh(look)})
+            self._alarms.header = self._header
             self._write(self._header.text())
         self.looks.append(look)
         self._write(look.text())
-        if self._show:
-            print(line_of(look, self._header.blocks), file=sys.stderr)
+        with undisturbed():
+            for other in self._also:
+                try:
+                    other(self._header, look)
+                except Exception as error:
+                    self._alarms.warn(f"also {id(other)}", f"{type(other).__name__} failed at step {step}: "
+                                      f"{type(error).__name__}: {str(error)[:300]}")  # fmt: skip
+            if self._live is not None:
+                self._live.show()
+        self._looking += time.perf_counter() - began
+        self._alarms.emit()
 
     def _failed(self, step: int, heard: Heard) -> WatchLook:
         error = sys.exc_info()[1]
         words = one_line(f"the look at step {step} failed: {type(error).__name__}: {str(error)[:300]}")
-        self._warn("failed", f"{words}. The training goes on.")
+        self._alarms.warn("failed", f"{words}. The training goes on.")
         return WatchLook(step=step, moment=Moment(), arrived=heard.arrived, crosses=list(heard.crosses),
                          halves=[None] * len(self._blocks), proved_at=self._proved_at, fired=[],
                          notes=[words])  # fmt: skip
@@ -248,28 +264,32 @@ class Watch:
         share = float(torch.bincount(labels - labels.min()).max()) / len(labels)
         if accuracy <= share + 4 * math.sqrt(0.25 / samples):
             return True
-        self._warn("init", f"at the first look the probe's accuracy is {accuracy:.2f}, so this is not a random init. "
-                           "If the training is resumed, give done=, the steps trained before.")  # fmt: skip
+        self._alarms.warn("init", f"the probe's accuracy is {accuracy:.2f} at the first look: this is no random init. "
+                                   "If the training is resumed, give done=, the steps trained before.")  # fmt: skip
         return False
 
     def _measure(self, step: int, heard: Heard, last: bool) -> WatchLook:
         updates = left_in(self._blocks)
+        if not last:
+            self._alarms.weights(step, any(u is not None and any(bool(g.any()) for g in u) for u in updates))
         number = len(self.looks)
-        again = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
+        again = due = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
+        first = self.looks[0].moment if self.looks else None
         found, moment = self._probed(None if again else self._proofs)
-        fires = self._fires(moment, heard)
+        heard = self._directly(heard, found)
+        fires = self._alarms.fires(moment, heard, first)
         if not again and self._proofs is not None and any(name not in self.fired for name in fires):
             again = True
             found, moment = self._probed(None)  # no alarm rests on a proof of an earlier look
-            fires = self._fires(moment, heard)
+            fires = self._alarms.fires(moment, heard, first)
         if again or self._proofs is None:
             sound = all(proof.standing in ("proved", "not measured") for proof in found.reference.proofs)
             self._proofs = found.reference.proofs if sound else None
             self._proved_at = step if sound else self._proved_at
             again = True
         notes = [*found.notes, *([heard.why] if heard.why else [])]
-        moment, remarks = self._theirs(moment, heard)
-        self._other_credit = NOT_THEIRS in remarks
+        moment, remarks = self._alarms.theirs(moment, heard)
+        self._alarms.other_credit = NOT_THEIRS in remarks
         notes += [*remarks, *([] if again else [f"finite differences were last taken at step {self._proved_at}"])]
         halves: list[float | None] = [None] * len(self._blocks)
         if last:
@@ -277,19 +297,29 @@ class Watch:
         elif found.reference.worker is None:
             readings = [Reading(value=math.nan, status="no float64 copy")] * len(self._blocks)
         else:
-            aligned = against_probe(updates, found.reference.worker, prove=again)
+            aligned = against_probe(updates, found.reference.worker, prove=again, differences=due)
+            notes += aligned.notes
             readings = [Reading.of(each) for each in aligned.update]
             halves = [each.value if each.status == "ok" else None for each in aligned.halves]
         if readings:
             moment = moment.model_copy(update={"measured": {**moment.measured, UPDATE: readings}})
-        fires = self._fires(moment, heard)
+        fires = self._alarms.fires(moment, heard, first)
         look = WatchLook(
             step=step, moment=moment, arrived=heard.arrived, crosses=list(heard.crosses), halves=halves,
             proved_at=self._proved_at, fired=[name for name in fires if name != FLOOR],
             notes=list(dict.fromkeys(notes)),
         )  # fmt: skip
-        self._alarm(look, fires)
+        self._alarms.about(look, fires, self.looks[0] if self.looks else None)
         return look
+
+    def _directly(self, heard: Heard, found: Judged) -> Heard:
+        """With direct feedback told apart, where the model's backward pass is overridden."""
+        worker, proofs = found.reference.worker, found.reference.proofs
+        if worker is None or "crosses" not in heard.crosses or all(p.standing != "wrong" for p in proofs):
+            return heard
+        both = zip(heard.crosses, direct(worker), strict=True)
+        crosses: list[Crossing] = ["direct feedback" if c == "crosses" and d else c for c, d in both]
+        return heard._replace(crosses=crosses)
 
     def _probed(self, known: list[Proof] | None) -> tuple[Judged, Moment]:
         reading = self._task.reading(self._model)
@@ -302,79 +332,10 @@ class Watch:
         """As the model was written: not compiled, and without autocast around it."""
         stack = ExitStack()
         stack.enter_context(uncompiled(self._model))
+        stack.enter_context(unprepared(self._model))
         for device in {p.device.type for p in self._model.parameters()} | {"cpu"}:
             stack.enter_context(torch.autocast(device, enabled=False))
         return stack
-
-    def _theirs(self, moment: Moment, heard: Heard) -> tuple[Moment, list[str]]:
-        """The moment without cosines, where what arrives in the loop's backward is not what was compared."""
-        if moment.cosine_out is None:
-            return moment, []
-        if all(size is None for size in heard.arrived):
-            if self._other_credit:  # as it was when the backward pass was last seen
-                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
-            return moment, ["credit: the model's own backward pass on the probe; that of the loop was not seen"]
-        for block, (size, record) in enumerate(zip(heard.arrived, moment.cosine_out, strict=True)):
-            if size is None or record is None or record.status == "not available":
-                continue
-            arrives = record.status != "zero credit"
-            if not self._trains(block):
-                continue
-            crosses = heard.crosses[block] if block < len(heard.crosses) else "crosses"
-            if arrives != (size != 0) or (arrives and crosses == "does not cross"):
-                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
-        return moment, []
-
-    def _trains(self, block: int) -> bool:
-        """Whether anything can be trained in this block or those before it."""
-        return any(p.requires_grad for each in self._blocks[: block + 1] for p in each.parameters())
-
-    # --- what it says -------------------------------------------------------------------------------------------------
-
-    def _fires(self, moment: Moment, heard: Heard) -> list[str]:
-        moment, _ = self._theirs(moment, heard)
-        start = self.looks[0].moment if self.looks and self._header.at_init else None
-        told = fires_at(moment, self._thresholds, self._header.residual, start)
-        leaks = self._header.local and any(c in ("crosses", "carried by hand") for c in heard.crosses)
-        return [*(name for name, answer in told.items() if answer), *([LEAK] if leaks else [])]
-
-    def _alarm(self, look: WatchLook, fires: list[str]) -> None:
-        names = self._header.blocks
-        for name in fires:
-            if name == FLOOR:
-                norm = look.moment.gradient_norms[-1] if look.moment.gradient_norms else None
-                self._warn(name, f"step {look.step}: ‖g_L‖ is {norm or 0:.2g}, below the floor that was published. "
-                                 "Small is not noise: by our protocol only precision decides.")  # fmt: skip
-                continue
-            self.fired.setdefault(name, look.step)
-            if name == LEAK:
-                places = [f"{names[b + 1]} into {names[b]}" + (" (carried by hand)" if c == "carried by hand" else "")
-                          for b, c in enumerate(look.crosses) if c in ("crosses", "carried by hand")]  # fmt: skip
-                self._warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)}, although local=True. "
-                                 "Detach what a block takes, or this is backprop.")  # fmt: skip
-                continue
-            said = next((f.says for f in self._judged(look).findings if f.check == name), "")
-            self._warn(name, f"step {look.step}: {name} fires. {said}")
-        sides = {c in ("crosses", "carried by hand") for b, c in enumerate(look.crosses)
-                 if c != "not seen" and self._trains(b)}  # fmt: skip
-        if len(sides) > 1 and not self._header.local:
-            cut = [f"{names[b + 1]} into {names[b]}" for b, c in enumerate(look.crosses) if c == "does not cross"]
-            self._warn("mixed", f"step {look.step}: the gradient crosses between some blocks and not from "
-                                f"{', '.join(cut)}. Is a detach there, or missing elsewhere?")  # fmt: skip
-
-    def _judged(self, look: WatchLook) -> Judgement:
-        """The checks put to this look, with the first as its init."""
-        moments = [each.moment.model_copy(update={"epoch": each.step}) for each in (*self.looks[:1], look)]
-        moments = moments if self._header.at_init else moments[-1:]
-        header = self._header
-        evidence = Evidence(name=header.name, depth=len(header.blocks), residual=header.residual,
-                            seeds=[SeedEvidence(seed=header.seed, moments=moments)])  # fmt: skip
-        return judge(evidence, self._thresholds)
-
-    def _warn(self, key: str, words: str) -> None:
-        if key not in self._warned:
-            self._warned.add(key)
-            warnings.warn(WatchWarning(f"walkback: {one_line(words)}"), stacklevel=2)
 
     def _stopping(self) -> Fired:
         names = " and ".join(self.fired)

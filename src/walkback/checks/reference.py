@@ -99,8 +99,12 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
     numbers = [c for c in chords if c is not None]
     if not numbers:
         return "How precise the deepest gradient is was not measured"
-    kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
-    off = f"{listed(kinds)} turns it by {spread_said(numbers)}"
+    differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
+    if differences and all(found.differences for found in differences):
+        off = f"finite differences of two step sizes disagree on it by {spread_said(numbers)}"
+    else:
+        kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
+        off = f"{listed(kinds)} turns it by {spread_said(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is noise: {off} on every seed, more than {limit:g}"
     if outcome == "passes":

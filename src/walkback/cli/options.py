@@ -169,6 +169,12 @@ def read_options(pairs: list[str] | None) -> dict[str, Any]:
     return options
 
 
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of rows that shows nothing."""
+    if rows is not None and rows < 1:
+        raise BadValue(f"--rows {rows} would show nothing", "give --rows 1 or more")
+
+
 def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
     """The frozen net's accuracy as somebody typed it in, as a baseline."""
     from walkback.records import Baseline
@@ -192,9 +198,10 @@ def read_thresholds(file: Path | None) -> Any:
 class Which:
     """How much of a study: the options that `study run`, `draw` and `table` share."""
 
-    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within two minutes.", negative="")] = False
+    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within minutes.", negative="")] = False
     seeds: Annotated[str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
     epochs: Annotated[int | None, option(WHAT, "Epochs, instead of those that the study declares.")] = None
+    rules: Annotated[str | None, option(WHAT, "Of the panel, these rules alone: fa,dfa,my_rule.py:MyRule.")] = None
 
     def extent(self) -> Any:
         """As the rooms take it."""
@@ -204,7 +211,10 @@ class Which:
         seeds = 3 if self.seeds is None else read_seeds(None, self.seeds)
         if isinstance(seeds, str):
             raise BadValue("--seeds auto is for `walkback audit`", "give a number of seeds, or which (42,7)")
-        return Extent(self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs)
+        rules = () if self.rules is None else tuple(by_comma(self.rules))
+        if self.rules is not None and not rules:
+            raise BadValue("--rules is empty", "name one rule or more, or leave it out for all")
+        return Extent(self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs, rules)
 
 
 def read_seconds(time: str | None) -> float | None:

@@ -65,23 +65,21 @@ def study_run(
         Studies by name, or all.
     """
     from walkback.report.terminal import LiveTable
-    from walkback.studies import carry_out, in_order, left
-    from walkback.train import train_all
+    from walkback.studies import carry_out, in_order, left, measure, train_studies
 
     wanted, extent, seconds = _studies(names), which.extent(), read_seconds(budget)
-    configs = in_order(wanted, extent)
-    elsewhere = {path.name for place in records or () if place.is_dir() for path in place.iterdir()}
-    todo = [config for config in configs if config.folder() not in elsewhere]
     console = make_console()
-    live = LiveTable(todo, console)
+    live = LiveTable([], console)
     with live as tell:
-        train_all(
-            todo, out, jobs=jobs, tell=tell, data_folder=data_folder, device=device, budget=seconds,
-            **executing.given(),
+        train_studies(
+            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, jobs=jobs,
+            data_folder=data_folder, device=device, **executing.given(),
         )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
-        console.print(seen(left(configs, *places)), soft_wrap=True)
+        for study in wanted:
+            measure(study, extent, places, data_folder)
+        console.print(seen(left(in_order(wanted, extent, *places), *places)), soft_wrap=True)
         return 0
     status = live.farewell()
     if live.interrupted or live.submitted:
@@ -163,8 +161,10 @@ def study_time(
     if not counts or not 0 <= overhead < float("inf"):
         given = f"--cores {cores} --overhead {overhead:g}"
         raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
-    configs = in_order(_studies(names), which.extent())
-    give_table(sizing(configs, records or [Path("runs")], counts, overhead), format, to)
+    places = records or [Path("runs")]
+    arms = in_order(_studies(names), which.extent(), *places)
+    configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
+    give_table(sizing(configs, places, counts, overhead), format, to)
     return 0
 
 

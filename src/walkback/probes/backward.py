@@ -1,14 +1,19 @@
 """The model's own backward pass as its credit: what autograd delivers at the blocks when the model trains."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 if TYPE_CHECKING:
     from walkback.probes.modules import Look
 
+DROPS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)  # they draw and mix nothing, and people ask for their mode
 RANDOM_OR_MIXING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.RNNBase, nn.MultiheadAttention,
                     nn.RReLU)  # fmt: skip
 
@@ -20,11 +25,46 @@ class Delivered(NamedTuple):
     why: str = ""
 
 
-def train_own_parts(model: nn.Module) -> None:
+@contextmanager
+def no_dropout() -> Iterator[None]:
+    """Dropout by function drops nothing in this thread: people write it into attention, and it is 0 in evaluation mode.
+
+    The functions themselves are replaced meanwhile, so that a forward pass that a checkpoint recomputes finds the same.
+    """
+    here, attend = threading.get_ident(), F.scaled_dot_product_attention
+    before = {name: getattr(F, name) for name in DROPS}
+
+    def whole(plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def dropout(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            return input if threading.get_ident() == here else plain(input, *args, **kwargs)
+
+        return dropout
+
+    def attention(*args: Any, **kwargs: Any) -> Tensor:
+        if threading.get_ident() == here:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+            kwargs |= {"dropout_p": 0.0} if "dropout_p" in kwargs else {}
+        return attend(*args, **kwargs)
+
+    try:
+        for name, plain in before.items():
+            setattr(F, name, whole(plain))
+        F.scaled_dot_product_attention = attention
+        yield
+    finally:
+        for name, plain in before.items():
+            setattr(F, name, plain)
+        F.scaled_dot_product_attention = attend
+
+
+@contextmanager
+def as_trained(model: nn.Module, really: bool = True) -> Iterator[None]:
     """Training mode for the parts that are not torch's own; those draw or mix, and stay in evaluation mode."""
-    for part in model.modules():
+    for part in model.modules() if really else ():
         torchs = isinstance(part, RANDOM_OR_MIXING) or type(part).__module__.startswith("torch.nn")
-        part.training = not torchs
+        part.training = type(part) in CONTAINERS or not torchs
+    with no_dropout() if really else nullcontext():
+        yield
 
 
 def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
@@ -33,7 +73,16 @@ def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
     `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
     gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
     """
-    first = in_training(True)
+    try:
+        first = in_training(True)
+    except Exception as error:  # a stranger's forward pass may ask for more when it trains
+        words = (str(error).splitlines() or [""])[0]
+        return Delivered(None, f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
+                               "so what trained it is not known: give all arguments of its forward, as in "
+                               '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
+    if first.failed and not seen.failed:
+        return Delivered(None, f"in training mode the backward pass fails on the probe ({first.failed}), so what "
+                               "trained it is not known")  # fmt: skip
     count = first.samples
     near = 1e-4 * (1 + seen.losses[:count].abs())
     if bool(((first.losses - seen.losses[:count]).abs() > near).any()):

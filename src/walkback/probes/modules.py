@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
-from walkback.probes.backward import train_own_parts
+from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Seen, watching
 from walkback.probes.outputs import entries, first_tensor
@@ -64,6 +64,7 @@ class Look(NamedTuple):
     between             what is not the output of one block when it reaches the next
     accuracy, loss      of the logits; the mean over samples, and `losses` of each. `status` is theirs
     notes               about the model as a whole
+    failed              the error of the backward pass, if it raised one; there are no gradients then
     """
 
     start: Layer
@@ -80,6 +81,7 @@ class Look(NamedTuple):
     losses: Tensor
     status: str
     notes: tuple[str, ...]
+    failed: str
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -171,13 +173,15 @@ def look(
     cls = has_cls_token(model)
     sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
     given: list[list[Tensor | None]] = [[] for _ in found]
-    right, total, countable, every = 0, 0, True, []
-    with undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad():
-        if training:
-            train_own_parts(model)
+    right, total, countable, every, failed = 0, 0, True, [], ""
+    with (
+        undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad(),
+        as_trained(model, training),
+    ):  # fmt: skip
         for batch in batches:
             inputs, labels = _pair(batch)
-            parts, logits, losses = _one_batch(model, inputs, labels, found, reduction, cls, loss)
+            parts, logits, losses, trouble = _one_batch(model, inputs, labels, found, reduction, cls, loss)
+            failed = failed or trouble
             for site, part in zip(sites, parts, strict=True):
                 site.append(part)
             if credits is not None:
@@ -215,6 +219,7 @@ def look(
         if countable
         else "no accuracy: it needs logits (N, classes)",
         notes=(*_notes(model), *changes.notes("the forward pass" if credits is None else "a forward pass or credits")),
+        failed=failed,
     )
 
 
@@ -247,8 +252,8 @@ def own_inputs(model: nn.Module, inputs: Any) -> Any:
 def _one_batch(
     model: nn.Module, inputs: Any, labels: Tensor, found: dict[str, nn.Module], reduction: str, cls: bool,
     loss: PerSampleLoss | None,
-) -> tuple[list[_Part], Tensor, Tensor]:  # fmt: skip
-    """The L+1 layers of one batch, with the logits and each sample's loss."""
+) -> tuple[list[_Part], Tensor, Tensor, str]:  # fmt: skip
+    """The L+1 layers of one batch, with the logits, each sample's loss, and the error of the backward pass."""
     prepared = own_inputs(model, inputs)
     with watching(found.values()) as seen:
         logits = call(model, prepared)
@@ -289,7 +294,7 @@ def _one_batch(
             grown = block_growth(took.value, state.value, reduction, cls) if i and took else None
             beyond = None if onward is None else block_growth(state.value, onward, reduction, cls)
             parts.append(part._replace(grown=grown, onward=beyond))
-    return parts, logits.detach(), losses.detach()
+    return parts, logits.detach(), losses.detach(), trouble
 
 
 def _check_order(seen: Seen, found: dict[str, nn.Module]) -> None:
@@ -309,8 +314,9 @@ def gradients_at(losses: Tensor, edges: list[GradientEdge | None]) -> tuple[list
     try:
         # The sum, not the mean: a row is then of its own sample's loss, whatever the batch.
         got = iter(torch.autograd.grad(losses.sum(), wanted, allow_unused=True))
-    except RuntimeError as error:  # e.g. the model overwrote what its own backward needs
-        return [None] * len(edges), str(error).splitlines()[0]
+    except Exception as error:  # a stranger's hooks run here, and a model may overwrite what its backward needs
+        words = (str(error).splitlines() or [""])[0]
+        return [None] * len(edges), words if isinstance(error, RuntimeError) else f"{type(error).__name__}: {words}"
     return [None if edge is None else next(got) for edge in edges], ""
 
 

@@ -177,17 +177,18 @@ def against_double(
     reduction: str,
     loss: PerSampleLoss | None,
     why: str = "",
+    training: bool = False,
 ) -> tuple[list[Precision], list[Tensor | None]]:
     """`precision` at h_0 … h_L of what was seen against a float64 `twin`, and the twin's gradients g_0 … g_L.
 
-    On the first batches that hold `samples` samples. `why`: why there is no twin.
+    On the first batches that hold `samples` samples. `why`: why there is no twin. `training`: as `look` takes it.
     """
     rows = [seen.start, *seen.layers]
     second: Look | None = None
     if twin is not None:
         few = first_batches(batches, samples, lambda t: t.double() if t.is_floating_point() else t)
         try:
-            second = look(twin, few, blocks, reduction=reduction, loss=loss)
+            second = look(twin, few, blocks, reduction=reduction, loss=loss, training=training)
         except Exception as error:
             why = _reason(error)
     if second is None:

@@ -114,6 +114,9 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
     accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
     for layer, better in _heard(worker, theirs, mine, accused, generator).items():
         proofs[layer] = better
+    for layer in accused:
+        if mine.trouble[layer] and proofs[layer].standing == "wrong":  # it delivers nothing because it fails
+            proofs[layer] = proofs[layer]._replace(why=mine.trouble[layer], factor=math.nan)
     return proofs
 
 

@@ -34,21 +34,24 @@ class Along(NamedTuple):
     null: Null
 
 
-def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str) -> Tensor:
-    """⟨g_i, rows_i⟩ for each sample by central differences; zero where it is not above the rounding."""
+def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str, step: int = 0) -> Tensor:
+    """⟨g_i, rows_i⟩ for each sample by central differences; zero where it is not above the rounding.
+
+    step   which of the worker's step sizes is taken
+    """
     move = lift(rows.to(value.device, torch.float64), value.double(), how)
     over = [1] * (value.dim() - 1)
     length: Tensor = torch.linalg.vector_norm(move.flatten(1), dim=1)
-    eps = step_of(value, steps(worker)[0])
+    eps = step_of(value, steps(worker)[step])
     unit = move / torch.where(length > 0, length, 1.0).view(-1, *over)
     central, _, rounding = differences(worker, {layer: unit * eps.view(-1, *over)}, eps.cpu())
     return torch.where(central.abs() > rounding, central, 0.0) * length.cpu()
 
 
-def whole_gradient(worker: Worker, layer: int, value: Tensor, width: int, how: str) -> Tensor:
+def whole_gradient(worker: Worker, layer: int, value: Tensor, width: int, how: str, step: int = 0) -> Tensor:
     """Each sample's gradient, (N, d), by one central difference along every dimension."""
     units = torch.eye(width, dtype=torch.float64)
-    return torch.stack([slope(worker, layer, value, unit.expand(len(value), -1), how) for unit in units], 1)
+    return torch.stack([slope(worker, layer, value, unit.expand(len(value), -1), how, step) for unit in units], 1)
 
 
 def along_credit(

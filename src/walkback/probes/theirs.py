@@ -17,7 +17,7 @@ from torch.utils.hooks import RemovableHandle
 
 from walkback.probes.outputs import entries
 
-Crossing = Literal["crosses", "carried by hand", "does not cross", "not seen"]
+Crossing = Literal["crosses", "carried by hand", "direct feedback", "does not cross", "not seen"]
 NODES = 200_000  # of a graph that is walked in one step
 COMPILED = "the model is compiled, and hooks inside compiled code are not called"
 REENTRANT = "a block is recomputed by checkpoint(use_reentrant=True), which hides its place in the graph"

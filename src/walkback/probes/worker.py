@@ -6,13 +6,15 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.modules import (
@@ -47,9 +49,10 @@ class Worker:
     """One batch of one model, run again and again."""
 
     def __init__(
-        self, model: nn.Module, inputs: Any, labels: Tensor, blocks: str | Sequence[str], loss: PerSampleLoss | None
-    ):
-        self.model, self.inputs, self.labels, self.loss = model, inputs, labels, loss
+        self, model: nn.Module, inputs: Any, labels: Tensor, blocks: str | Sequence[str], loss: PerSampleLoss | None,
+        training: bool = False,
+    ):  # fmt: skip
+        self.model, self.inputs, self.labels, self.loss, self.training = model, inputs, labels, loss, training
         self.found = find_blocks(model, blocks)
         self.modules = list(self.found.values())
         kinds = [t.dtype for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
@@ -81,9 +84,18 @@ class Worker:
         fewer.inputs, fewer.labels = on_tensors(self.inputs, cut), self.labels[:count]
         return fewer
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around every pass: the model stays as it was. `training`: its own parts are in training mode."""
+        with (
+            undisturbed(self.model), torch.inference_mode(False), torch.enable_grad(),
+            as_trained(self.model, self.training),
+        ):  # fmt: skip
+            yield
+
     def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
         """The losses with some states moved; `seed` changes the random numbers that the model may draw."""
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             if seed is not None:
                 torch.manual_seed(seed)
                 np.random.seed(seed)
@@ -96,7 +108,7 @@ class Worker:
 
     def states(self) -> States:
         """What passes the blocks, with autograd's gradients there. Blocks that are not called once have none."""
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             with watching(self.modules) as seen:
                 logits = call(self.model, own_inputs(self.model, self.inputs))
             losses = per_sample_losses(logits, self.labels.clone(), self.loss)
@@ -124,7 +136,7 @@ class Worker:
 
             return add
 
-        with undisturbed(self.model), torch.inference_mode(False), torch.enable_grad():
+        with self.running():
             with moving(self.modules, {layer: move(layer) for layer in layers}):
                 logits = call(self.model, own_inputs(self.model, self.inputs))
             losses = per_sample_losses(logits, self.labels.clone(), self.loss)
@@ -167,12 +179,23 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
     gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
     """
+    if bound := _bound_elsewhere(worker.model):
+        return None, f"the forward of {bound} was replaced in the object, so that a float64 copy would run the original"
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy.deepcopy(worker.model).double()
-        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss)
+        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss, worker.training)
         again = double.still.losses
     except Exception as error:
         return None, f"the model does not run in float64 ({type(error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
     return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
+
+
+def _bound_elsewhere(model: nn.Module) -> str:
+    """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
+    for name, part in model.named_modules():
+        forward = part.__dict__.get("forward")
+        if forward is not None and getattr(forward, "__self__", None) is not part:
+            return name or "the model"
+    return ""

@@ -97,3 +97,20 @@ def uncompiled(*models: nn.Module) -> Iterator[None]:
             yield
     else:
         yield
+
+
+@contextmanager
+def unprepared(model: nn.Module) -> Iterator[None]:
+    """Without the autocast that `accelerate` puts into the model's forward, which no switch around it turns off."""
+    own = model.__dict__.get("_original_forward")
+    wrapper = model.__dict__.get("forward")
+    if own is None or wrapper is None:
+        yield
+        return
+    del model.__dict__["forward"]
+    try:
+        if getattr(own, "__self__", None) is not model or getattr(own, "__func__", None) is not type(model).forward:
+            model.__dict__["forward"] = own
+        yield
+    finally:
+        model.__dict__["forward"] = wrapper

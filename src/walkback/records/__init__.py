@@ -17,6 +17,7 @@ from walkback.records.join import join_seeds
 from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
 from walkback.records.schema import (
     CosineRecord,
+    CostRecord,
     DeepProbes,
     Environment,
     IdentityRecord,
@@ -36,6 +37,7 @@ __all__ = [
     "Baseline",
     "BaselineName",
     "CosineRecord",
+    "CostRecord",
     "DeepProbes",
     "Environment",
     "Evidence",

@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from walkback.errors import RecordError
 from walkback.records import invariants
@@ -254,6 +263,15 @@ class PrecisionRecord(Record):
     clamped: Size  # how far `F.cosine_similarity` would be off here
     samples: Count
     status: str
+    differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Records without the flag stay as they were."""
+        written: dict[str, Any] = write(self)
+        if not self.differences:
+            del written["differences"]
+        return written
 
     @model_validator(mode="after")
     def _possible(self) -> "PrecisionRecord":
@@ -315,6 +333,16 @@ class IdentityRecord(Record):
     branch: Sizes  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
     moved: Size  # ‖h_L − h_0‖ / ‖h_0‖
     cosine: CosineValue  # cos(h_L, h_0)
+
+
+class CostRecord(Record):
+    """What a step of a run's rule costs on its net and batch size, as a multiple of a step of bp there; measured when a
+    study asks for it. Flops and memory are counted; the time depends on the machine."""
+
+    schema_: Literal["walkback.cost/1"] = Field(default="walkback.cost/1", alias="schema")
+    flops: Size
+    time: Size
+    memory: Size
 
 
 class Result(Record):

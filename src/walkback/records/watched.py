@@ -26,7 +26,7 @@ FRESH = "undo the edit, or watch the training again"
 LOOKS = 100_000
 R = TypeVar("R", bound=Record)
 Name = Annotated[str, Field(max_length=200)]
-Crossing = Literal["crosses", "carried by hand", "does not cross", "not seen"]
+Crossing = Literal["crosses", "carried by hand", "direct feedback", "does not cross", "not seen"]
 Loss = Literal["cross-entropy", "cross-entropy per place", "your own"]
 
 

@@ -49,8 +49,10 @@ def crossing_words(look: WatchLook) -> str:
     'gradient crosses 2/3'
     """
     known = [c for c in look.crosses if c != "not seen"]
-    crossed = sum(c != "does not cross" for c in known)
-    return f"gradient crosses {crossed}/{len(known)}" if known else "backward not seen"
+    crossed = sum(c in ("crosses", "carried by hand") for c in known)
+    straight = known.count("direct feedback")
+    beside = f", direct feedback {straight}/{len(known)}" if straight else ""
+    return f"gradient crosses {crossed}/{len(known)}{beside}" if known else "backward not seen"
 
 
 def figure(watched: Watched) -> Html:

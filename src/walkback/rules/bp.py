@@ -17,8 +17,12 @@ class BP(Rule):
 
     credit      a_l = g_{l+1} = ∂ℓ/∂h_{l+1}, what block l's output really receives; compared at the block's input,
                 as published, it is g_l. Either way its cosine with the gradient is 1
-    embedding   g_0
+    needs       every weight above a block, transposed; the output error, one backward pass
     normalize   none; backprop has no credit to normalise
+    embedding   g_0
+    readout     (head and terminal norm) the gradient of the loss
+    differs     in nothing: it is torch's autograd
+    source      Rumelhart, Hinton & Williams 1986, Nature 323:533
 
     The credits are not used in training (autograd does it); they are what a probe compares.
     """

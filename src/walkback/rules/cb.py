@@ -42,6 +42,8 @@ class CreditBridge(Rule):
                 published, ema and hidden for a toy setting. Chosen here: the last three, the anchor (without it the
                 offset of V drifts), matching relative to the gradient's size, the form of V as sb's G, and the run's
                 own AdamW and schedule for V; tried in docs/tried/bridges.md
+    differs     as far as the paper tells, in what is chosen here (defaults)
+    source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
     default_normalize = "sample"

@@ -13,9 +13,14 @@ class DFA(Rule):
     """Direct feedback alignment: every block hears the output error through its own fixed random matrix.
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
+    needs       the output error; no weights
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit
     embedding   a_0, the same credit as block 0
     readout     (head and terminal norm) the gradient of the loss
+    differs     its inventor has one matrix per layer and no normalisation; here one per block, as in the audit's paper:
+                inside a block autograd carries the credit down. Divided by its RMS, the credit does not get smaller as
+                the net learns, so nothing bounds a residual stream
+    source      Nøkland 2016, NeurIPS (arXiv:1609.01596); in this form Hao, Wan & Zhai, arXiv:2606.21126
 
     Where h_0 is of another width than block 0's output, the embedding has a matrix of its own.
     """

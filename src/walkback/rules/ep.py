@@ -29,6 +29,11 @@ class EP(Rule):
     readout     (head and terminal norm) the gradient of the loss
     defaults    beta 0.1, eta 0.1, steps 8, precision float64. None of them is published: chosen here, and tried in
                 docs/tried/bridges.md
+    differs     its inventors have symmetric weights, one energy for all layers and two phases that settle; here, as in
+                the audit's paper, the energy is the squared error of each block's prediction and the free phase is the
+                forward pass. The blocks learn from displacements, not from the contrast of two energies
+    source      Scellier & Bengio 2017, Frontiers in Computational Neuroscience 11:24 (arXiv:1602.05179); in this form
+                Hao, Wan & Zhai, arXiv:2606.21126
 
     Fully relaxed and with β → 0 the *errors* h_{l+1} − join(h_l, f_l(h_l)) are backprop's gradients, but the
     displacements are not: they are sums over k ≤ l of g_{k+1} carried *forward* to h_{l+1}, near (l+1)·g_{l+1} while

@@ -32,6 +32,8 @@ class StateBridge(Rule):
     defaults    condition error, hidden 256. Published for a toy setting: three layers, 256 hidden, [LN(h), time, s].
                 Chosen here: LN without gains, GELU, time as sin and cos of (π/2)·2^k·t, k = 0..7, no skip inside G, and
                 the run's own AdamW and schedule for G; tried in docs/tried/bridges.md
+    differs     as far as the paper tells, in what is chosen here (defaults)
+    source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
     default_normalize = "sample"

@@ -1,8 +1,8 @@
 """The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
 from walkback.registry import walk
-from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, studies
-from walkback.studies.carry_out import carry_out, catalogue, draw, left, tables
+from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
+from walkback.studies.carry_out import carry_out, catalogue, draw, left, measure, tables, train_studies
 from walkback.studies.sizing import sizing
 
 walk("walkback.studies")
@@ -20,7 +20,10 @@ __all__ = [
     "gather",
     "in_order",
     "left",
+    "measure",
+    "next_up",
     "sizing",
     "studies",
     "tables",
+    "train_studies",
 ]

@@ -4,7 +4,8 @@ A study says which arms it compares; an arm is a set of runs that differ in thei
 studies, and with every other command, by the hash of their config, so nothing is trained twice.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,28 +27,40 @@ CHANCE = 1 / CLASSES
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs that differ in their seed alone. `rank`: arms of a lower one are trained first, whatever study asks."""
+    """Runs that differ in their seed alone. `rank`: arms of a lower one are trained first, whatever study asks.
+
+    waiting  of an arm that follows from records that are not there yet: runs as many and as long as its own will be,
+             which is all that is known of them; it has no configs then
+    """
 
     name: str
     configs: tuple[RunConfig, ...]
     rank: int = 0
+    waiting: tuple[RunConfig, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many runs it has, or will have."""
+        return len(self.configs or self.waiting)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within two minutes.
+    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within minutes.
 
     Quick halves every width, trains 16 epochs of MNIST-1D (transformers: the 8×8 digits, which are images), and keeps
-    everything else. `seeds` and `epochs` replace those that a study declares.
+    everything else. `seeds` and `epochs` replace those that a study declares; `rules` the rules of the panel.
     """
 
     quick: bool = False
     seeds: tuple[int, ...] = SEEDS
     epochs: int | None = None
+    rules: tuple[str, ...] = ()
 
     def arm(
         self, name: str, rule: str, *, net: str = "resmlp", epochs: int = 100, data: str = "cifar10",
-        net_options: Mapping[str, Any] | None = None, rank: int = 0, seeds: int | None = None, **settings: Any,
+        net_options: Mapping[str, Any] | None = None, rank: int = 0, seeds: int | None = None, quick_epochs: int = 16,
+        **settings: Any,
     ) -> Arm:  # fmt: skip
         """The runs of one rule, one per seed (the first `seeds` of them); other `settings` as for `plan`."""
         options = dict(net_options or {})
@@ -56,7 +69,7 @@ class Extent:
             options = family.quick({**defaults(family), **options})
             data = data if data != "cifar10" else "digits" if family.images else "mnist1d"
             settings.setdefault("probe_images", 512)
-            epochs = 16
+            epochs = quick_epochs
         configs = plan(
             data=data, net=net, rules=[rule], seeds=self.seeds[:seeds], net_options=options,
             epochs=epochs if self.epochs is None else self.epochs, **settings,
@@ -68,6 +81,7 @@ class Extent:
         parts = ["--quick"] if self.quick else []
         parts += [f"--seeds {','.join(map(str, self.seeds))}"] if self.seeds != SEEDS else []
         parts += [f"--epochs {self.epochs}"] if self.epochs is not None else []
+        parts += [f"--rules {','.join(self.rules)}"] if self.rules else []
         return "".join(f" {part}" for part in parts)
 
 
@@ -111,7 +125,7 @@ class Gathered:
     def seeds(self, *arms: str) -> str:
         """How many seeds are there of those declared: "3", or "1 of 3"."""
         there = min(len(self[arm]) for arm in arms)
-        wanted = max(len(self.arms[arm].configs) for arm in arms)
+        wanted = max(self.arms[arm].count for arm in arms)
         return str(there) if there == wanted else f"{there} of {wanted}"
 
     def ended(self, arm: str) -> list[Run]:
@@ -132,7 +146,7 @@ class Gathered:
                 by_arm.setdefault((gap.why, gap.arm), []).append(gap.seed)
         by_reason: dict[str, list[str]] = {}
         for (why, arm), seeds in by_arm.items():
-            whole = len(seeds) == len(self.arms[arm].configs)
+            whole = len(seeds) == self.arms[arm].count
             by_reason.setdefault(why, []).append(arm if whole else f"{arm} (seed {', '.join(map(str, seeds))})")
 
         def said(arms: list[str]) -> str:
@@ -164,14 +178,30 @@ class Gathered:
         return [*words, *([f"Not there, {missing}. `{command}` goes on."] if missing else [])]
 
 
+WAITS = "follows from runs that are not there yet"
+
+
 def gather(study: "Study", extent: Extent, *places: Path | str) -> Gathered:
-    """The records of a study's runs, wherever among `places` they lie. Nothing fails for want of a run."""
-    arms = {arm.name: arm for arm in study.arms(extent)}
+    """The records of a study's runs, wherever among `places` they lie. Nothing fails for want of a run.
+
+    Arms that follow from records are made of those of the first arms alone.
+    """
+    known: dict[str, Run | str] = {}
+    first = _gather(study, extent, study.arms(extent), places, known)
+    if study.then is None:
+        return first
+    return _gather(study, extent, [*first.arms.values(), *study.then(first)], places, known)
+
+
+def _gather(
+    study: "Study", extent: Extent, declared: Sequence[Arm], places: Sequence[Path | str], known: dict[str, Run | str]
+) -> Gathered:
+    arms = {arm.name: arm for arm in declared}
     runs: dict[str, list[Run]] = {name: [] for name in arms}
     diverged: dict[str, list[Run]] = {name: [] for name in arms}
     gaps: list[Gap] = []
-    known: dict[str, Run | str] = {}
     for arm in arms.values():
+        gaps += [Gap(arm.name, config.seed, WAITS) for config in arm.waiting]
         for config in arm.configs:
             name = config.folder()
             if name not in known:
@@ -220,10 +250,23 @@ class Study:
     # What is measured without training, at the end of `run`, and kept in the run folders.
     measure: Callable[[Gathered, Path | None], None] | None = None
     place: int = 100
+    # Arms that follow from the records of the first arms, and from nothing else: settings that were chosen by trials.
+    then: Callable[[Gathered], Sequence[Arm]] | None = None
+    # Every arm that `then` could give, whatever the records say.
+    could: Callable[[Extent], Sequence[Arm]] | None = None
 
-    def configs(self, extent: Extent) -> list[RunConfig]:
-        """Every run that it needs, each once, in the order of its arms."""
-        return list({c.hash(): c for arm in self.arms(extent) for c in arm.configs}.values())
+    def declared(self, extent: Extent, *places: Path | str) -> Sequence[Arm]:
+        """Its arms, with those that follow from the records in some folders."""
+        return list(gather(self, extent, *places).arms.values()) if self.then is not None else self.arms(extent)
+
+    def configs(self, extent: Extent, *places: Path | str) -> list[RunConfig]:
+        """Every run that it needs, each once, in the order of its arms, as far as the records in `places` tell."""
+        return list({c.hash(): c for arm in self.declared(extent, *places) for c in arm.configs}.values())
+
+    def possible(self, extent: Extent) -> list[RunConfig]:
+        """Every run that it could ever need."""
+        arms = [*self.arms(extent), *(self.could(extent) if self.could is not None else ())]
+        return list({c.hash(): c for arm in arms for c in arm.configs}.values())
 
 
 def studies(*names: str) -> list[Study]:
@@ -231,16 +274,28 @@ def studies(*names: str) -> list[Study]:
     return sorted((STUDIES.get(name) for name in names or STUDIES.names()), key=lambda study: (study.place, study.name))
 
 
-def in_order(wanted: Sequence[Study], extent: Extent) -> list[RunConfig]:
-    """Every run that the studies need, each once: by the rank of its arm, then as the studies declare them."""
-    arms = sorted((arm for study in wanted for arm in study.arms(extent)), key=lambda arm: arm.rank)
-    return list({config.hash(): config for arm in arms for config in arm.configs}.values())
+def in_order(wanted: Sequence[Study], extent: Extent, *places: Path | str) -> list[Arm]:
+    """The arms of the studies by their rank, then as the studies declare them."""
+    return sorted((arm for study in wanted for arm in study.declared(extent, *places)), key=lambda arm: arm.rank)
+
+
+def next_up(arms: Sequence[Arm], tried: Container[str]) -> list[RunConfig]:
+    """The runs to be trained now, each once, but for those tried already, which are named by their hash.
+
+    While an arm waits for records, nothing of a higher rank is trained before what it may wait for.
+    """
+    waits = min((arm.rank for arm in arms if arm.waiting), default=math.inf)
+
+    def untried(arms: Iterable[Arm]) -> list[RunConfig]:
+        return list({c.hash(): c for arm in arms for c in arm.configs if c.hash() not in tried}.values())
+
+    return untried(arm for arm in arms if arm.rank <= waits) or untried(arms)
 
 
 def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:
     """The data, net, budget and seeds of some arms in words, for the note below a figure."""
     names = list(gathered.arms if arms is None else arms)
-    configs = [config for name in names for config in gathered.arms[name].configs]
+    configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]
 
     def said(values: Iterable[Any]) -> str:
         return " and ".join(map(str, dict.fromkeys(values)))

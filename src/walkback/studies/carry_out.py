@@ -1,10 +1,13 @@
 """What is done with a study once its runs are there: measure what needs no training, print its tables, draw."""
 
 import json
+import math
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -14,7 +17,8 @@ from walkback.errors import RecordError
 from walkback.records import Run, RunConfig, find_runs, read_run
 from walkback.report.numbers import duration, relative
 from walkback.report.tables import Table, print_table
-from walkback.studies.base import Extent, Gathered, Study, gather
+from walkback.studies.base import Arm, Extent, Gathered, Study, gather, in_order, next_up
+from walkback.train import Event, train_all
 
 
 def carry_out(
@@ -26,15 +30,19 @@ def carry_out(
     data_folder: Path | None = None,
 ) -> None:
     """Measure, print and draw one study from the runs in some folders."""
+    measure(study, extent, places, data_folder)
     gathered = gather(study, extent, *places)
-    if study.measure is not None:
-        study.measure(gathered, data_folder)
-        gathered = gather(study, extent, *places)
     for table in tables(study, gathered):
         print_table(table, console)
     console.print()
     for path in draw(study, gathered, figures):
         console.print(Text(f"Written to {relative(path)}", "dim"), soft_wrap=True)
+
+
+def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: Path | None = None) -> None:
+    """What a study measures without training, for the runs that are there and lack it."""
+    if study.measure is not None:
+        study.measure(gather(study, extent, *places), data_folder)
 
 
 def tables(study: Study, gathered: Gathered) -> list[Table]:
@@ -46,30 +54,71 @@ def tables(study: Study, gathered: Gathered) -> list[Table]:
     return [replace(table, notes=[*table.notes, footnote]) for table in study.tables(gathered)]
 
 
-def left(configs: Sequence[RunConfig], *places: Path) -> str:
+def train_studies(
+    wanted: Sequence[Study],
+    extent: Extent,
+    out: Path,
+    elsewhere: Sequence[Path] = (),
+    *,
+    tell: Callable[[Event], object] = lambda _: None,
+    expect: Callable[[Sequence[RunConfig]], object] = lambda _: None,
+    budget: float | None = None,
+    **how: Any,
+) -> None:
+    """Train what the studies need and is in none of the folders; then what follows from the records of that.
+
+    tell    hears of every event; its index counts all configs that `expect` was given so far
+    budget  in seconds, for all of it; `how` as for `train_all`
+    """
+    there = {path.name for place in elsewhere if place.is_dir() for path in place.iterdir()}
+    end = math.inf if budget is None else time.monotonic() + budget
+    tried: set[str] = set()
+    given, ended = 0, 0
+
+    def count(event: Event) -> None:
+        nonlocal ended
+        ended += event.kind != "progress"
+        tell(replace(event, index=before + event.index))
+
+    while stage := next_up(in_order(wanted, extent, out, *elsewhere), tried):
+        tried |= {config.hash() for config in stage}
+        todo = [config for config in stage if config.folder() not in there]
+        before, given = given, given + len(todo)
+        expect(todo)
+        seconds = None if budget is None else max(end - time.monotonic(), 1e-9)
+        train_all(todo, out, tell=count, budget=seconds, **how)
+        if ended < given:  # it was interrupted, or the time is up
+            break
+
+
+def left(arms: Sequence[Arm], *places: Path) -> str:
     """Which runs are not there yet, in words, and about how long they take on one core at the pace of those that are.
 
     A run's pace is that of the finished runs of its net and rule, per epoch; else of its net; else it is not known.
     """
+    configs = list({config.hash(): config for arm in arms for config in arm.configs}.values())
+    waiting = [config for arm in arms for config in arm.waiting]
     here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
     done = [run for config in configs if (run := finished(here.get(config.folder()))) is not None]
     there = {run.path.name for run in done}
     missing = [config for config in configs if config.folder() not in there]
-    if not missing:
+    if not missing and not waiting:
         return f"All {len(configs)} runs are there."
     paces: dict[tuple[str, ...], list[float]] = {}
     for run in done:
         for key in kinds(run.config):
             paces.setdefault(key, []).extend(_pace(run))
     seconds, unknown = 0.0, 0
-    for config in missing:
+    for config in [*missing, *waiting]:
         known = next((paces[key] for key in kinds(config) if paces.get(key)), None)
         unknown += known is None
         seconds += config.epochs * statistics.median(known) if known else 0.0
     about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
     more = f" and {unknown} of unknown length" if unknown and seconds else ""
     names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} ({c.epochs} epochs)" for c in missing[:40]))
-    return f"{len(missing)} of {len(configs)} runs are left, {about}{more}. Next: {names}"
+    follow = f" and {len(waiting)} that follow from them" if waiting else ""
+    then = f". Next: {names}" if missing else ""
+    return f"{len(missing)} of {len(configs)} runs{follow} are left, {about}{more}{then}"
 
 
 def finished(path: Path | None) -> Run | None:
@@ -112,6 +161,12 @@ def catalogue(studies: Sequence[Study], extent: Extent, *places: Path) -> Table:
     for study in studies:
         there = gather(study, extent, *places)
         rows.append([
-            study.name, study.asks, f"{len(there.every())} of {len(study.configs(extent))}", ", ".join(study.figures)
+            study.name, study.asks, f"{len(there.every())} of {_count(there)}", ", ".join(study.figures)
         ])  # fmt: skip
     return Table("studies", "Studies", ["study", "asks", "runs there", "figures"], rows)
+
+
+def _count(there: Gathered) -> int:
+    """How many runs a study has, each once, with those that will follow from records."""
+    declared = {config.hash() for arm in there.arms.values() for config in arm.configs}
+    return len(declared) + sum(len(arm.waiting) for arm in there.arms.values())

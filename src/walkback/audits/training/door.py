@@ -29,7 +29,8 @@ from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
 from walkback.records.training import TrainingSetting, find_trainings, read_training, write_training
 from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
-from walkback.train import cores, seed_list
+from walkback.train import seed_list
+from walkback.train.task import cores
 
 TEST_SAMPLES, PROBED = 20_000, 512
 PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half", "frozen"]]] = (
@@ -300,6 +301,7 @@ class _Trainings:
             if content is None:
                 self.jobs = 1
                 say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
+        self.tried: set[Wanted] = set()
         self.progress = Progress(say, self.jobs)
 
     def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
@@ -307,7 +309,8 @@ class _Trainings:
         wanted = self._wanted(counts)
         done = [read_training(path).record for path in find_trainings(self.folder)]
         there = {(r.who, r.part, r.seed) for r in done if r.status in SETTLED}
-        missing = [each for each in wanted if each not in there]
+        missing = [each for each in wanted if each not in there and each not in self.tried]
+        self.tried |= {*missing}  # what failed is tried again by the next call, not at every look
         self.progress.expect(len(missing))
         if missing:
             train_all(self.job, missing, self.folder, self.jobs, self._note)

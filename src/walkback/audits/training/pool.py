@@ -7,8 +7,6 @@ does not start itself again. What a loop prints in a process of its own is kept 
 import os
 import pickle
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from multiprocessing import get_context
@@ -177,8 +175,6 @@ class Progress:
     def __init__(self, say: Callable[[str], object], jobs: int):
         self.say, self.jobs = say, jobs
         self.total, self.done, self.seconds = 0, 0, list[float]()
-        self.began = time.monotonic()
-        self.lock = threading.Lock()
 
     def expect(self, count: int) -> None:
         """So many more will be trained."""

@@ -17,7 +17,7 @@ SWITCHES = ("terminal_norm", "gains", "skip")  # options of a net that the comma
 @cache
 def declared() -> Mapping[str, str]:
     """The first study that trains a run, by the hash of its config."""
-    return {config.hash(): study.name for study in reversed(studies()) for config in study.configs(Extent())}
+    return {config.hash(): study.name for study in reversed(studies()) for config in study.possible(Extent())}
 
 
 def _declared_for(config: RunConfig, seeds: Sequence[int]) -> dict[int, str]:

@@ -1,0 +1,54 @@
+"""Other people's code, from nothing to a verdict: runs the files of docs/your-training.md; prints lines and minutes.
+
+    python bench/others.py                     BioTorch (dfa), Lightning and Hugging Face
+    python bench/others.py with_biotorch fa usf frsf brsf
+
+Lines are those below the mark in each file, without blank ones: what somebody adds to code that is there.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs" / "your-training.md"
+MARK = "# --- what is added for walkback"
+
+
+def files() -> dict[str, str]:
+    """The files that the page shows, by name."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    return {found[1]: block for block in blocks if (found := re.match(r"# (with_\w+)\.py\n", block))}
+
+
+def added(text: str) -> int:
+    """The lines that somebody adds."""
+    return sum(bool(line.strip()) for line in text.split(MARK)[1].splitlines()[1:])
+
+
+def run(name: str, text: str, folder: Path, *words: str) -> tuple[float, str]:
+    """Minutes, and the last line that it prints: the verdict."""
+    (folder / f"{name}.py").write_text(text)
+    began = time.perf_counter()
+    command = [sys.executable, f"{name}.py", *words]
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr}")
+    return (time.perf_counter() - began) / 60, done.stdout.strip().splitlines()[-1]
+
+
+def main() -> None:
+    """Run what is asked for."""
+    known = files()
+    name, *rules = sys.argv[1:] or [""]
+    jobs = [(name, rule) for rule in rules or [""]] if name else [(each, "") for each in known]
+    with tempfile.TemporaryDirectory() as folder:
+        for each, rule in jobs:
+            minutes, verdict = run(each, known[each], Path(folder), *([rule] if rule else []))
+            print(f"{each} {rule}: {added(known[each])} lines added, {minutes:.1f} minutes. {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""Adapters: `wb.watch` in other people's loops (Lightning, Hugging Face), and its looks in other formats.
+
+One file each. A library is imported when its adapter is made, and is none of walkback's own requirements.
+"""
+
+from walkback.adapters.csv import csv_writer
+from walkback.adapters.lightning import lightning_callback
+from walkback.adapters.tensorboard import tensorboard_writer
+from walkback.adapters.transformers import transformers_callback
+
+__all__ = ["csv_writer", "lightning_callback", "tensorboard_writer", "transformers_callback"]

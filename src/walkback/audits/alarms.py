@@ -1,0 +1,130 @@
+"""What a watched training is warned of: which checks fire at a look, leaks, and weights that do not move. Each once."""
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from walkback.checks import Judgement, Thresholds, fires_at, judge
+from walkback.plain import one_line
+from walkback.probes.theirs import Heard
+from walkback.records import Evidence, Moment, SeedEvidence, WatchHeader, WatchLook
+
+CREDIT = ("cosine", "cosine_out", "gamma", "null", "null_out", "null_gamma")
+LEAK, FLOOR = "leak", "reference floor"
+STILL = 10  # steps without a change in any weight of the blocks, after which somebody should know
+NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
+              "(local losses, or credits of your own): coverage is not judged; wb.audit takes credits=")  # fmt: skip
+CROSSES = ("crosses", "carried by hand")
+
+
+class WatchWarning(UserWarning):
+    """A check fired in a watched training, or a look failed."""
+
+
+class Alarms:
+    """The warnings of one watched training. They wait until `emit`, so that none interrupts a look."""
+
+    def __init__(self, header: WatchHeader, model: nn.Module, blocks: Sequence[nn.Module], thresholds: Thresholds):
+        self.header, self.blocks, self.thresholds = header, blocks, thresholds
+        self.fired: dict[str, int] = {}
+        self.other_credit = False  # whether the loop's credit is not what the model's own backward pass delivers
+        self._model, self._parameters = model, dict(model.named_parameters())
+        self._sums: list[Tensor] | None = None
+        self._moved_at = 0
+        self._warned: set[str] = set()
+        self._waiting: list[str] = []
+
+    def warn(self, key: str, words: str) -> None:
+        """Say this once, when the look is over."""
+        if key not in self._warned:
+            self._warned.add(key)
+            self._waiting.append(f"walkback: {one_line(words)}")
+
+    def emit(self) -> None:
+        """Say what waits."""
+        waiting, self._waiting = self._waiting, []
+        for words in waiting:
+            warnings.warn(WatchWarning(words), stacklevel=4)
+
+    def theirs(self, moment: Moment, heard: Heard) -> tuple[Moment, list[str]]:
+        """The moment without cosines, where what arrives in the loop's backward is not what was compared."""
+        if moment.cosine_out is None:
+            return moment, []
+        if all(size is None for size in heard.arrived):
+            if self.other_credit:  # as it was when the backward pass was last seen
+                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
+            return moment, ["credit: the model's own backward pass on the probe; that of the loop was not seen"]
+        for block, (size, record) in enumerate(zip(heard.arrived, moment.cosine_out, strict=True)):
+            if size is None or record is None or record.status in ("not available", "not proved"):
+                continue
+            arrives = record.status != "zero credit"
+            if not self.trains(block):
+                continue
+            crosses = heard.crosses[block] if block < len(heard.crosses) else "crosses"
+            if arrives != (size != 0) or (arrives and crosses == "does not cross"):
+                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
+        return moment, []
+
+    def trains(self, block: int) -> bool:
+        """Whether anything can be trained in this block or those before it."""
+        return any(p.requires_grad for each in self.blocks[: block + 1] for p in each.parameters())
+
+    def fires(self, moment: Moment, heard: Heard, first: Moment | None) -> list[str]:
+        """The checks that fire at this moment; `first`: the moment of the first look."""
+        moment, _ = self.theirs(moment, heard)
+        told = fires_at(moment, self.thresholds, self.header.residual, first if self.header.at_init else None)
+        leaks = self.header.local and any(c in CROSSES for c in heard.crosses)
+        return [*(name for name, answer in told.items() if answer), *([LEAK] if leaks else [])]
+
+    def about(self, look: WatchLook, fires: list[str], first: WatchLook | None) -> None:
+        """Prepare the warnings of one look."""
+        names = self.header.blocks
+        for name in fires:
+            if name == FLOOR:
+                norm = look.moment.gradient_norms[-1] if look.moment.gradient_norms else None
+                self.warn(name, f"step {look.step}: ‖g_L‖ is {norm or 0:.2g}, below the floor that was published. "
+                                "Small is not noise: by our protocol only precision decides.")  # fmt: skip
+                continue
+            self.fired.setdefault(name, look.step)
+            if name == LEAK:
+                places = [f"{names[b + 1]} into {names[b]}" + (" (carried by hand)" if c == "carried by hand" else "")
+                          for b, c in enumerate(look.crosses) if c in CROSSES]  # fmt: skip
+                self.warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)}, although local=True. "
+                                "Detach what a block takes, or this is backprop.")  # fmt: skip
+                continue
+            said = next((f.says for f in self._judged(look, first).findings if f.check == name), "")
+            self.warn(name, f"step {look.step}: {name} fires. {said}")
+        sides = {c in CROSSES for b, c in enumerate(look.crosses) if c != "not seen" and self.trains(b)}
+        if len(sides) > 1 and not self.header.local:
+            cut = [f"{names[b + 1]} into {names[b]}" for b, c in enumerate(look.crosses) if c == "does not cross"]
+            if cut:
+                self.warn("mixed", f"step {look.step}: the gradient crosses between some blocks and not from "
+                                   f"{', '.join(cut)}. Is a detach there, or missing elsewhere?")  # fmt: skip
+
+    def weights(self, step: int, alive: bool) -> None:
+        """Warn of weights that are replaced, or that do not change. `alive`: whether anything lies in their .grad."""
+        now = dict(self._model.named_parameters())
+        other = [name for name, p in now.items() if p.requires_grad and self._parameters.get(name, p) is not p]
+        if other:
+            self.warn("replaced", f"step {step}: {other[0]} is another tensor than when the watch began"
+                                  f"{f', and {len(other) - 1} more' if len(other) > 1 else ''}. An optimizer that was "
+                                  "built before trains the old ones, which the model no longer uses.")  # fmt: skip
+        trained = [p.detach() for block in self.blocks for p in block.parameters() if p.requires_grad]
+        sums = [torch.stack([p.double().sum(), p.double().square().sum()]).cpu() for p in trained]
+        before, self._sums = self._sums, sums
+        if before is None or len(before) != len(sums) or not alive or not all(map(torch.equal, before, sums)):
+            self._moved_at = step
+        elif sums and step - self._moved_at >= STILL:
+            self.warn("still", f"step {step}: no trainable weight of the blocks changed since step {self._moved_at}, "
+                               "although there are gradients. Does the optimizer have these parameters?")  # fmt: skip
+
+    def _judged(self, look: WatchLook, first: WatchLook | None) -> Judgement:
+        """The checks put to this look, with the first as its init."""
+        header = self.header
+        both = (first, look) if first is not None and header.at_init else (look,)
+        moments = [each.moment.model_copy(update={"epoch": each.step}) for each in both]
+        evidence = Evidence(name=header.name, depth=len(header.blocks), residual=header.residual,
+                            seeds=[SeedEvidence(seed=header.seed, moments=moments)])  # fmt: skip
+        return judge(evidence, self.thresholds)

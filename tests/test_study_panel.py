@@ -1,0 +1,385 @@
+"""The panel: learning rates chosen by trials alone, arms that follow from them, and what is made of the runs."""
+
+import dataclasses
+import doctest
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import walkback
+from fake_runs import write_run
+from walkback.data import Split, load
+from walkback.errors import RecordError, WalkbackError
+from walkback.nets import make_net
+from walkback.own import is_ours
+from walkback.records import read_run
+from walkback.report.figures import style
+from walkback.rules import RULES
+from walkback.studies import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
+from walkback.studies import panel as panel_study
+from walkback.studies import rates as rates_module
+from walkback.studies.base import WAITS, Arm
+from walkback.studies.panel import FIELD, FLOORS, arms, chosen, frozen, half, standings, subjects, trial
+from walkback.studies.rates import RATES, choose
+from walkback.train import plan
+
+ROOT = Path(__file__).parent.parent
+PANEL = STUDIES.get("panel")
+SMALL = Extent(quick=True, seeds=(1, 2), epochs=1, rules=("dfa",))
+BEST = {"bp": 1e-3, "mono-forward": 3e-3, "random": 1e-4, "dfa": 3e-4, "shallow": 1e-3, "linear": 1e-3}
+
+
+def write_trials(folder, extent=SMALL, best=BEST, but=()):
+    """Trials of which those at the rates in `best` come out best; without those named in `but`."""
+    for arm in arms(extent):
+        if arm.name not in but:
+            subject, _, rate = arm.name.rpartition(" at ")
+            write_run(folder, arm.configs[0], accuracy=0.6 if float(rate) == best[subject] else 0.3)
+
+
+def write_rest(folder, extent=SMALL, **accuracy):
+    """What follows from the trials, each arm with an accuracy per seed."""
+    for name, arm in gather(PANEL, extent, folder).arms.items():
+        ends = accuracy.get(name.replace(" ", "_").replace("-", "_"), (0.30, 0.31))
+        if not arm.configs[0].validation:
+            for config, end in zip(arm.configs, ends, strict=True):
+                write_run(folder, config, accuracy=end)
+
+
+# --- the choice -----------------------------------------------------------------------------------------------------
+
+
+def trial_run(folder, rate, accuracy=0.5, validation=0.1, **more):
+    (config,) = plan(rules=["dfa"], seeds=[42], epochs=2, lr=rate, validation=validation)
+    return read_run(write_run(folder, config, accuracy=accuracy, **more))
+
+
+def test_examples_in_the_docstrings():
+    found = doctest.testmod(rates_module)
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_the_best_on_held_out_samples_is_chosen_and_the_smaller_of_two_that_tie(tmp_path):
+    accuracies = (0.2, 0.5, 0.5, 0.4)
+    found = choose({rate: trial_run(tmp_path, rate, a) for rate, a in zip(RATES, accuracies, strict=True)})
+    assert found.lr == 3e-4
+    assert not found.edge
+    assert found.trials() == "4"
+
+
+def test_a_trial_that_diverged_is_counted_and_never_chosen(tmp_path):
+    """It diverged after an epoch at which it was far ahead."""
+    runs = {rate: trial_run(tmp_path, rate, 0.2 + 100 * rate) for rate in RATES[:3]}
+    runs[3e-3] = trial_run(tmp_path, 3e-3, accuracy=0.99, status="diverged", until=1)
+    assert runs[3e-3].snapshots[-1].accuracy > 0.4
+    found = choose(runs)
+    assert (found.lr, found.edge, found.diverged) == (1e-3, False, [3e-3])
+    assert found.trials() == "4, 1 diverged"
+    none = choose({rate: trial_run(tmp_path / "all", rate, status="diverged", until=0) for rate in RATES})
+    assert (none.lr, none.words(), none.trials()) == (None, "all diverged", "4, 4 diverged")
+
+
+@pytest.mark.parametrize("absent", [None, "unfinished"])
+def test_nothing_is_chosen_while_a_trial_is_missing(tmp_path, absent):
+    """However good the others are: the missing one could be the best."""
+    runs = {rate: trial_run(tmp_path, rate) for rate in RATES[:3]}
+    runs[3e-3] = None if absent is None else trial_run(tmp_path, 3e-3, status=None, until=1)
+    found = choose(runs)
+    assert (found.lr, found.edge, found.words(), found.trials()) == (None, False, "not settled", "3 of 4")
+
+
+@pytest.mark.parametrize("best", [RATES[0], RATES[-1]])
+def test_a_choice_at_the_edge_of_the_grid_is_marked(tmp_path, best):
+    found = choose({rate: trial_run(tmp_path, rate, 0.6 if rate == best else 0.3) for rate in RATES})
+    assert found.edge
+    assert found.words() == f"{best:g} (edge)"
+
+
+def test_planted_a_trial_that_was_measured_on_the_test_split_is_refused(tmp_path):
+    runs = {rate: trial_run(tmp_path, rate) for rate in RATES[:3]}
+    with pytest.raises(RecordError, match="test split"):
+        choose(runs | {3e-3: trial_run(tmp_path, 3e-3, accuracy=0.9, validation=0.0)})
+    with pytest.raises(RecordError, match=r"trained with 0\.001"):
+        choose(runs | {3e-3: runs[1e-3]})
+
+
+def test_every_trial_is_held_out_and_every_subject_has_all_rates():
+    for extent in (Extent(), Extent(quick=True)):
+        declared = {arm.name: arm for arm in arms(extent)}
+        assert set(declared) == {trial(subject, rate) for subject in subjects(extent) for rate in RATES}
+        for arm in declared.values():
+            (config,) = arm.configs
+            assert config.validation == 0.1
+            assert (config.epochs, config.data) == ((4, "mnist1d") if extent.quick else (10, "cifar10"))
+            assert config.seed == 42
+    assert set(FIELD) == {name for name in RULES.names() if is_ours(RULES.get(name))}, "a rule is not in the panel"
+
+
+def test_planted_another_test_split_changes_no_trial_and_no_choice(tmp_path, monkeypatch):
+    """Trained twice, the second time with every test label wrong and all test inputs zero: the same to the bit."""
+    true = load("mnist1d")
+    labels = (true.test.labels + 1) % 10
+    spoilt = dataclasses.replace(true, test=Split(true.test.inputs * 0, labels))
+    monkeypatch.setattr(panel_study, "RATES", RATES[2:])
+    monkeypatch.setattr(panel_study, "FLOORS", {})
+    monkeypatch.setattr(panel_study, "ALWAYS", ("bp",))
+    extent = Extent(quick=True, seeds=(1,), epochs=1, rules=("dfa",))
+    found = {}
+    for name, data in (("true", true), ("spoilt", spoilt)):
+        monkeypatch.setattr("walkback.train.loop.load", lambda *_, data=data: data)
+        train_studies([dataclasses.replace(PANEL, then=None)], extent, tmp_path / name, jobs=1)
+        there = gather(PANEL, extent, tmp_path / name)
+        lines = [(run.path / "snapshots.jsonl").read_text() for arm in arms(extent) for run in there[arm.name]]
+        found[name] = (lines, {rule: chosen(there, rule).lr for rule in ("bp", "dfa")})
+    assert len(found["true"][0]) == 4
+    assert found["true"] == found["spoilt"]
+    assert None not in found["true"][1].values()
+
+
+def test_planted_runs_on_the_test_split_beside_the_trials_do_not_move_the_choice(tmp_path):
+    """What follows from the trials, and twins of the trials without a held-out part, all with another favourite."""
+    write_trials(tmp_path)
+    before = {subject: chosen(gather(PANEL, SMALL, tmp_path), subject).lr for subject in BEST}
+    for subject in ("bp", "dfa"):
+        for rate in RATES:
+            for arm in panel_study.following(SMALL, subject, rate):
+                for config in arm.configs:
+                    write_run(tmp_path, config, accuracy=0.9 if rate == 3e-3 else 0.1)
+            (config,) = next(arm for arm in arms(SMALL) if arm.name == trial(subject, rate)).configs
+            write_run(tmp_path, config.model_copy(update={"validation": 0.0}), accuracy=0.9 if rate == 3e-3 else 0.1)
+    assert {subject: chosen(gather(PANEL, SMALL, tmp_path), subject).lr for subject in BEST} == before == BEST
+
+
+# --- arms that follow -----------------------------------------------------------------------------------------------
+
+
+def test_the_runs_follow_at_the_rate_that_was_chosen_with_their_frozen_net(tmp_path):
+    write_trials(tmp_path)
+    there = gather(PANEL, SMALL, tmp_path)
+    for subject, rate in BEST.items():
+        assert {config.lr for config in there.arms[subject].configs} == {rate}
+        assert [config.seed for config in there.arms[subject].configs] == [1, 2]
+        assert {config.validation for config in there.arms[subject].configs} == {0.0}
+        if subject not in FLOORS:
+            twins = [config.model_copy(update={"train_last": 0}) for config in there.arms[subject].configs]
+            assert there.arms[frozen(subject)].configs == tuple(twins)
+    assert half("bp") in there.arms
+
+
+def test_nothing_follows_before_all_trials_of_a_rule_are_there(tmp_path):
+    write_trials(tmp_path, but=[trial("dfa", 3e-3)])
+    there = gather(PANEL, SMALL, tmp_path)
+    assert there.arms["dfa"].configs == there.arms[frozen("dfa")].configs == ()
+    assert len(there.arms["dfa"].waiting) == 2
+    assert there.arms["bp"].configs
+    assert {gap.why for gap in there.gaps if gap.arm == "dfa"} == {WAITS}
+    panel, rates = tables(PANEL, there)
+    (row,) = [row for row in panel.rows if row[0] == "dfa"]
+    assert row[panel.headings.index("rate")] == "not settled"
+    assert row[panel.headings.index("trials")] == "3 of 4"
+    assert row[panel.headings.index("seeds")] == "0 of 2"
+    (row,) = [row for row in rates.rows if row[0] == "dfa"]
+    assert row[4] == "not there"
+    assert f"{WAITS}: dfa, dfa frozen" in " ".join(panel.notes)
+
+
+def test_nothing_follows_from_trials_that_all_diverged_and_nothing_waits(tmp_path):
+    for arm in arms(SMALL):
+        status, until = ("diverged", 0) if arm.name.startswith("dfa") else ("finished", None)
+        write_run(tmp_path, arm.configs[0], status=status, until=until)
+    there = gather(PANEL, SMALL, tmp_path)
+    assert there.arms["dfa"] == Arm("dfa", (), panel_study.RANK)
+    (row,) = [row for row in PANEL.tables(there)[1].rows if row[0] == "dfa"]
+    assert row == ["dfa", *["diverged"] * 4, "all diverged", "4, 4 diverged"]
+
+
+def test_what_ranks_later_does_not_overtake_what_an_arm_waits_for():
+    one, two, three = plan(rules=["bp", "fa", "dfa"], epochs=1)
+    first, waits, later = Arm("trials", (one,), 5), Arm("rest", (), 5, (two,)), Arm("scan", (three,), 6)
+    assert next_up([first, waits, later], set()) == [one]
+    ready = Arm("rest", (two,), 5)
+    assert next_up([first, ready, later], {one.hash()}) == [two, three]
+    # The trial failed: the rest must not wait for ever, and comes once.
+    assert next_up([first, waits, later], {one.hash()}) == [three]
+    assert next_up([first, waits, later], {one.hash(), three.hash()}) == []
+
+
+def test_the_panel_comes_after_the_schedule_and_before_the_controls_and_the_scan(tmp_path):
+    def places(*folders):
+        order = [arm.name for arm in in_order(studies(), Extent(), *folders)]
+        return [order.index(name) for name in ("fa, embedding as block 0", "bp at 0.0001", "pc", "bp, random labels")]
+
+    assert places(tmp_path) == sorted(places(tmp_path))
+    write_trials(tmp_path, Extent(), dict.fromkeys(subjects(Extent()), 1e-3))
+    assert places(tmp_path) == sorted(places(tmp_path))
+    names = [study.name for study in studies()]
+    assert names.index("schedule") < names.index("panel") < names.index("scan") < names.index("controls")
+
+
+def test_the_panel_shares_its_runs_with_the_audit_and_renames_none(tmp_path):
+    """At the usual rate bp and its frozen net are the runs that are recorded; a rate of its own is another run."""
+    write_trials(tmp_path, Extent(), dict.fromkeys(subjects(Extent()), 1e-3))
+    there = gather(PANEL, Extent(), tmp_path)
+    audit = {arm.name: arm for arm in STUDIES.get("audit").arms(Extent())}
+    for rule in ("bp", "fa", "dfa", "sb", "cb", "ep"):
+        assert there.arms[rule].configs == audit[f"{rule}, 30 epochs"].configs
+        assert there.arms[frozen(rule)].configs == audit[f"{rule} frozen, 30 epochs"].configs
+        assert there.arms[half(rule)].configs == audit[f"{rule} upper half, 30 epochs"].configs
+    assert (ROOT / "results" / there.arms["bp"].configs[0].folder()).exists()
+
+
+def test_what_is_left_counts_what_follows(tmp_path):
+    write_trials(tmp_path, but=[trial("dfa", 3e-3)])
+    said = left(in_order([PANEL], SMALL, tmp_path), tmp_path)
+    assert "and 4 that follow from them are left" in said
+    full = tmp_path / "full"
+    write_trials(full)
+    write_rest(full)
+    arms_there = in_order([PANEL], SMALL, full)
+    count = len({config.hash() for arm in arms_there for config in arm.configs})
+    assert left(arms_there, full) == f"All {count} runs are there."
+
+
+def test_killed_between_the_stages_the_same_command_goes_on(tmp_path, monkeypatch):
+    """Trials alone, as after an interrupt; then the rest is trained, and no trial is touched again."""
+    monkeypatch.setattr(panel_study, "RATES", RATES[2:])
+    monkeypatch.setattr(panel_study, "FLOORS", {})
+    monkeypatch.setattr(panel_study, "ALWAYS", ("bp",))
+    extent = Extent(quick=True, seeds=(1,), epochs=1, rules=("bp",))
+    train_studies([dataclasses.replace(PANEL, then=None)], extent, tmp_path, jobs=1)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json*")}
+    expected = []
+    train_studies([PANEL], extent, tmp_path, jobs=1, expect=expected.append)
+    assert [len(stage) for stage in expected] == [2 + 3]  # the rates are known already, so it is one stage
+    there = gather(PANEL, extent, tmp_path)
+    assert not there.gaps
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    expected.clear()
+    train_studies([PANEL], extent, tmp_path / "none", [tmp_path], jobs=1, expect=expected.append)
+    assert not any(expected)  # all of it is elsewhere
+
+
+def test_rules_of_ones_own_stand_beside_what_they_are_held_against(tmp_path):
+    mine = tmp_path / "my_rule.py"
+    mine.write_text("from walkback.rules.dfa import DFA\n\n\nclass Mine(DFA):\n    pass\n")
+    extent = Extent(quick=True, rules=(f"{mine}:Mine", "bp"))
+    assert panel_study.rules(extent) == ["bp", "mono-forward", "random", f"{mine}:Mine"]
+    assert extent.words() == f" --quick --rules {mine}:Mine,bp"
+    assert trial(f"{mine}:Mine", 1e-3) in {arm.name for arm in arms(extent)}
+    with pytest.raises(WalkbackError, match="dfaa"):
+        arms(Extent(rules=("dfaa",)))
+    done = walkback("study", "table", "panel", "--quick", "--rules", ",", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--rules is empty" in done.stderr
+
+
+# --- what is made of the runs ---------------------------------------------------------------------------------------
+
+
+def test_the_linear_floor_is_a_linear_map_of_the_input_and_the_shallow_net_is_not():
+    """Closed form: f((x + y)/2) = (f(x) + f(y))/2, after the weights have been moved."""
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 5, 40, dtype=torch.float64)
+    gaps = {}
+    for floor, options in FLOORS.items():
+        net = make_net("resmlp", (40,), 10, {"width": 16, **options}).double()
+        with torch.no_grad():
+            for p in net.parameters():
+                p += 0.3 * torch.randn_like(p)
+            f = [net.readout(net.embed(z)) for z in (x, y, (x + y) / 2)]
+        gaps[floor] = float((f[2] - (f[0] + f[1]) / 2).abs().max())
+    assert gaps["linear"] < 1e-12
+    assert gaps["shallow"] > 1e-2
+
+
+def test_the_margin_is_over_the_rules_own_frozen_net_at_its_own_rate_and_sorts_the_rows(tmp_path):
+    write_trials(tmp_path)
+    write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31),
+               mono_forward=(0.5, 0.51), linear=(0.25, 0.26))  # fmt: skip
+    there = gather(PANEL, SMALL, tmp_path)
+    found = {each.rule: each for each in standings(there)}
+    assert list(found) == ["bp", "mono-forward", "random", "dfa"]
+    assert found["bp"].margin.values == pytest.approx((0.25, 0.25))
+    assert found["dfa"].margin.values == pytest.approx((-0.02, -0.02))
+    panel, _ = tables(PANEL, there)
+    dfa = dict(zip(panel.headings, panel.rows[3], strict=True))
+    assert dfa["over linear"].mean == pytest.approx(0.03)
+    assert dfa["over mono-forward"].mean == pytest.approx(-0.22)
+    assert (dfa["rate"], dfa["trials"], dfa["seeds"], dfa["time"]) == ("0.0003", "4", "2", "–")
+    assert [row[0] for row in panel.rows[4:]] == ["shallow", "linear"]
+    assert "may be better: mono-forward and random." in " ".join(panel.notes)
+
+
+def test_bp_is_the_task_at_its_own_rate_whatever_the_rate_of_the_rule(tmp_path):
+    """dfa has another rate than bp. That its blocks bring nothing is shown only by a bp whose blocks bring much."""
+    write_trials(tmp_path)
+    write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31))
+    found = {each.rule: each for each in standings(gather(PANEL, SMALL, tmp_path))}
+    assert found["dfa"].choice.lr != found["bp"].choice.lr
+    assert found["dfa"].outcome("depth") == "✗"
+    assert found["dfa"].judgement.verdict == "walked back"
+    flat = tmp_path / "flat"
+    write_trials(flat)
+    write_rest(flat, bp=(0.60, 0.61), bp_frozen=(0.60, 0.61), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31))
+    too_easy = {each.rule: each for each in standings(gather(PANEL, SMALL, flat))}
+    assert too_easy["dfa"].outcome("depth") == "–"
+
+
+def test_a_rule_that_diverged_is_judged_and_has_no_margin(tmp_path):
+    write_trials(tmp_path)
+    there = gather(PANEL, SMALL, tmp_path)
+    for name in ("dfa", frozen("dfa")):
+        for config in there.arms[name].configs:
+            ended = ("diverged", 0) if name == "dfa" else ("finished", None)
+            write_run(tmp_path, config, status=ended[0], until=ended[1])
+    found = next(each for each in standings(gather(PANEL, SMALL, tmp_path)) if each.rule == "dfa")
+    assert found.margin.mean is None
+    assert found.judgement is not None
+    assert found.judgement.verdict != "holds"
+
+
+def test_the_figure_names_the_verdict_by_glyph_and_colour_and_marks_the_edge(tmp_path):
+    write_trials(tmp_path)
+    write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31),
+               mono_forward=(0.5, 0.51))  # fmt: skip
+    there = gather(PANEL, SMALL, tmp_path)
+    with style():
+        fig = PANEL.figures["panel"](there)
+        fig.draw_without_rendering()
+    labels = {text.get_text().split()[0]: text for text in fig.axes[0].get_yticklabels()}
+    assert list(labels) == [each.rule for each in standings(there)]
+    assert labels["dfa"].get_text().endswith("✗")
+    assert labels["dfa"].get_color() != labels["mono-forward"].get_color()
+    assert "*" in labels["mono-forward"].get_text()
+    assert "*" not in labels["dfa"].get_text()
+    assert fig.get_size_inches()[0] == 7.0
+    full = Extent()
+    with style():
+        tall = PANEL.figures["panel"](gather(PANEL, full, tmp_path / "none"))
+    assert tall.get_size_inches()[1] < 9.5  # a page, whatever is missing
+
+
+def test_what_a_step_costs_is_measured_once_and_kept_with_the_run(carried_out):
+    root, _ = carried_out
+    extent = Extent(quick=True, seeds=(42,), epochs=1, rules=("dfa",))
+    there = gather(PANEL, extent, root / "results")
+    costs = {rule: there[rule][0].cost for rule in ("bp", "dfa", "mono-forward")}
+    assert costs["bp"].flops == costs["bp"].memory == 1
+    assert 0.5 < costs["dfa"].flops < 1
+    assert all(cost.time > 0 for cost in costs.values())
+    panel, _ = tables(PANEL, there)
+    row = dict(zip(panel.headings, next(row for row in panel.rows if row[0] == "dfa"), strict=True))
+    assert row["flops"] == f"{costs['dfa'].flops:.2f}"
+    assert len(row["update by block"].split()) == 4
+
+
+def test_golden_the_committed_quick_panel_is_what_its_records_give():
+    """`walkback study table panel --quick --from results/mnist1d-panel --format markdown --to docs/tables/quick`."""
+    written = {path.stem: path.read_text() for path in (ROOT / "docs/tables/quick").glob("*.md")}
+    there = gather(PANEL, Extent(quick=True), ROOT / "results/mnist1d-panel")
+    assert not there.gaps
+    assert {table.name: table.markdown() + "\n" for table in tables(PANEL, there)} == written
+    figures = {path.name for path in (ROOT / "docs/figures/quick").iterdir()}
+    assert figures == {f"{name}.{kind}" for name in PANEL.figures for kind in ("pdf", "png")}

@@ -1,0 +1,358 @@
+"""Backward passes as libraries of feedback alignment override them, in small modules of our own with the same hazards.
+
+Oracles: finite differences taken here by hand, and the same training without the watch.
+"""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import walkback as wb
+from walkback.audits.alarms import WatchWarning
+from walkback.probes.parameters import REPLACED
+from walkback.records.watched import UPDATE
+from watched_loops import PROBE, Net, X, Y
+
+WIDTH, CLASSES = 10, 3
+
+
+class FeedbackFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, feedback):
+        ctx.save_for_backward(x, weight, feedback)
+        return x @ weight.T
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, _, feedback = ctx.saved_tensors
+        return grad @ feedback, grad.T @ x, None
+
+
+class Feedback(nn.Module):
+    """A linear layer with feedback weights: fixed, or drawn anew in every forward pass and put into the module."""
+
+    def __init__(self, inputs, outputs, redrawn=False):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5)
+        self.feedback = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5, requires_grad=False)
+        self.redrawn = redrawn
+
+    def forward(self, x):
+        if self.redrawn:
+            fresh = torch.rand_like(self.weight).abs() * self.weight.detach().sign()
+            self.feedback = nn.Parameter(fresh, requires_grad=False)
+        return FeedbackFunction.apply(x, self.weight, self.feedback)
+
+
+class Direct(nn.Linear):
+    """What leaves it in the backward pass is replaced by a hook: the output's error through a fixed matrix."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.error, self.matrix = None, nn.Parameter(torch.randn(CLASSES, inputs), requires_grad=False)
+        self.register_full_backward_hook(self.instead)
+
+    @staticmethod
+    def instead(module, given, arrived):
+        return (module.error.mm(module.matrix),) if given[0] is not None else None
+
+
+class DirectNet(nn.Module):
+    """Prepares the error in its forward pass, and only when it trains; then it needs the targets."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = [(6, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
+        self.inside = nn.Sequential(*(nn.Sequential(Direct(a, b), nn.Tanh()) for a, b in sizes), Direct(WIDTH, CLASSES))
+
+    def forward(self, x, targets=None, loss_function=None):
+        output = self.inside(x)
+        if self.inside.training:
+            if targets is None:
+                raise ValueError("targets are missing")
+            (error,) = torch.autograd.grad(loss_function(output, targets), output, retain_graph=True)
+            for layer in self.inside.modules():
+                layer.error = error
+        return output
+
+
+def feedback_net(redrawn=False):
+    torch.manual_seed(0)
+    sizes = [(6, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
+    blocks = [nn.Sequential(Feedback(a, b, redrawn), nn.Tanh()) for a, b in sizes]
+    return nn.Sequential(*blocks, Feedback(WIDTH, CLASSES, redrawn))
+
+
+def direct_net():
+    torch.manual_seed(0)
+    return DirectNet()
+
+
+BLOCKS = ["0", "1", "2"]
+DIRECT = ["inside.0", "inside.1", "inside.2"]
+WITH_TARGETS = ({"x": PROBE[0], "targets": PROBE[1], "loss_function": F.cross_entropy}, PROBE[1])
+
+
+def run(model, blocks, probe, watching=True, steps=3, batch=16, **options):
+    """A plain loop; the watch, the losses, and the weights and random numbers at the end."""
+    torch.manual_seed(4)
+    direct = isinstance(model, DirectNet)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    watch = wb.watch(model, blocks, probe=probe, every=1, show=False, residual=False, **options) if watching else None
+    losses = []
+    for step in range(steps):
+        rows = torch.arange(step * batch, (step + 1) * batch) % 128
+        optimizer.zero_grad()
+        out = model(X[rows], Y[rows], F.cross_entropy) if direct else model(X[rows])
+        loss = F.cross_entropy(out, Y[rows])
+        loss.backward()
+        if watch is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", WatchWarning)
+                watch.step()
+        optimizer.step()
+        losses.append(loss.item())
+    return watch, [torch.tensor(losses), *(p.detach().clone() for p in model.parameters()), torch.rand(2)]
+
+
+def true_gradient(model, blocks, place, probe):
+    """∂(each sample's loss)/∂(output of a block), by central differences in float64, one dimension at a time."""
+    twin = model.double().eval()
+    parts = dict(twin.named_modules())
+    names = list(parts[blocks[place]].parameters())
+    x, y = probe[0].double(), probe[1]
+    moved = {}
+
+    def move(block, given, output):
+        return output + moved["by"] if "by" in moved else output
+
+    handle = parts[blocks[place]].register_forward_hook(move)
+    rows = []
+    with torch.no_grad():
+        for unit in torch.eye(WIDTH, dtype=torch.float64):
+            sides = []
+            for sign in (1, -1):
+                moved["by"] = sign * 1e-6 * unit
+                sides.append(F.cross_entropy(twin(x), y, reduction="none"))
+            rows.append((sides[0] - sides[1]) / 2e-6)
+    handle.remove()
+    assert names
+    return torch.stack(rows, 1)
+
+
+KINDS = {"fixed": (feedback_net, BLOCKS, PROBE), "direct": (direct_net, DIRECT, WITH_TARGETS)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finite_differences_the_cosines_are_with_the_true_gradient(kind):
+    """The credit by the model's own backward pass in training mode; the gradient by differences taken here."""
+    make, blocks, probe = KINDS[kind]
+    watch, _ = run(make(), blocks, probe, steps=1)
+    found = watch.looks[0].moment
+    model = make()
+    x, y = PROBE
+    states = {}
+    for name in blocks:
+        part = dict(model.named_modules())[name]
+        part.register_forward_hook(lambda m, given, out, name=name: states.setdefault(name, out))
+    out = model(x, y, F.cross_entropy) if kind == "direct" else model(x)
+    credits = torch.autograd.grad(F.cross_entropy(out, y), [states[name] for name in blocks])
+    for place, credit in enumerate(credits):
+        truth = true_gradient(make(), blocks, place, PROBE)
+        assert credit.abs().max() > 0
+        expected = F.cosine_similarity(credit.double(), truth).mean()
+        assert found.cosine_out[place].value == pytest.approx(float(expected), abs=1e-4)
+        assert found.gradient_norms[place + 1] == pytest.approx(float(truth.norm(dim=1).quantile(0.5)) / 128, rel=1e-3)
+    assert abs(found.gamma) < 0.9  # it is no backprop
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finite_differences_the_cosine_of_the_update(kind):
+    """⟨u, ∇⟩/(‖u‖ ‖∇‖) with ∇ by differences along every weight of the block; ours knows ‖∇‖ to about 12%."""
+    make, blocks, probe = KINDS[kind]
+    model = make()
+    watch, _ = run(model, blocks, probe, steps=1)
+    again = make()
+    x, y = X[:16], Y[:16]
+    out = again(x, y, F.cross_entropy) if kind == "direct" else again(x)
+    F.cross_entropy(out, y).backward()
+    part = dict(again.named_modules())[blocks[1]]
+    weight = next(p for p in part.parameters() if p.requires_grad)
+    update = [p.grad for p in part.parameters() if p.requires_grad]
+    twin = make().double().eval()
+    parameters = [p for p in dict(twin.named_modules())[blocks[1]].parameters() if p.requires_grad]
+    probe_x, probe_y = PROBE[0][:32].double(), PROBE[1][:32]
+    parts = []
+    with torch.no_grad():
+        for p in parameters:
+            flat, slopes = p.view(-1), torch.zeros(p.numel(), dtype=torch.float64)
+            for i in range(p.numel()):
+                value, sides = float(flat[i]), []
+                for sign in (1, -1):
+                    flat[i] = value + sign * 1e-6
+                    sides.append(float(F.cross_entropy(twin(probe_x), probe_y)))
+                flat[i] = value
+                slopes[i] = (sides[0] - sides[1]) / 2e-6
+            parts.append(slopes)
+    truth, u = torch.cat(parts), torch.cat([g.flatten() for g in update]).double()
+    expected = float(truth @ u / truth.norm() / u.norm())
+    reading = watch.looks[0].moment.measured[UPDATE][1]
+    assert reading.status == "ok"
+    assert weight.grad.abs().max() > 0
+    assert reading.value == pytest.approx(expected, abs=0.35 * abs(expected) + 0.02)
+    assert watch.looks[0].halves[1] is None
+
+
+@pytest.mark.parametrize(
+    "make", [feedback_net, lambda: feedback_net(True), direct_net], ids=["fixed", "redrawn", "direct"]
+)
+def test_second_run_the_same_bits(make):
+    """Also where every forward pass draws feedback and puts a new parameter into the module."""
+    blocks, probe = (DIRECT, WITH_TARGETS) if isinstance(make(), DirectNet) else (BLOCKS, PROBE)
+    watch, watched_end = run(make(), blocks, probe)
+    _, end = run(make(), blocks, probe, watching=False)
+    assert len(watch.looks) == 3
+    assert all(torch.equal(a, b) for a, b in zip(end, watched_end, strict=True))
+
+
+def test_direct_feedback_is_no_leak_and_feedback_alignment_is_one():
+    direct, _ = run(direct_net(), DIRECT, WITH_TARGETS, steps=2, local=True)
+    assert all(look.crosses == ["direct feedback"] * 2 for look in direct.looks)
+    assert "leak" not in direct.fired
+    fixed, _ = run(feedback_net(), BLOCKS, PROBE, steps=1, local=True)
+    assert fixed.looks[0].crosses == ["crosses"] * 2
+    assert fixed.fired["leak"] == 0
+
+
+class Past(DirectNet):
+    """Direct feedback at block 1, backprop at block 2, and perhaps a skip from block 0 past block 1."""
+
+    def __init__(self, skip):
+        super().__init__()
+        self.inside[2], self.skip = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()), skip
+
+    def forward(self, x, targets=None, loss_function=None):
+        first = self.inside[0](x)
+        second = self.inside[1](first)
+        output = self.inside[3](self.inside[2](second + first if self.skip else second))
+        if self.inside.training:
+            (error,) = torch.autograd.grad(loss_function(output, targets), output, retain_graph=True)
+            for layer in self.inside.modules():
+                layer.error = error
+        return output
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_fooled_a_gradient_that_goes_past_the_direct_feedback_crosses(skip):
+    torch.manual_seed(0)
+    watch, _ = run(Past(skip), DIRECT, WITH_TARGETS, steps=1)
+    assert watch.looks[0].crosses == ["crosses" if skip else "direct feedback", "crosses"]
+
+
+def test_a_probe_without_what_the_model_needs_in_training_is_answered():
+    watch, _ = run(direct_net(), DIRECT, PROBE, steps=1)
+    assert any("targets are missing" in note for note in watch.looks[0].notes)
+    assert all(look.moment.gamma is None or math.isnan(look.moment.gamma) for look in watch.looks)
+    assert "coverage" not in watch.fired
+    audit = wb.audit(direct_net().eval(), PROBE, DIRECT, credits="backward", residual=False)
+    assert any("targets are missing" in note for note in audit.evidence.notes)
+    assert next(f for f in audit.subjects[0].findings if f.check == "coverage").outcome not in ("passes", "fires")
+
+
+def test_a_stale_signal_of_the_training_is_not_taken_for_the_credit():
+    """The training batch is as large as the probe, so that in evaluation mode its error would pass unnoticed."""
+    model = direct_net()
+    watch, _ = run(model, DIRECT, WITH_TARGETS, steps=1, batch=32)
+    fresh, _ = run(direct_net(), DIRECT, WITH_TARGETS, steps=1, batch=16)
+    mine, theirs = ([c.value for c in w.looks[0].moment.cosine_out] for w in (watch, fresh))
+    assert mine == pytest.approx(theirs, abs=1e-6)
+
+
+class Constrained(nn.Linear):
+    """Keeps the norm of its weight, by a new parameter in every forward pass."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.weight = nn.Parameter(self.weight / self.weight.norm())
+        return super().forward(x)
+
+
+def test_planted_an_optimizer_that_trains_orphans_is_found():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(6, WIDTH), Constrained(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, CLASSES)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with wb.watch(model, ["1"], probe=PROBE, every=4, show=False, residual=False) as watch:
+            for step in range(14):
+                optimizer.zero_grad()
+                F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
+                watch.step()
+                optimizer.step()
+    assert sum("1.weight is another tensor" in str(w.message) for w in said) == 1
+    assert watch.looks[0].moment.measured[UPDATE][0].status == REPLACED
+    assert any("no trainable weight of the blocks changed since step" in str(w.message) for w in said)
+
+
+def test_weights_that_nobody_steps_are_found_and_those_that_move_are_not():
+    for stepped in (False, True):
+        model = Net()
+        optimizer = torch.optim.SGD(model.blocks.parameters() if stepped else model.head.parameters(), lr=0.01)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with wb.watch(model, "blocks.*", probe=PROBE, every=4, show=False, residual=True) as watch:
+                for step in range(20):
+                    optimizer.zero_grad()
+                    F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
+                    watch.step()
+                    optimizer.step()
+        assert any("no trainable weight" in str(w.message) for w in said) != stepped
+
+
+def test_a_partly_frozen_block_is_compared_on_what_it_trains():
+    """Backprop on the probe itself, with a frozen bias: the update is the gradient of what is trained."""
+    model = Net()
+    for block in model.blocks:
+        block.linear.bias.requires_grad_(False)
+    with wb.watch(model, "blocks.*", probe=PROBE, residual=True, show=False) as watch:
+        F.cross_entropy(model(PROBE[0]), PROBE[1]).backward()
+        watch.step()
+    assert [r.value for r in watch.looks[0].moment.measured[UPDATE]] == pytest.approx([1.0] * 3)
+
+
+def test_dropout_by_function_is_off_on_the_probe_and_on_in_the_training():
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(12, 12)
+
+        def forward(self, h):
+            q = self.linear(h).view(len(h), 1, 3, 4)
+            mixed = F.scaled_dot_product_attention(q, q, q, dropout_p=0.3 if self.training else 0.0)
+            return h + F.dropout(mixed.reshape(len(h), 12), 0.3, self.training)
+
+    ends = []
+    for watching in (False, True):
+        model = Net()
+        model.blocks[1] = Attends()
+        watch, end = run(model, "blocks.*", PROBE, watching=watching)
+        ends.append(end)
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+    assert watch.looks[0].moment.gamma == pytest.approx(1)
+    drawn = F.dropout(torch.ones(1000), 0.5)
+    assert 0 < int((drawn == 0).sum()) < 1000  # torch's own function is back
+
+
+def test_a_forward_replaced_in_the_object_has_no_float64_copy():
+    """A copy would call the original's method, and so other weights."""
+    model = Net()
+    plain = model.blocks[1].forward
+    model.blocks[1].forward = lambda h: plain(h)
+    audit = wb.audit(model, PROBE, "blocks.*", residual=True, credits="backward", describe=False)
+    assert "forward of blocks.1 was replaced in the object" in audit.evidence.seeds[0].final.precision.status
