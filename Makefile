@@ -11,7 +11,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs test-network test-ray test-slurm test-slow fuzz mutants bench bench-executors clean help
+.PHONY: demo test tools lint browser latex docs test-network test-ray test-slurm test-slow fuzz mutants bench bench-executors crowd clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -100,6 +100,10 @@ mutants: $(STAMP)  ## Mutate the checks and see the tests notice (ten minutes)
 
 bench: $(STAMP)  ## Measure speed as ratios, in one process; writes bench.json
 	$(BIN)/python bench/bench.py
+
+CROWD ?= 100,1000,10000
+crowd: $(STAMP)  ## Measure the commands on 100, 1,000 and 10,000 run folders made from results/ (half an hour, 1 GB)
+	OMP_NUM_THREADS=1 $(BIN)/python bench/crowd.py measure --counts $(CROWD)
 
 clean:  ## Remove the environment and the caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

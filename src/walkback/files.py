@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from walkback.errors import RecordError
 LARGEST = 64 << 20  # bytes of a text file that is read: a log of 100,000 entries has less
 DEEPEST = 64  # lists and objects inside each other
 DIGITS = 309  # of a whole number: more do not fit a float
+SHORT = "9" * 18  # a whole number that every reader takes
+LONG_NUMBER = re.compile(rb"[:,\[\s]-?[0-9]{%d}" % (len(SHORT) + 1))
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device", stat.S_IFLNK: "a symbolic link that leads back to itself",
@@ -98,9 +101,12 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
             raise ValueError(f"a whole number of {len(text)} digits, and at most {digits} can be meant")
         return int(text)
 
+    # Records are read by the thousand: what a glance at the text rules out is not asked of every number and list.
+    long = LONG_NUMBER.search(b":" + content) if digits >= len(SHORT) else True
     try:
-        raw = json.loads(decoded(content), parse_int=whole_number, object_pairs_hook=_each_once)
-        _check_depth(raw)
+        raw = json.loads(decoded(content), parse_int=whole_number if long else None, object_pairs_hook=_each_once)
+        if content.count(b"[") + content.count(b"{") > DEEPEST:
+            _check_depth(raw)
     except RecursionError:
         raise RecordError(f"{where} is not whole JSON (it is nested more than {DEEPEST} deep)", remedy) from None
     except ValueError as error:

@@ -5,22 +5,24 @@ nulls show is derived from the runs each time. A net at init was measured by the
 audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits import trained
 from walkback.audits.training.controls import own_controls
-from walkback.checks import DEFAULT, Audit, Control, Protocol, Thresholds, in_order, judge
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
-from walkback.records import Evidence, Run, SeedEvidence, moment_of_snapshot
+from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
+from walkback.records.run import Known
 from walkback.records.training_evidence import OwnTrainings
 
 INIT = "a net at init"
 
 
-class Group(NamedTuple):
+class Setting(NamedTuple):
     """The controls that were trained with one setting, by their places among the subjects; and all runs of it.
 
     own   the trainings of somebody's own loop, whose controls may be missing
@@ -28,25 +30,73 @@ class Group(NamedTuple):
 
     bp: int | None
     random: int | None
-    runs: list[Run]
+    runs: list[Known]
     own: OwnTrainings | None = None
+
+
+class Seen(NamedTuple):
+    """A subject as its controls are found by: its name, whether its own frozen net is there, and its runs."""
+
+    name: str
+    frozen: bool
+    runs: Sequence[Known]
+
+
+class Here(NamedTuple):
+    """What there is to settle: the subjects, all runs, how they are judged, and what controls are told by.
+
+    probes   of a run, measured at its end
+    first    the snapshot at a run's init
+    own      the controls of loops of somebody's own
+    """
+
+    subjects: Sequence[Seen]
+    runs: Sequence[Known]
+    judged: Callable[[Thresholds, Protocol], Audit]
+    probes: Callable[[Known], DeepProbes | None]
+    first: Callable[[Known], Snapshot | None]
+    own: Sequence[Setting] = ()
+
+    @classmethod
+    def of(
+        cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run], own: Sequence[OwnTrainings] = ()
+    ) -> "Here":
+        """Of evidence that is all in memory."""
+        in_full = {run.path: run for run in runs}
+        evidences = [evidence for evidence, _ in gathered]
+        return cls(
+            [Seen(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
+            partial(judged, evidences), lambda run: in_full[run.path].probes,
+            lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
+        )  # fmt: skip
 
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
     """What records alone amount to: an audit without controls."""
+    return without_controls([judge(e, thresholds, protocol) for e in evidences], thresholds, protocol)
+
+
+def without_controls(judgements: list[Judgement], thresholds: Thresholds, protocol: Protocol) -> Audit:
+    """The same of judgements that were made already."""
     return Audit(
         valid=True, says="Judged from records alone: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[judge(e, thresholds, protocol) for e in evidences],
+        thresholds=thresholds, controls=[], subjects=judgements,
     )  # fmt: skip
 
 
+def ways(
+    audits: Mapping[Path, Audit], thresholds: Thresholds | None, protocol: Protocol | None
+) -> list[tuple[Thresholds, Protocol]]:
+    """Every way in which `settled` may have the subjects judged; the last where no audit beside them vouches."""
+    beside = [(thresholds or audit.thresholds, protocol or audit.protocol) for audit in audits.values()]
+    return [*beside, (thresholds or thresholds_beside(audits), protocol or "ours")]
+
+
 def settled(
-    gathered: Sequence[tuple[Evidence, list[Run]]],
-    runs: Sequence[Run],
+    material: Here,
     audits: Mapping[Path, Audit],
     thresholds: Thresholds | None,
     protocol: Protocol | None,
-    own: Sequence[OwnTrainings] = (),
 ) -> tuple[Audit, Audit]:
     """The audit that is shown, with the controls that are among the runs; and every judgement made here.
 
@@ -54,22 +104,22 @@ def settled(
     judges them so; else from what is usual, and it says why none of them vouches. An audit that said it is invalid
     stays invalid unless its controls are here and show otherwise.
     """
-    evidences = [evidence for evidence, _ in gathered]
-    groups = [*_groups(gathered, runs), *_own_groups(evidences, own)]
+    groups = [*_groups(material), *material.own]
     doubts = ""
-    for path, beside in audits.items():
-        here = judged(evidences, thresholds or beside.thresholds, protocol or beside.protocol)
+    *each, usual = ways(audits, thresholds, protocol)
+    for (path, beside), way in zip(audits.items(), each, strict=True):
+        here = material.judged(*way)
         why = differs(beside, here)
         if why is None and not beside.controls and not groups:
             return beside, here
         if why is None and beside.controls:
-            return _as_stated(path, beside, here, gathered, groups), here
+            return _as_stated(path, beside, here, material, groups), here
         if not groups or beside.controls:
             why = why if beside.controls else "it has no controls either"
             doubts += f" The controls of {path} do not vouch for this: {why}."
-    here = judged(evidences, thresholds or thresholds_beside(audits), protocol or "ours")
+    here = material.judged(*usual)
     if groups:
-        found = _controls(groups, here, gathered, [*audits.values()])
+        found = _controls(groups, here, material, [*audits.values()])
         return _with_controls(here, groups, found, doubts), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
@@ -92,14 +142,14 @@ def _as_stated(
     path: Path,
     beside: Audit,
     here: Audit,
-    gathered: Sequence[tuple[Evidence, list[Run]]],
-    groups: Sequence[Group],
+    material: Here,
+    groups: Sequence[Setting],
 ) -> Audit:
     """The audit that lies with its runs; with the controls of the runs where it states others."""
     if not groups:
         remark = f" So says {path}: its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
-    found = _controls(groups, here, gathered, [beside])
+    found = _controls(groups, here, material, [beside])
     if found == beside.controls:
         return beside
     names = {subject.name for subject in beside.subjects}
@@ -108,7 +158,7 @@ def _as_stated(
     return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
 
 
-def _with_controls(here: Audit, groups: Sequence[Group], controls: list[Control], doubts: str) -> Audit:
+def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
     failed = [control for control in controls if not control.ok]
     says = trained.validity(failed) if len(groups) == 1 else _several(failed)
@@ -128,40 +178,41 @@ def _several(failed: Sequence[Control]) -> str:
     return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
 
 
-def _groups(gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run]) -> list[Group]:
+def _groups(material: Here) -> list[Setting]:
     """Every setting of which both controls are here, each beside its frozen net as an audit trains them."""
     found: dict[str, dict[str, int]] = {}
-    for place, (evidence, own) in enumerate(gathered):
-        config = own[0].config if own else None
-        if config is None or config.rule not in trained.CONTROLS or "frozen" not in evidence.baselines:
+    for place, subject in enumerate(material.subjects):
+        config = subject.runs[0].config if subject.runs else None
+        if config is None or config.rule not in trained.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
             found.setdefault(config.setting(), {}).setdefault(config.rule, place)
-    return [
-        Group(by_rule["bp"], by_rule["random"], [run for run in runs if run.config.setting() == key])
-        for key, by_rule in found.items()
-        if len(by_rule) == len(trained.CONTROLS)
-    ]
+    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(trained.CONTROLS)}
+    runs: dict[str, list[Known]] = {key: [] for key in whole}
+    for run in material.runs if whole else ():
+        runs.get(run.config.setting(), []).append(run)
+    return [Setting(by_rule["bp"], by_rule["random"], runs[key]) for key, by_rule in whole.items()]
 
 
-def _own_groups(evidences: Sequence[Evidence], own: Sequence[OwnTrainings]) -> list[Group]:
+def _own_groups(evidences: Sequence[Evidence], own: Sequence[OwnTrainings]) -> list[Setting]:
     """The controls of each audit of somebody's own loop, by the places of its evidence."""
     places = {id(evidence): place for place, evidence in enumerate(evidences)}
     found = []
     for each in own:
         bp, noise = (each.evidences.get(who) for who in ("bp", "random"))
-        found.append(Group(places.get(id(bp)), places.get(id(noise)), [], each))
+        found.append(Setting(places.get(id(bp)), places.get(id(noise)), [], each))
     return found
 
 
 def _controls(
-    groups: Sequence[Group],
+    groups: Sequence[Setting],
     here: Audit,
-    gathered: Sequence[tuple[Evidence, list[Run]]],
+    material: Here,
     audits: Sequence[Audit],
 ) -> list[Control]:
     """What the controls must be, and what they are, by the thresholds and the protocol that were used here."""
     found = []
+    stated = _stated_init(here, audits)
     for group in groups:
         if group.own is not None:
             bp, noise = (None if n is None else here.subjects[n] for n in (group.bp, group.random))
@@ -176,10 +227,9 @@ def _controls(
         )
         found.append(trained.control_bp(here.subjects[group.bp], titles[0]))
         found.append(trained.control_random(here.subjects[group.random], titles[1]))
-        others = [trained._control_null(group.runs)]
-        stated = _stated_init(here, audits)
-        others.insert(0, stated or _init(gathered[group.bp][1], here))
-        behind = "" if len(groups) == 1 else f", {gathered[group.bp][0].name}"
+        others = [trained._control_null(trained.Probed(run.config, material.probes(run)) for run in group.runs)]
+        others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
+        behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         found += [control.model_copy(update={"name": control.name + behind}) for control in others]
     return found
 
@@ -195,12 +245,11 @@ def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
     return None
 
 
-def _init(runs: Sequence[Run], here: Audit) -> Control:
+def _init(runs: Sequence[Known], first: Callable[[Known], Snapshot | None], here: Audit) -> Control:
     """The net at init as its first snapshot has it: nothing may fire. How precise its gradient is was not recorded."""
     config = runs[0].config
-    seeds = [
-        SeedEvidence(seed=r.config.seed, moments=[moment_of_snapshot(r.snapshots[0])]) for r in runs if r.snapshots
-    ]
+    starts = {run.config.seed: first(run) for run in runs}
+    seeds = [SeedEvidence(seed=s, moments=[moment_of_snapshot(found)]) for s, found in starts.items() if found]
     evidence = Evidence(name="init", depth=config.blocks, residual=config.residual, seeds=seeds)
     checks = [check for check in in_order(here.protocol) if check.at_init]
     findings = [check.find(evidence, here.thresholds, here.protocol) for check in checks]
@@ -224,7 +273,8 @@ def differs(beside: Audit, here: Audit) -> str | None:
     absent = [name for name in theirs if name not in ours]
     if absent:
         return f"it judges {listed(absent)}, who is not here"
-    more = [name for name in ours if name not in theirs and name not in {c.name for c in beside.controls}]
+    known = {*theirs, *(control.name for control in beside.controls)}
+    more = [name for name in ours if name not in known]
     if more:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]
@@ -235,5 +285,5 @@ def own_audit(own: OwnTrainings, thresholds: Thresholds, protocol: Protocol) -> 
     """The audit of somebody's own loop, as `settled` finds it in a folder; and every judgement."""
     gathered: list[tuple[Evidence, list[Run]]] = [(evidence, []) for evidence in own.evidences.values()]
     here = judged([evidence for evidence, _ in gathered], thresholds, protocol)
-    groups = _own_groups([evidence for evidence, _ in gathered], [own])
-    return _with_controls(here, groups, _controls(groups, here, gathered, []), ""), here
+    material = Here.of(gathered, [], [own])
+    return _with_controls(here, material.own, _controls(material.own, here, material, []), ""), here

@@ -9,6 +9,7 @@ from walkback.records import RunConfig
 BETWEEN = " · "
 NEVER = {"schema_", "seed", "blocks", "residual", "net_options", "rule_options", "rule", "penalty", "stop_when_fired"}
 SHORT = {"data", "net", "schedule"}  # whose value says what it is
+Fellows = tuple[str, str | None, Any]  # a label, what implies an option, and its value
 IMPLIED = {"augment": "data", "data_source": "data", "net_source": "net", "rule_source": "rule"}
 
 
@@ -20,12 +21,17 @@ def titles(configs: Sequence[RunConfig]) -> list[str]:
     """
     flat = [_flat(config) for config in configs]
     usual = _usual(flat)
+    labels = [config.label() for config in configs]
+    mixed = _mixed(labels, flat)
     names = []
-    for config, own in zip(configs, flat, strict=True):
-        alike = [other for c, other in zip(configs, flat, strict=True) if c.label() == config.label()]
-        traits = [_words(key, value) for key, value in own.items() if _differs(key, own, alike, usual)]
-        names.append(BETWEEN.join([config.label(), *traits]))
-    return [_whole(name, config, names) for name, config in zip(names, configs, strict=True)]
+    for label, own in zip(labels, flat, strict=True):
+        said = [
+            (key, value) for key, value in own.items()
+            if usual.get(key) != repr(value) and key in mixed[_fellows(label, own, _source(key))]
+        ]  # fmt: skip
+        names.append(BETWEEN.join([label, *(_words(key, value) for key, value in said)]))
+    count = Counter(names)
+    return [name if count[name] == 1 else _whole(name, config) for name, config in zip(names, configs, strict=True)]
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:
@@ -46,11 +52,28 @@ def _usual(flat: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return usual
 
 
-def _differs(key: str, own: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], usual: Mapping[str, Any]) -> bool:
-    """Whether an option must be said: another of that label has another value, and this one is not what is usual."""
-    source = "net" if key.startswith("net:") else IMPLIED.get(key)
-    held_against = [other for other in alike if source is None or other.get(source) == own.get(source)]
-    return any(other.get(key) != own[key] for other in held_against) and usual.get(key) != repr(own[key])
+def _source(key: str) -> str | None:
+    """What implies an option; None: nothing does."""
+    return "net" if key.startswith("net:") else IMPLIED.get(key)
+
+
+def _fellows(label: str, own: Mapping[str, Any], source: str | None) -> Fellows:
+    """Whom an option is held against: those of one label, and of one net or data set where that implies it."""
+    return label, source, None if source is None else own.get(source)
+
+
+def _mixed(labels: Sequence[str], flat: Sequence[Mapping[str, Any]]) -> dict[Fellows, set[str]]:
+    """The options in which not all that are held against each other have the same value."""
+    fellows: dict[Fellows, list[Mapping[str, Any]]] = {}
+    for label, own in zip(labels, flat, strict=True):
+        for source in (None, *dict.fromkeys([*IMPLIED.values(), "net"])):
+            fellows.setdefault(_fellows(label, own, source), []).append(own)
+    mixed = {}
+    for key, those in fellows.items():
+        names = [name for name in dict.fromkeys(n for own in those for n in own) if _source(name) == key[1]]
+        first = those[0]
+        mixed[key] = {name for name in names if any(own.get(name) != first.get(name) for own in those)}
+    return mixed
 
 
 def _words(key: str, value: Any) -> str:
@@ -71,6 +94,6 @@ def _words(key: str, value: Any) -> str:
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
-def _whole(name: str, config: RunConfig, names: Sequence[str]) -> str:
-    """The name; with the config's hash where another one reads the same."""
-    return name if names.count(name) == 1 else f"{name}{BETWEEN}{config.model_copy(update={'seed': 0}).hash()[:8]}"
+def _whole(name: str, config: RunConfig) -> str:
+    """A name that another config has too, with the hash."""
+    return f"{name}{BETWEEN}{config.model_copy(update={'seed': 0}).hash()[:8]}"

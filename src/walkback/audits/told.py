@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.audits.controls import settled
-from walkback.audits.records import Gathered, audits_beside, gather, nothing_to_judge
+from walkback.audits.controls import Here, settled
+from walkback.audits.records import Gathered, Note, audits_beside, gather, judge_crowd, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
-from walkback.records import Baseline, Evidence, Run, find_runs
+from walkback.records import Baseline, Evidence, find_runs
+from walkback.records.run import Known
 from walkback.records.training import find_trainings
 from walkback.report.form import Case
 
@@ -20,7 +21,7 @@ class Told:
 
     audit: Audit
     cases: Sequence[Case]
-    runs: Sequence[Run]
+    runs: Sequence[Known]
 
 
 def told_by(
@@ -28,10 +29,13 @@ def told_by(
     baselines: Mapping[str, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
+    cases: bool = True,
+    note: Note = lambda *_: None,
 ) -> list[Told]:
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
-    An audit.json that lies with the runs is what is told if it vouches for them.
+    An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
+    subjects is not kept, so that thousands of runs fit into memory; `note` as for `judge_crowd`.
     """
     if not paths:
         raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
@@ -40,6 +44,11 @@ def told_by(
         raise nothing_to_judge(next(iter(alone)))
     told = [Told(a, [Case(j, Evidence(name=j.name), [], a) for j in a.subjects], []) for a in alone.values()]
     records = [path for path in map(Path, paths) if path not in alone]
+    if records and not cases:
+        audit, outlines = judge_crowd(
+            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note
+        )
+        return [*told, Told(audit, [], outlines)]
     return [*told, _of_records(records, baselines, thresholds, protocol)] if records else told
 
 
@@ -66,7 +75,7 @@ def _of_records(
     protocol: Protocol | None,
 ) -> Told:
     gathered, runs, own = gather(paths, baselines)
-    shown, _ = settled(gathered, runs, audits_beside(paths), thresholds, protocol, own)
+    shown, _ = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
     return Told(shown, _cases(shown, gathered), runs)
 
 

@@ -1,13 +1,13 @@
 """The first door: trains the subjects with their baselines and controls, and judges them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from walkback.audits.result import PagedAudit
 from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
-from walkback.audits.titles import titles
+from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -15,18 +15,17 @@ from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
 from walkback.own import as_written
 from walkback.records import (
-    BaselineName,
+    DeepProbes,
     Evidence,
     NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
-    evidence_of_runs,
     moment_of_snapshot,
     with_probes,
 )
 from walkback.records.card import read_cards
-from walkback.records.evidence import depth_of, half, is_half_of
+from walkback.records.evidence import half
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 CONTROLS = ("bp", "random")
@@ -207,46 +206,6 @@ def _judged(
     return audit, judged
 
 
-def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
-    """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
-
-    Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
-    upper half trains, where the same with all blocks trained is there.
-    """
-    return [evidence for evidence, _ in runs_by_subject(runs)]
-
-
-def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
-    """The same with the runs of each subject beside its evidence."""
-    groups: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
-        groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
-    full = [g for g in groups.values() if g[0].config.train_last > 0]
-    full = [g for g in full if not any(is_half_of(g[0].config, other[0].config, depth_of(other)) for other in full)]
-    subjects = full or [g for g in groups.values() if g[0].config.blocks]
-    named = titles([group[0].config for group in subjects])
-    found = []
-    for group, title in zip(subjects, named, strict=True):
-        config = group[0].config
-        shallow = [run for run in runs if _is_shallow(run.config, config)]
-        baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow} if shallow else {}
-        found.append((evidence_of_runs(title, group, runs, baselines=baselines), group))
-    return found
-
-
-def _is_shallow(other: RunConfig, subject: RunConfig) -> bool:
-    """The net of `subject` without its blocks, trained by bp with the same budget."""
-    if other.rule != "bp" or other.blocks or other.net_options.keys() != subject.net_options.keys():
-        return False
-    same = {
-        "seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "penalty": 0.0, "train_last": 0,
-        "net_options": {}, "blocks": 0,
-    }  # fmt: skip
-    # The options of a net without blocks are the net's own but for the one that takes them away.
-    differ = [name for name, value in subject.net_options.items() if other.net_options[name] != value]
-    return len(differ) == 1 and other.model_copy(update=same) == subject.model_copy(update=same)
-
-
 def control_bp(judgement: Judgement, name: str = "bp") -> Control:
     """Backprop, which must hold."""
     return Control(name=name, expected="holds", got=judgement.verdict, ok=judgement.verdict == "holds")
@@ -277,7 +236,14 @@ def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds
     return Control(name="a net at init", expected=expected, got=got, ok=fine)
 
 
-def _control_null(runs: Sequence[Run]) -> Control:
+class Probed(NamedTuple):
+    """What the control of the nulls takes of a run."""
+
+    config: RunConfig
+    probes: DeepProbes | None
+
+
+def _control_null(runs: Iterable[Run | Probed]) -> Control:
     """Fresh feedback knows nothing of the net: its cosines must lie about zero, within their own spread.
 
     The mean of 20 draws strays from zero by std/√20; a mean beyond 1.5 std is 6.7 times that, which chance does not

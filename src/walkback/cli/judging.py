@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, option
-from walkback.cli.shown import give_page, give_table, make_console, open_page, show_audit
+from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, check_rows, option
+from walkback.cli.shown import give_page, give_table, make_console, open_page, progress, show_audit
 from walkback.errors import BadValue
 
 
@@ -19,6 +19,7 @@ def judge(
     thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
     strict: Annotated[bool, STRICT] = False,
     out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (none is written without it).")] = None,
+    rows: Annotated[int | None, option(WHERE, "Subjects that are named at most (40).")] = None,
 ) -> int:
     """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
 
@@ -27,11 +28,13 @@ def judge(
     paths
         Run folders, folders that hold runs, or log files.
     """
-    from walkback.audits import judge_paths
+    from walkback.audits import judge_crowd
 
     given = Judging(frozen, protocol, thresholds).given()
-    found = judge_paths(*paths, **given)
-    return show_audit(found, out, strict)
+    check_rows(rows)
+    with progress() as note:
+        found, _ = judge_crowd(*paths, **given, note=note)
+    return show_audit(found, out, strict, rows)
 
 
 @app.command
@@ -108,7 +111,8 @@ def table(
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
 
-    all_told = told_by(*paths, **judging.given())
+    with progress() as note:
+        all_told = told_by(*paths, **judging.given(), cases=False, note=note)
     for number, told in enumerate(all_told, 1):
         for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import WHAT, WHERE, option, read_options
-from walkback.cli.shown import give_table, make_console
+from walkback.cli.options import WHAT, WHERE, check_rows, option, read_options
+from walkback.cli.shown import give_table, make_console, progress
 from walkback.errors import BadValue, WalkbackError
 from walkback.files import is_folder
 from walkback.plain import lines, seen
@@ -57,7 +57,11 @@ def card(
 
 
 @app.command
-def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
+def show(
+    *places: Annotated[Path, Parameter(json_list=False)],
+    rows: Annotated[int, option(WHERE, "Runs in the table at most; only those are read.")] = 200,
+    format: Annotated[Literal["text", "csv"], option(WHERE, "csv: every run in a row.")] = "text",
+) -> int:
     """Print one run in full, or a table of the runs in a folder.
 
     Parameters
@@ -66,17 +70,25 @@ def show(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
         Run folders, or folders that hold runs.
     """
     from walkback.records import find_runs, read_run
-    from walkback.report.terminal import LEGEND, runs_table, show_run
+    from walkback.report.terminal import LEGEND, runs_csv, runs_table, show_run
+
+    check_rows(rows)
 
     paths = find_runs(*(places or (Path("runs"),)))
     if not paths:
         raise WalkbackError(f"no runs in {', '.join(map(str, places)) or 'runs'}", "train some with `walkback train`")
-    runs = [read_run(path) for path in paths]
     console = make_console()
-    if len(runs) == 1:
-        show_run(runs[0], console)
+    if format == "csv":
+        with progress() as note:
+            for number, line in enumerate(runs_csv(map(read_run, paths))):
+                print(line, end="")
+                note("read", number, len(paths))
+    elif len(paths) == 1:
+        show_run(read_run(paths[0]), console)
     else:
-        console.print(runs_table(runs))
+        console.print(runs_table([read_run(path) for path in paths[:rows]]))
+        if len(paths) > rows:
+            console.print(f"… and {len(paths) - rows:,} more, which were not read: --rows, or --format csv for all")
         console.print(f"\n{LEGEND}", style="dim")
     return 0
 

@@ -169,6 +169,12 @@ def read_options(pairs: list[str] | None) -> dict[str, Any]:
     return options
 
 
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of rows that shows nothing."""
+    if rows is not None and rows < 1:
+        raise BadValue(f"--rows {rows} would show nothing", "give --rows 1 or more")
+
+
 def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
     """The frozen net's accuracy as somebody typed it in, as a baseline."""
     from walkback.records import Baseline

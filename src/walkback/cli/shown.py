@@ -1,7 +1,14 @@
 """What commands print and write at their end: an audit, a table, a page."""
 
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+MANY = 200  # runs: reading fewer takes no time worth telling
+CLEAR = "\r\x1b[2K"
 
 
 def make_console() -> Any:
@@ -11,13 +18,34 @@ def make_console() -> Any:
     return Console(highlight=False, emoji=False, markup=False)
 
 
-def show_audit(found: Any, out: Path | None, strict: bool) -> int:
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """What tells, on standard error, how far a long reading is: a line that changes, or one now and then."""
+    live, began, last, shown = sys.stderr.isatty(), time.monotonic(), time.monotonic(), False
+
+    def note(what: str, done: int, of: int) -> None:
+        nonlocal last, shown
+        now = time.monotonic()
+        if of < MANY or done == of or now - began < 2 or now - last < (0.2 if live else 10):
+            return
+        last, shown = now, live
+        print(f"{CLEAR if live else ''}{what} {done:,} of {of:,} runs", end="" if live else "\n", file=sys.stderr)
+        sys.stderr.flush()
+
+    try:
+        yield note
+    finally:
+        if shown:
+            print(CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def show_audit(found: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
     """Print an audit, write its audit.json if a folder is given, and return the exit status."""
     from walkback.report.numbers import relative
     from walkback.report.verdicts import print_audit
 
     console = make_console()
-    print_audit(found, console)
+    print_audit(found, console, rows)
     if out is not None:
         console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
     return found.exit_status() if strict else 0

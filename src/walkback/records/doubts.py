@@ -4,16 +4,20 @@ Two runs with different seeds never have the same numbers. Where they do, one is
 feign certainty. The properties themselves are in invariants.py.
 """
 
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.records.invariants import broken
 
 if TYPE_CHECKING:
     from walkback.records.evidence import Evidence, Moment, SeedEvidence
-    from walkback.records.run import Run
+    from walkback.records.run import Known
+    from walkback.records.schema import Snapshot
 
+Print = tuple[int, bytes]  # a snapshot's epoch, and what tells it from those of other runs
 TELLING = 3  # so many different numbers do not agree to the bit by chance
 
 
@@ -34,26 +38,37 @@ def doubts_of(evidence: "Evidence") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def doubts_of_runs(runs: Sequence["Run"]) -> list[str]:
-    """The same for the runs of a subject and its baselines: copies among them, and data that are not the same."""
+def prints_of(snapshots: Iterable["Snapshot"]) -> list[Print]:
+    """What tells each snapshot from those of any other run: its epoch, and 16 bytes of its loss and norms."""
     found = []
-    owners: dict[tuple[float, ...], Run] = {}
+    for snapshot in snapshots:
+        numbers = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
+        if numbers is not None:
+            packed = struct.pack(f"{len(numbers)}d", *(n + 0.0 for n in numbers))  # −0 is 0
+            found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
+    return found
+
+
+def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence[Print]]) -> list[str]:
+    """The same for the runs of a subject and its baselines: copies among them, and data that are not the same.
+
+    prints   gives what `prints_of` finds in the snapshots of one of them
+    """
+    found = []
+    owners: dict[bytes, Known] = {}
     for run in runs:
-        for snapshot in run.snapshots:
-            key = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
-            if key is None:
-                continue
+        for epoch, key in prints(run):
             owner = owners.setdefault(key, run)
             if owner.config.seed != run.config.seed:
                 words = f"{owner.path.name} and {run.path.name} have different seeds and the same numbers"
-                found.append(broken("same-records", f"{words} at epoch {snapshot.epoch}"))
+                found.append(broken("same-records", f"{words} at epoch {epoch}"))
                 break
-    prints: dict[str, Run] = {}
+    fingerprints: dict[str, Known] = {}
     for run in runs:
         if run.environment is not None:
-            prints.setdefault(run.environment.data_fingerprint, run)
-    if len(prints) > 1:
-        one, other, *_ = prints.values()
+            fingerprints.setdefault(run.environment.data_fingerprint, run)
+    if len(fingerprints) > 1:
+        one, other, *_ = fingerprints.values()
         words = f"{one.path.name} and {other.path.name} were not trained on the same data"
         found.append(broken("same-data", words))
     return found

@@ -5,14 +5,19 @@ treat it as not known. What cannot be meant (an accuracy of 61.5, a negative nor
 of blocks) is refused here, once, so that no check has to wonder.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from walkback.errors import RecordError
-from walkback.records.doubts import doubts_of_runs
-from walkback.records.run import FRESH, Run
+from walkback.records.baselines import BaselineName as BaselineName
+from walkback.records.baselines import Ended as Ended
+from walkback.records.baselines import but, depth_of, ended, fittest, roles
+from walkback.records.baselines import half as half
+from walkback.records.doubts import Print, doubts_of_runs, prints_of
+from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import (
     BLOCKS,
     CosineRecord,
@@ -22,7 +27,6 @@ from walkback.records.schema import (
     PrecisionRecord,
     Readings,
     Record,
-    RunConfig,
     Share,
     Size,
     Snapshot,
@@ -30,8 +34,6 @@ from walkback.records.schema import (
     refused,
 )
 
-BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
-Ended = Literal["finished", "diverged", "stopped"]
 UNSEEDED = "?"
 
 
@@ -169,7 +171,7 @@ class Evidence(Record):
     @model_validator(mode="after")
     def _agrees(self) -> "Evidence":
         known = [s.seed for s in self.seeds if s.seed is not None]
-        twice = sorted({seed for seed in known if known.count(seed) > 1})
+        twice = sorted(seed for seed, count in Counter(known).items() if count > 1)
         if twice:
             raise ValueError(f"seed {twice[0]} is there twice; the same run counted twice would feign certainty")
         counts = {} if self.depth is None else {"depth": self.depth}
@@ -196,15 +198,6 @@ class Evidence(Record):
     def labels(self) -> list[str]:
         """A name for each seed: its number, or "?1", "?2" where it is not known."""
         return [f"?{place}" if s.seed is None else str(s.seed) for place, s in enumerate(self.seeds, 1)]
-
-
-def half(blocks: int) -> int:
-    """How many blocks, from the top, are the upper half of a net: ⌈L/2⌉.
-
-    >>> [half(blocks) for blocks in (1, 2, 3, 4)]
-    [1, 1, 2, 2]
-    """
-    return -(-blocks // 2)
 
 
 def _listing(counts: Mapping[str, int]) -> str:
@@ -254,24 +247,26 @@ def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
 def evidence_of_runs(
     name: str,
     runs: Sequence[Run],
-    others: Sequence[Run] = (),
+    others: Sequence[Known] = (),
     *,
-    baselines: Mapping[BaselineName, Sequence[Run] | Baseline] | None = None,
+    baselines: Mapping[BaselineName, Sequence[Known] | Baseline] | None = None,
     classes: int | None = None,
+    prints: Callable[[Known], Sequence[Print]] | None = None,
 ) -> Evidence:
     """What the folders of one subject's runs tell: one config, one run a seed.
 
     Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
     (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
-    trained (half, half_bp); for the penalty see `_roles` and `_fittest`.
+    trained (half, half_bp); for the penalty see `roles` and `fittest`.
     `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
     baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
+    `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
     """
     if not runs:
         raise RecordError(f"no run is given for {name}", "name at least one run folder")
     config = runs[0].config
     for run in runs:
-        if _but(run.config, seed=0) != _but(config, seed=0):
+        if but(run.config, seed=0) != but(config, seed=0):
             raise RecordError(
                 f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
                 "judge them apart",
@@ -280,110 +275,42 @@ def evidence_of_runs(
     if len(set(seeds)) < len(seeds):
         raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
     depth = depth_of(runs)
-    found: dict[BaselineName, list[Run]] = {}
-    for run in [*others, *runs]:
-        for key in _roles(run.config, config, depth):
-            found.setdefault(key, []).append(run)
-    chosen: dict[BaselineName, Sequence[Run] | Baseline] = {key: _fittest(there) for key, there in found.items()}
+    found: dict[BaselineName, list[Known]] = {}
+    for other in [*others, *runs]:
+        for key in roles(other.config, config, depth):
+            found.setdefault(key, []).append(other)
+    chosen: dict[BaselineName, Sequence[Known] | Baseline] = {key: fittest(there) for key, there in found.items()}
     if "half_bp" in found:
         # What bp's lower half brings is told by two nets of one λ.
-        full = {run.config.penalty for run in found.get("bp", []) if run in _runs(chosen.get("bp"))}
+        full = {run.config.penalty for run in _runs(chosen.get("bp"))}
         alike = [run for run in found["half_bp"] if run.config.penalty in full]
         chosen.pop("half_bp")
-        chosen |= {"half_bp": _fittest(alike)} if alike else {}
+        chosen |= {"half_bp": fittest(alike)} if alike else {}
     used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
-    seeds_told = [SeedEvidence(seed=run.config.seed, moments=moments_of_run(run), ended=_ended(run)) for run in runs]
+    seeds_told = [SeedEvidence(seed=run.config.seed, moments=moments_of_run(run), ended=ended(run)) for run in runs]
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(
             name=name, rule=config.rule, depth=depth,
             trained=None if config.train_last == depth else config.train_last,
             residual=config.residual, classes=classes, seeds=seeds_told, baselines=settled, notes=notes,
-            doubts=doubts_of_runs([*runs, *used]),
+            doubts=doubts_of_runs([*runs, *used], prints or _read_prints),
         )  # fmt: skip
 
 
-def _runs(given: Sequence[Run] | Baseline | None) -> Sequence[Run]:
+def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:
     return () if given is None or isinstance(given, Baseline) else given
 
 
-def _ended(run: Run) -> Ended:
-    """A run that was ended because a check fired did not come to its end."""
-    if run.result is None or run.result.status == "fired":
-        return "stopped"
-    return run.result.status
+def _read_prints(run: Known) -> Sequence[Print]:
+    return prints_of(run.snapshots) if isinstance(run, Run) else prints_of(read_snapshots(run.path)[0])
 
 
-def _but(config: RunConfig, **changes: Any) -> RunConfig:
-    """The same config but for some fields."""
-    return config.model_copy(update=changes)
-
-
-def _roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[BaselineName]:
-    """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline.
-
-    The penalty is asked of blocks that train, so a frozen net is the same net whatever its λ says, and the λ of a
-    frozen net is not looked at. bp is here for what the task has to give, so it is the bp without a penalty: a λ that
-    cripples bp would make any task look too easy to judge depth by. Where there is none, bp with the subject's own λ
-    stands in, as in an audit that trains everything with one λ.
-    """
-    roles: list[BaselineName] = []
-    same: dict[str, Any] = {"seed": 0, "train_last": 0, "penalty": 0.0}
-    by_bp = same | {"rule": "bp", "rule_options": {}, "rule_source": None}  # bp's options are its own
-    if other.train_last == 0 < subject.train_last and _but(other, **same) == _but(subject, **same):
-        roles.append("frozen")
-    if other.rule == "bp" and _but(other, **by_bp) == _but(subject, **by_bp):
-        if other.train_last == 0:
-            roles.append("frozen_bp")
-        elif other.train_last == depth and other.penalty in (0.0, subject.penalty):
-            roles.append("bp")
-        elif _is_rung(other, subject, depth) and other.penalty in (0.0, subject.penalty):
-            roles.append("half_bp")
-    if is_half_of(other, subject, depth):
-        roles.append("half")
-    return roles
-
-
-def _is_rung(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
-    """Whether the upper half of the blocks trains in one and all of them in the other."""
-    return depth is not None and other.train_last == half(depth) < depth == subject.train_last
-
-
-def is_half_of(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
-    """Whether `other` is `subject` but for its seed, with only the upper half of its blocks trained."""
-    same: dict[str, Any] = {"seed": 0, "train_last": 0}
-    return _is_rung(other, subject, depth) and _but(other, **same) == _but(subject, **same)
-
-
-def _fittest(runs: Sequence[Run]) -> list[Run]:
-    """Of the runs that could be one baseline those of one net, one a seed; two λ are two nets, unless both are frozen.
-
-    Those with the smallest λ, which is 0 where there is such a run; but not if they have fewer than two finished
-    seeds, of which no interval can be had, and others have more.
-    """
-    nets: dict[float, dict[int, Run]] = {}
-    for run in runs:
-        by_seed = nets.setdefault(run.config.penalty if run.config.train_last else 0.0, {})
-        if run.config.seed not in by_seed or _ended(run) == "finished":
-            by_seed[run.config.seed] = run
-
-    def rank(penalty: float) -> tuple[int, float]:
-        finished = sum(_ended(run) == "finished" for run in nets[penalty].values())
-        return -min(finished, 2), penalty
-
-    return [*nets[min(nets, key=rank)].values()]
-
-
-def depth_of(runs: Sequence[Run]) -> int | None:
-    """The number of blocks; None for a net without any."""
-    return runs[0].config.blocks or None
-
-
-def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:
+def _baseline(key: str, runs: Sequence[Known], notes: list[str]) -> Baseline:
     accuracy: dict[int, float | None] = {}
     for run in runs:
         seed = run.config.seed

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -47,6 +47,26 @@ class Damaged(RecordError):
     """A checkpoint that is not what was saved."""
 
 
+class Known(Protocol):
+    """What a baseline is known by, and a subject found by: a run, or its outline (outline.py)."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+
+    @property
+    def config(self) -> RunConfig:
+        """Its config."""
+
+    @property
+    def environment(self) -> Environment | None:
+        """Where and when, if that was recorded."""
+
+    @property
+    def result(self) -> Result | None:
+        """How it ended; None while it is not finished."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A run as its folder tells it. `result` is None while it is not finished."""
@@ -75,14 +95,38 @@ def parse(model: type[R], content: bytes, where: str) -> R:
         return model.model_validate(raw)
 
 
+Files = Mapping[str, bytes]  # the records of a folder that are there, by their names
+
+
+def read_files(path: Path) -> Files:
+    """The content of a run folder's records; refused if there is no config."""
+    files = {}
+    for name in RECORDS:
+        try:
+            files[name] = read_bytes(path / name)
+        except FileNotFoundError:
+            if name == "config.json":
+                raise _no_run(path) from None
+    return files
+
+
+def _no_run(path: Path) -> RecordError:
+    there = "there is no such folder" if not path.exists() else "it has no config.json"
+    return RecordError(f"{path} is not a run: {there}", "give a folder that `walkback train` made")
+
+
 def read_config(path: Path) -> RunConfig:
     """The config of a run folder, refused if it is not the one that the folder was made for."""
-    file = path / "config.json"
     try:
-        content = read_bytes(file)
-    except FileNotFoundError as error:
-        there = "there is no such folder" if not path.exists() else "it has no config.json"
-        raise RecordError(f"{path} is not a run: {there}", "give a folder that `walkback train` made") from error
+        content = read_bytes(path / "config.json")
+    except FileNotFoundError:
+        raise _no_run(path) from None
+    return config_of(path, content)
+
+
+def config_of(path: Path, content: bytes) -> RunConfig:
+    """The same of what its config.json holds."""
+    file = path / "config.json"
     config = parse(RunConfig, content, str(file))
     if not path.name.endswith(config.hash()):
         words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
@@ -97,9 +141,14 @@ def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
     """The snapshots of a folder, and a note if a torn last line was left out. Damage elsewhere is an error."""
     file = path / "snapshots.jsonl"
     try:
-        lines = read_bytes(file).split(b"\n")
+        return snapshots_of(file, read_bytes(file))
     except FileNotFoundError:
         return [], None
+
+
+def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None]:
+    """The same of what a snapshots.jsonl holds."""
+    lines = content.split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
     snapshots = []
     for number, line in enumerate(lines, 1):
@@ -117,23 +166,45 @@ def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
 def read_run(path: Path | str) -> Run:
     """Everything that a run's folder tells, finished or not; refused if it cannot be true (see invariants.py)."""
     path = Path(path)
-    config = read_config(path)
-    snapshots, note = read_snapshots(path)
-    result = _read_optional(Result, path / "result.json")
-    environment = _read_optional(Environment, path / "environment.json")
-    probes = _read_optional(DeepProbes, path / "probes.json")
-    identity = _read_optional(IdentityRecord, path / "identity.json")
+    return run_of(path, read_files(path))
+
+
+def run_of(path: Path, files: Files) -> Run:
+    """The run that these files, read from the folder `path`, tell of; refused if it cannot be true."""
+    config = config_of(path, files["config.json"])
+    content = files.get("snapshots.jsonl")
+    snapshots, note = ([], None) if content is None else snapshots_of(path / "snapshots.jsonl", content)
+    result = optional(Result, path, files, "result.json")
+    environment = optional(Environment, path, files, "environment.json")
+    probes = optional(DeepProbes, path, files, "probes.json")
+    identity = optional(IdentityRecord, path, files, "identity.json")
     branches = None if identity is None else len(identity.branch)
     check_run(path, config, snapshots, result, probes, environment, branches)
-    cost = _read_optional(CostRecord, path / "cost.json")
+    cost = optional(CostRecord, path, files, "cost.json")
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
 
 
-def _read_optional(model: type[R], file: Path) -> R | None:
+def read_probes(run: Known) -> DeepProbes | None:
+    """The probes alone of a run whose folder was found possible."""
     try:
-        return parse(model, read_bytes(file), str(file))
+        return parse(DeepProbes, read_bytes(run.path / "probes.json"), str(run.path / "probes.json"))
     except FileNotFoundError:
         return None
+
+
+def read_first(run: Known) -> Snapshot | None:
+    """The first snapshot alone, likewise."""
+    file = run.path / "snapshots.jsonl"
+    try:
+        first, end, _ = read_bytes(file).partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return snapshots_of(file, first + end)[0][0] if end else None
+
+
+def optional(model: type[R], path: Path, files: Files, name: str) -> R | None:
+    """A record that need not be there."""
+    return parse(model, files[name], str(path / name)) if name in files else None
 
 
 def find_runs(*places: Path | str) -> list[Path]:

@@ -233,17 +233,24 @@ def checkpoint_header(file: Path) -> tuple[list[str], dict[str, Any]] | None:
 
     None if there is none, or if it cannot be read: damage is met, and told, by whoever resumes the run.
     """
+    content = header_bytes(file)
+    try:
+        header = json.loads(content or b"")
+        state = json.loads(header["__metadata__"]["walkback"])["state"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return ([*header], state) if isinstance(state, dict) else None
+
+
+def header_bytes(file: Path) -> bytes | None:
+    """What a checkpoint's file says of itself before its tensors, as it stands there; None as above."""
     try:
         check_regular(file)  # a pipe would be waited for
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
-            if length > LARGEST_HEADER:
-                return None
-            header = json.loads(opened.read(length))
-        state = json.loads(header["__metadata__"]["walkback"])["state"]
-    except (RecordError, OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None if length > LARGEST_HEADER else opened.read(length)
+    except (RecordError, OSError, ValueError):
         return None
-    return ([*header], state) if isinstance(state, dict) else None
 
 
 def scheduled(config: RunConfig, epoch: int) -> float | None:

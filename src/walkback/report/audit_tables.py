@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol, check_named, in_order
 from walkback.checks.finding import listed
-from walkback.records import Run
+from walkback.records.run import Known
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Table, Told
 from walkback.report.verdicts import VOID, asked, finding_cells
@@ -25,7 +25,7 @@ def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
     return " ".join([*(f"{name}: {words}." for name, words in told), ends])
 
 
-def audit_tables(audit: Audit, runs: Sequence[Run] = (), name: str = "audit") -> list[Table]:
+def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") -> list[Table]:
     """The verdicts, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
     made = footnote(audit, runs)
     checks = asked(audit.subjects)
@@ -69,14 +69,14 @@ def finding_row(finding: Finding) -> list[Cell]:
     return [finding.check, finding.outcome, *numbers, f"{factor * finding.threshold:g}", finding.basis]
 
 
-def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
+def footnote(audit: Audit, runs: Sequence[Known] = ()) -> str:
     """By what it was judged, and with what the runs were trained."""
     said = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
     versions = trained_with(runs)
     return f"{said} Trained with {versions}." if versions else said
 
 
-def trained_with(runs: Sequence[Run]) -> str:
+def trained_with(runs: Sequence[Known]) -> str:
     """The versions that the runs were trained with, each once."""
     sittings = [sitting for run in runs if run.environment for sitting in run.environment.sittings]
     told = {

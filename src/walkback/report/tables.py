@@ -5,7 +5,7 @@ import io
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from walkback.report.harmless import for_csv, for_markdown, is_number, markdown_
 from walkback.report.numbers import number
 
 SUFFIXES = {"csv": "csv", "latex": "tex", "markdown": "md", "text": "txt"}
+MOST_ROWS = 200  # of a table that are printed
 Form = Literal["share", "points", "size", "cosine"]
 
 
@@ -275,8 +276,12 @@ def table_text(table: Table, form: str) -> str:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """A table and its notes in a terminal."""
+    """A table and its notes in a terminal. Of many rows the first are printed, and where the others are."""
     console.print()
+    hidden = len(table.rows) - MOST_ROWS
+    if hidden > 0:
+        note = f"{hidden:,} more rows, which nobody reads here: --format csv has all {len(table.rows):,}"
+        table = replace(table, rows=table.rows[:MOST_ROWS], notes=[note, *table.notes])
     if table.fits(console.width):
         console.print(table.rich(console.width))
     else:

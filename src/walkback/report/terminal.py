@@ -1,8 +1,10 @@
 """Runs in the terminal: the live table while they train, the table of many, the page of one."""
 
+import csv
+import io
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -12,6 +14,7 @@ from rich.text import Text
 
 from walkback.plain import one_line
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
+from walkback.report.harmless import for_csv
 from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
 
@@ -39,6 +42,7 @@ class LiveTable:
         self._said: dict[int, float] = {}
         self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
         self._at_once = 1
+        self._kinds: dict[int, tuple[object, ...]] = {}
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> Callable[[Event], None]:
@@ -94,8 +98,10 @@ class LiveTable:
         return total / self._at_once
 
     def _kind(self, index: int) -> tuple[object, ...]:
-        c = self.configs[index]
-        return (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
+        if index not in self._kinds:  # asked of every run that waits, at every line
+            c = self.configs[index]
+            self._kinds[index] = (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
+        return self._kinds[index]
 
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
@@ -214,6 +220,28 @@ def runs_table(runs: Sequence[Run]) -> Table:
         row.append("" if finished else run.result.says if run.result else "unfinished")
         table.add_row(*map(words, row))
     return table
+
+
+def runs_csv(runs: Iterable[Run]) -> Iterator[str]:
+    """The same as lines of CSV, with the numbers as they are; one run is in memory at a time."""
+    headings = ("run", "label", "seed", "epochs", "accuracy", "hidden_norm", "gradient_norm", "gamma", "cosines", "end")
+    yield _csv(headings)
+    for run in runs:
+        row: list[object] = [run.path.name, run.config.label(), run.config.seed]
+        if run.snapshots:
+            last = run.snapshots[-1]
+            cosines = " ".join(f"{c.value!r}" if c.status == "ok" else c.status for c in _compared(run))
+            row += [last.epoch, last.accuracy, last.hidden_norms[-1], last.gradient_norms[-1], last.gamma, cosines]
+        else:
+            row += [0, None, None, None, None, ""]
+        yield _csv([*row, run.result.says if run.result else "unfinished"])
+
+
+def _csv(row: Sequence[object]) -> str:
+    file = io.StringIO()
+    cells = [for_csv(cell) if isinstance(cell, str) else "" if cell is None else cell for cell in row]
+    csv.writer(file, lineterminator="\n").writerow(cells)
+    return file.getvalue()
 
 
 LEGEND = (

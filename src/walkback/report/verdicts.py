@@ -15,6 +15,8 @@ from walkback.report.numbers import number
 from walkback.report.summary import followed
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
+MOST = 40  # subjects that are named, where nothing is said: more nobody reads
+ORDER = ("walked back", "inconclusive", "holds", "not applicable")
 VOID = "This audit is invalid: its verdicts do not count."
 STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
 
@@ -75,16 +77,37 @@ def _table(subjects: Sequence[Judgement], counts: bool = True) -> Table:
     return table
 
 
-def print_audit(audit: Audit, console: Console) -> None:
-    """The table, the reasons, the controls, and whether the audit is valid; above all else where it is not."""
+def _counted(audit: Audit, shown: int) -> str:
+    """How many subjects have each verdict, and where those are that are not named."""
+    verdicts = [subject.verdict for subject in audit.subjects]
+    counts = ", ".join(f"{verdicts.count(name):,} {name}" for name in ORDER if name in verdicts)
+    return (
+        f"These are {shown} of {len(verdicts):,} subjects ({counts}). All of them: walkback table … --format csv, or "
+        "--out FOLDER for audit.json; more here: --rows."
+    )
+
+
+def print_audit(audit: Audit, console: Console, most: int | None = None) -> None:
+    """The table, the reasons, the controls, and whether the audit is valid; above all else where it is not.
+
+    most   how many subjects and controls are named; those that fired come first, and the others are counted
+    """
+    most = MOST if most is None else most
+    subjects, controls = audit.subjects, audit.controls
+    if len(subjects) > most:
+        subjects = sorted(subjects, key=lambda subject: ORDER.index(subject.verdict))[:most]
+    if len(controls) > most:
+        controls = sorted(controls, key=lambda control: control.ok)[:most]
     console.print()
     if not audit.valid:
         console.print(_plain(VOID), style="bold red")
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
-    console.print(_table(audit.subjects, audit.valid))
+    console.print(_table(subjects, audit.valid))
     console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
-    for subject in audit.subjects:
+    if len(subjects) < len(audit.subjects):
+        console.print(_plain(_counted(audit, len(subjects))))
+    for subject in subjects:
         console.print()
         before = "" if audit.valid else " (does not count)"
         console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
@@ -106,9 +129,13 @@ def print_audit(audit: Audit, console: Console) -> None:
         for note in subject.notes:
             console.print(Padding(_plain(f"note: {note}"), (0, 0, 0, 2)), style="dim")
     console.print()
-    for control in audit.controls:
+    for control in controls:
         mark = Text("✓", "green") if control.ok else Text("✗", "red")
         words = f"control {control.name}: should be {control.expected}; is {control.got}"
         console.print(mark, _plain(words))
+    if len(controls) < len(audit.controls):
+        wrong = sum(not control.ok for control in audit.controls)
+        words = f"{len(controls)} of {len(audit.controls):,} controls, of which {wrong:,} are not as they must be"
+        console.print(_plain(words))
     console.print(_plain(audit.says if audit.valid else VOID), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")

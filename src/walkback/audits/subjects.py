@@ -1,0 +1,132 @@
+"""Runs grouped into subjects, each with the runs that can be its baselines. Linear in the number of runs.
+
+Whether one run is a baseline of another is asked of those alone that agree in all that the question holds fixed: they
+are looked up by it, instead of holding every run against every other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from walkback.audits.titles import titles
+from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
+from walkback.records.baselines import half, is_half_of
+from walkback.records.run import Known
+
+K = TypeVar("K", bound=Known)
+ANY_RUN: dict[str, Any] = {"seed": 0, "train_last": 0}
+ANY_PENALTY = {**ANY_RUN, "penalty": 0.0}
+BY_BP = {**ANY_PENALTY, "rule": "bp", "rule_options": {}, "rule_source": None}
+NO_BLOCKS = {**BY_BP, "rule": "", "net_options": {}, "blocks": 0}
+
+
+class Group(NamedTuple, Generic[K]):
+    """One subject: its name, its runs by seed, and the runs among which its baselines are, in the order of all."""
+
+    title: str
+    runs: list[K]
+    others: list[K]
+    shallow: list[K]
+
+
+def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
+    """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
+
+    Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
+    upper half trains, where the same with all blocks trained is there.
+    """
+    return [evidence for evidence, _ in runs_by_subject(runs)]
+
+
+def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
+    """The same with the runs of each subject beside its evidence."""
+    found = []
+    for group in grouped(runs):
+        baselines: dict[BaselineName, Sequence[Run]] = {"shallow": group.shallow} if group.shallow else {}
+        found.append((evidence_of_runs(group.title, group.runs, group.others, baselines=baselines), group.runs))
+    return found
+
+
+def grouped(runs: Sequence[K]) -> list[Group[K]]:
+    """The subjects among these runs, as `evidence_by_subject` tells them."""
+    groups: dict[str, list[K]] = {}
+    for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
+        groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
+    full = [group for group in groups.values() if group[0].config.train_last > 0]
+    whole: dict[object, list[RunConfig]] = {}  # those all of whose blocks train, by what their upper halves share
+    for group in full:
+        config = group[0].config
+        if config.train_last == config.blocks:
+            whole.setdefault(same_but(config, ANY_RUN), []).append(config)
+
+    def is_half(config: RunConfig) -> bool:
+        if config.train_last == config.blocks:
+            return False
+        return any(is_half_of(config, other, other.blocks) for other in whole.get(same_but(config, ANY_RUN), ()))
+
+    full = [group for group in full if not is_half(group[0].config)]
+    subjects = full or [group for group in groups.values() if group[0].config.blocks]
+    shelf = Shelf(runs)
+    named = titles([group[0].config for group in subjects])
+    return [
+        Group(title, group, shelf.others(group[0].config), shelf.shallow(group[0].config))
+        for group, title in zip(subjects, named, strict=True)
+    ]
+
+
+class Shelf(Generic[K]):
+    """Runs, laid out by what a baseline shares with its subject."""
+
+    def __init__(self, runs: Sequence[K]):
+        self._places: dict[tuple[object, ...], list[int]] = {}
+        self._runs = runs
+        for place, run in enumerate(runs):
+            config = run.config
+            if config.train_last == 0:
+                self._put(("frozen", same_but(config, ANY_PENALTY)), place)
+            self._put(("half", same_but(config, ANY_RUN), config.train_last), place)
+            if config.rule == "bp":
+                penalty = config.penalty if config.train_last else None  # a frozen net is the same whatever its λ
+                self._put(("bp", same_but(config, BY_BP), config.train_last, penalty), place)
+            if config.rule == "bp" and not config.blocks:
+                self._put(("shallow", same_but(config, NO_BLOCKS)), place)
+
+    def _put(self, key: tuple[object, ...], place: int) -> None:
+        self._places.setdefault(key, []).append(place)
+
+    def others(self, subject: RunConfig) -> list[K]:
+        """Every run that has a role among the baselines of `subject`, but for the shallow net; some that have none."""
+        upper = half(subject.blocks)
+        by_bp = same_but(subject, BY_BP)
+        keys: list[tuple[object, ...]] = [
+            ("frozen", same_but(subject, ANY_PENALTY)), ("half", same_but(subject, ANY_RUN), upper),
+            ("bp", by_bp, 0, None),
+        ]  # fmt: skip
+        for penalty in (0.0, subject.penalty):
+            keys += [("bp", by_bp, subject.blocks, penalty), ("bp", by_bp, upper, penalty)]
+        places = {place for key in keys for place in self._places.get(key, ())}
+        return [self._runs[place] for place in sorted(places)]
+
+    def shallow(self, subject: RunConfig) -> list[K]:
+        """The nets of `subject` without their blocks."""
+        places = self._places.get(("shallow", same_but(subject, NO_BLOCKS)), ())
+        return [self._runs[place] for place in places if is_shallow(self._runs[place].config, subject)]
+
+
+def same_but(config: RunConfig, changes: dict[str, Any]) -> object:
+    """What two configs that are equal but for some fields have in common: equal exactly where they would be."""
+    return _frozen({**{name: getattr(config, name) for name in RunConfig.model_fields}, **changes})
+
+
+def _frozen(value: Any) -> object:
+    if isinstance(value, dict):
+        return frozenset((key, _frozen(inside)) for key, inside in value.items())
+    return (type(value), *map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def is_shallow(other: RunConfig, subject: RunConfig) -> bool:
+    """The net of `subject` without its blocks, trained by bp with the same budget."""
+    if other.rule != "bp" or other.blocks or other.net_options.keys() != subject.net_options.keys():
+        return False
+    # The options of a net without blocks are the net's own but for the one that takes them away.
+    differ = [name for name, value in subject.net_options.items() if other.net_options[name] != value]
+    return len(differ) == 1 and same_but(other, NO_BLOCKS) == same_but(subject, NO_BLOCKS)

@@ -1,0 +1,215 @@
+"""How far runs are, from their folders: done, running, waiting, stopped, failed and why. Nothing is judged.
+
+A folder's result.json tells that a run ended, its lock that a process is training it, its snapshots how far it came.
+Plans beside the runs (plan_file.py) add what was meant to be trained and has no folder yet, and why a run has no end;
+they never overrule a folder. A config and a result are refused like anywhere else if they cannot be read; what lies
+between them is for whoever judges.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from walkback.errors import RecordError
+from walkback.files import read_bytes
+from walkback.records.plan_file import Outcome, find_plans, read_job, read_outcome, read_plan
+from walkback.records.run import config_of, find_runs, optional
+from walkback.records.schema import Result, RunConfig
+
+State = Literal["done", "running", "waiting", "stopped", "failed", "unreadable"]
+STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "unreadable")
+LOCKS = Path("/proc/locks")
+Note = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """One run: what it is, how it stands, how far it came, and in words why, where there is something to say."""
+
+    path: Path
+    state: State
+    says: str
+    label: str = ""
+    data: str = ""
+    net: str = ""
+    seed: int | None = None
+    epochs: int = 0  # done
+    of: int = 0  # wanted
+    accuracy: float | None = None  # of a run that ended
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.name
+
+
+class Planned(NamedTuple):
+    """A config of a plan: the plan's file, its number there, and who was asked to run it, in words."""
+
+    plan: Path
+    number: int
+    config: RunConfig
+    asked: str
+
+
+def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatus]:
+    """How every run stands that is in these folders or in a plan beside them, in the order of their names."""
+    paths = find_runs(*places)
+    planned = {key: each for place in map(Path, places) for key, each in _planned(place).items()}
+    held = held_locks()
+    found = []
+    for number, path in enumerate(paths):
+        note(number, len(paths))
+        status = _of_folder(path, planned.pop(path, None), held)
+        if status is not None:
+            found.append(status)
+    note(len(paths), len(paths))
+    found += [_of_plan(path, each, None, held) for path, each in planned.items()]
+    return sorted(found, key=lambda status: str(status.path))
+
+
+def _planned(place: Path) -> dict[Path, Planned]:
+    """Every run that a plan beside the runs names, by its folder. Of several plans the newest counts."""
+    found: dict[Path, Planned] = {}
+    for file in find_plans(place):
+        plan, job = read_plan(file), read_job(file)
+        asked = f"{plan.executor}, plan {plan.name}" if job is None else f"{job.scheduler} job {job.id}"
+        for index, config in enumerate(plan.configs):
+            found[place / config.folder()] = Planned(file, index, config, asked)
+    return found
+
+
+def _of_folder(path: Path, planned: Planned | None, held: set[tuple[int, int]] | None) -> RunStatus | None:
+    """How the run in a folder stands; None if the folder is gone meanwhile."""
+    files = {}
+    try:
+        for name in ("config.json", "result.json"):
+            try:
+                files[name] = read_bytes(path / name)
+            except FileNotFoundError:
+                if name == "config.json":
+                    return None
+        config = config_of(path, files["config.json"])
+        result = optional(Result, path, files, "result.json")
+    except RecordError as error:
+        return RunStatus(path, "unreadable", error.what)
+    if result is None:
+        return _of_plan(path, planned, config, held)
+    return _status(path, config, "done", result.says, result.epochs, result.accuracy)
+
+
+def _of_plan(
+    path: Path, planned: Planned | None, config: RunConfig | None, held: set[tuple[int, int]] | None
+) -> RunStatus:
+    """How a run without an end stands; `config`: as its folder tells it, if there is one."""
+    wanted = config or (planned.config if planned is not None else None)
+    assert wanted is not None
+    epochs = _epochs(path) if config is not None else 0
+    try:
+        outcome = None if planned is None else read_outcome(planned.plan, planned.number)
+    except RecordError as error:
+        return RunStatus(path, "unreadable", error.what)
+    elsewhere = outcome is not None and outcome.kind == "running" and outcome.host != socket.gethostname()
+    if _is_held(path, held, look=elsewhere):
+        says = "" if outcome is None or outcome.kind != "running" else f"on {outcome.host}"
+        return _status(path, wanted, "running", says, epochs)
+    state, says = _without_end(planned, outcome, begun=config is not None)
+    return _status(path, wanted, state, says, epochs)
+
+
+def _without_end(planned: Planned | None, outcome: Outcome | None, begun: bool) -> tuple[State, str]:
+    """How a run stands that has no end and that nobody trains."""
+    if planned is None:
+        return "stopped", "nobody trains it; the command that began it resumes it"
+    if outcome is None:
+        return "waiting", f"{planned.asked}{', begun before' if begun else ''}"
+    if outcome.kind in ("failed", "busy"):
+        return "failed", f"{outcome.says} (on {outcome.host})"
+    if outcome.kind == "running":
+        return "failed", f"its process ended without a word on {outcome.host}; the same command resumes it"
+    if outcome.kind == "stopped":
+        return "waiting", f"{planned.asked}, stopped on {outcome.host} with a checkpoint"
+    return "failed", f"its plan says {outcome.kind}, and its folder has no result; the same command trains it again"
+
+
+def _status(
+    path: Path, config: RunConfig, state: State, says: str, epochs: int, accuracy: float | None = None
+) -> RunStatus:
+    return RunStatus(
+        path, state, says, config.label(), config.data, config.net, config.seed, epochs, config.epochs, accuracy
+    )
+
+
+def _epochs(path: Path) -> int:
+    """The whole lines of the snapshots, without the one at init. They are counted, not read."""
+    try:
+        return max(0, read_bytes(path / "snapshots.jsonl").count(b"\n") - 1)
+    except (FileNotFoundError, RecordError):
+        return 0
+
+
+def held_locks() -> set[tuple[int, int]] | None:
+    """The files that processes of this machine hold locks on, by device and inode; None where it does not tell."""
+    try:
+        lines = LOCKS.read_text().splitlines()
+    except OSError:
+        return None
+    return {place for line in lines if (place := _place(line.split())) is not None}
+
+
+def _place(words: Sequence[str]) -> tuple[int, int] | None:
+    """`1: FLOCK  ADVISORY  WRITE 7 fe:00:123 0 EOF` is a lock on inode 123 of device fe:00."""
+    where = words[5].split(":") if len(words) > 5 and words[1] != "->" else []
+    try:
+        major, minor, inode = int(where[0], 16), int(where[1], 16), int(where[2])
+    except (ValueError, IndexError):
+        return None
+    return os.makedev(major, minor), inode
+
+
+def _is_held(path: Path, held: set[tuple[int, int]] | None, *, look: bool) -> bool:
+    """Whether a process has the run. By the list of locks, which disturbs nobody.
+
+    look   ask the lock itself as well, for a machine that may not be this one: it is taken for a moment
+    """
+    lock = path.parent / f".{path.name}.lock"
+    try:
+        found = lock.stat()
+    except OSError:
+        return False
+    if held is not None and ((found.st_dev, found.st_ino) in held or not look):
+        return (found.st_dev, found.st_ino) in held
+    return _asked(lock)
+
+
+def _asked(lock: Path) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # no such locks here
+        return False
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def counted(found: Sequence[RunStatus]) -> Mapping[State, int]:
+    """How many are in each state, in the order of the states; states without a run are left out."""
+    counts = {state: sum(status.state == state for status in found) for state in STATES}
+    return {state: count for state, count in counts.items() if count}
+
+
+def reasons(found: Sequence[RunStatus], state: State) -> Iterator[tuple[str, list[RunStatus]]]:
+    """Why the runs of one state are in it: each reason once, the most frequent first, with the runs that it is of."""
+    by_reason: dict[str, list[RunStatus]] = {}
+    for status in found:
+        if status.state == state:
+            by_reason.setdefault(status.says, []).append(status)
+    yield from sorted(by_reason.items(), key=lambda each: -len(each[1]))

@@ -1,0 +1,80 @@
+"""How many runs stand, in the terminal: the counts, then what a person can read of each state; the rest as data."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from walkback.plain import one_line
+from walkback.records.status import RunStatus, State, counted, reasons
+from walkback.report.harmless import for_csv
+
+GLYPHS: dict[State, str] = {
+    "done": "✓", "running": "·", "waiting": " ", "stopped": "◦", "failed": "✗", "unreadable": "✗"
+}  # fmt: skip
+FIELDS = ("run", "state", "label", "seed", "data", "net", "epochs", "of", "accuracy", "says")
+
+
+def print_status(found: Sequence[RunStatus], console: Console, rows: int, where: str) -> None:
+    """The counts; the runs that are trained now; and for the others each reason with its number of runs.
+
+    rows    how many lines each part has at most
+    where   the folders, as words for the command that gives all of it
+    """
+    counts = counted(found)
+    told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {told}" if found else "no runs", "bold"))
+    hidden = _running([status for status in found if status.state == "running"], console, rows)
+    for state in ("done", "waiting", "stopped", "failed", "unreadable"):
+        why = [*reasons(found, state)]
+        for says, those in why[:rows]:
+            names = f"{those[0].name}{f' and {len(those) - 1:,} more' if len(those) > 1 else ''}"
+            console.print(words(f"{GLYPHS[state]} {len(those):,} {state}: {says}"), soft_wrap=True)
+            if state in ("failed", "unreadable", "stopped"):
+                console.print(Padding(words(names, "dim"), (0, 0, 0, 2)), soft_wrap=True)
+        hidden += max(0, len(why) - rows)
+    if hidden:
+        console.print(words(f"… and {hidden:,} lines more"))
+    if len(found) > 1:
+        console.print(words(f"Each run in a row: walkback status {where} --format csv", "dim"), soft_wrap=True)
+
+
+def words(text: str, style: str = "") -> Text:
+    """Somebody's words on one line, and never markup."""
+    return Text(one_line(text), style)
+
+
+def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
+    """A table of the runs that are trained now; how many were left out."""
+    if not found:
+        return 0
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("running", "seed", "epoch", ""):
+        table.add_column(heading, justify="left" if heading in ("running", "") else "right", no_wrap=True)
+    for status in found[:rows]:
+        name = f"{status.data} {status.net} {status.label}"
+        table.add_row(words(name), str(status.seed), f"{status.epochs}/{status.of}", words(status.says))
+    console.print(table)
+    return max(0, len(found) - rows)
+
+
+def status_text(found: Sequence[RunStatus], form: str) -> str:
+    """Every run in a row, as CSV or JSON."""
+    rows = [
+        [s.name, s.state, s.label, s.seed, s.data, s.net, s.epochs, s.of, s.accuracy, s.says] for s in found
+    ]  # fmt: skip
+    if form == "json":
+        # A number that is not finite is no JSON: it is written as a word, as in the records.
+        plain = [[str(c) if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in rows]
+        return json.dumps([dict(zip(FIELDS, row, strict=True)) for row in plain], indent=1) + "\n"
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(FIELDS)
+    writer.writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return file.getvalue()
