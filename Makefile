@@ -11,14 +11,15 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs test-network test-ray test-slurm test-slow fuzz mutants bench bench-executors crowd clean help
+.PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-network test-ray test-slurm test-slow fuzz mutants \
+        bench bench-executors crowd sentences clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "walkback needs $(PYTHON); name another with make PYTHON=…"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "walkback needs $(PYTHON); name another with make PYTHON=python3.13 (3.11 to 3.13)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
@@ -68,7 +69,16 @@ endef
 
 docs: $(STAMP)  ## The documents as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-	@echo "Open site/index.html"
+	@echo "Open site/index.html; for the search, which needs a server: make docs-serve"
+
+docs-serve: docs  ## The same, served on this machine at port 8000, where its search works
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000
+
+sentences:  ## Every sentence that the program can say, room by room, for reading them through
+	@python3 docs/sentences.py
+
+test-wheel: $(STAMP)  ## Build the wheel, install it in a fresh environment, and audit with it
+	$(BIN)/pytest -m slow tests/test_house.py
 
 test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched; BioTorch, installed for it
 	$(BIN)/python -m pip install --quiet --no-deps biotorch==0.0.16

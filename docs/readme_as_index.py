@@ -1,5 +1,6 @@
 """The first page of the site is the README, so that there is one of it; its links lose their docs/ here."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,4 +10,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str: 
     if page.file.src_uri != "index.md":
         return markdown
     readme = Path(config.config_file_path).with_name("README.md").read_text()
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff"):  # beside the README, and no pages of the site
+        readme = re.sub(rf"\[([^\]]+)\]\({re.escape(name)}\)", rf"\1 ({name})", readme)
     return readme.replace("](docs/", "](")

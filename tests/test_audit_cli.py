@@ -95,8 +95,8 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     assert re.search(r"subject +verdict +accuracy +growth +error +points +points +blocks", done.said)
     assert re.search(r"\ndfa +(walked back|inconclusive) +0\.\d{3} ± 0\.\d{3}", done.said)
     for words in (
-        "✓ passes ✗ fires ? inconclusive – not applicable", "the limit is 50", "control bp: should be holds",
-        "control random: should be found out", "control a net at init", "control fresh-feedback null",
+        "✓ passes ✗ fires ? inconclusive – not applicable", "(limit 50×)", "control bp: expected holds",
+        "control random: expected found out", "control a net at init", "control null of random",
         "thresholds: walkback-2", "Written to runs/audit.json", "27 of 27 runs done",
     ):  # fmt: skip
         assert words in done.words
@@ -129,7 +129,7 @@ def test_audit_writes_its_page_and_report_writes_the_same(audited):
     assert again.status == 0, again.said
     text = (folder / "runs/report.html").read_text()
     assert (folder / "again.html").read_text() == text
-    assert "fresh-feedback null" in text
+    assert "null of random" in text
     assert "<span>walkback</span> <span>audit</span>" in text
 
 
@@ -155,7 +155,7 @@ def test_audit_strict_exits_by_what_it_found(audited):
     assert "Every control behaved as it must." in holds.words
     assert "thresholds: apart" in walked.words
     assert "Walked back: depth fires." in walked.words
-    assert "an interval that does not lie on one side" in straddles.words
+    assert "the interval contains it, so this is not settled" in straddles.words
     assert "This audit is invalid: " in invalid.words
     assert "finished 5 epochs [27 of 27 runs done]" in invalid.words
     assert "epoch 1/5" not in walked.said  # reused, not trained
@@ -174,7 +174,7 @@ def test_audit_is_stopped_cleanly_and_says_how_to_go_on(tmp_path):
     said, _ = process.communicate(timeout=60)
     assert process.returncode not in (0, 1, 3, 4), said  # those are verdicts
     assert "Traceback" not in said
-    assert "the same command goes on" in said
+    assert "the same command resumes" in said
     assert not (tmp_path / "runs/audit.json").exists()
 
 
@@ -185,7 +185,7 @@ def test_error_audit_refuses_what_cannot_be_meant(tmp_path):
     (tmp_path / "same.toml").write_text('version = "walkback-2"\n')
     tiny = ["audit", "--epochs", "1", "--width", "8"]
     cases = [
-        ([*tiny, "--rules", ","], "no rule is named"),
+        ([*tiny, "--rules", ","], "no rule is given"),
         ([*tiny, "--rules", "dfaa"], "did you mean dfa"),
         ([*tiny, "--protocol", "mine"], "protocol"),
         ([*tiny, "--thresholds", "nowhere.toml"], "cannot read nowhere.toml"),
@@ -253,20 +253,20 @@ def test_judge_reads_logs_and_exits_as_it_is_told(logs):
         ["judge", "loud.json", "--thresholds", "ours.toml", "--strict"],
     )  # fmt: skip
     assert (plain.status, strict.status, quiet.status, held.status) == (0, 1, 3, 0)
-    assert "One block makes the stream 1e+03 times larger" in plain.words
+    assert "One block grows the stream 1,000×" in plain.words
     assert "scale first fired at epoch 9" in plain.words
     assert "Judged from records alone: no controls were trained." in plain.words
     assert "audit.json" not in plain.words
     assert "Holds by the published protocol" in held.words
-    assert "typed in and not measured here" in held.words
+    assert "Typed in, not measured here" in held.words
     assert "coverage" not in held.words
     assert "Protocol: published" in held.words
     raw = strictly((logs / "said/audit.json").read_text())
     assert (raw["valid"], raw["controls"], raw["protocol"]) == (True, [], "published")
-    assert "only the gradient at layer 2 is known, a proxy" in sparse.words
+    assert "Only the gradient at layer 2 is known, a proxy" in sparse.words
     assert "(basis: proxy)" in sparse.words
     assert (ladder.status, nan.status) == (1, 3)
-    assert "which counts as not known" in nan.words
+    assert "and is treated as not known" in nan.words
     assert own.status == 3  # nothing fires by these thresholds, and nothing is complete
     assert "thresholds: our-lab-1" in own.words
 
@@ -277,16 +277,16 @@ def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
     one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
     every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
     assert every.status == single.status == mixed.status == 0
-    assert "control random: should be found out" in every.words  # as the audit had it, and dfa is its only subject
+    assert "control random: expected found out" in every.words  # as the audit had it, and dfa is its only subject
     assert re.search(r"\ndfa +\(?(walked back|inconclusive)", every.said)
     assert not re.search(r"\nrandom +\(?(walked back|inconclusive|holds)", every.said)
-    assert "Too few seeds" in single.words or "No frozen net to compare with" in single.words
+    assert "Too few seeds" in single.words or "Depth cannot be judged" in single.words
     assert "sb" in mixed.words
 
 
 def test_error_judge_says_what_it_cannot_read(logs):
     cases = [
-        (["judge"], "nothing to judge is named"),
+        (["judge"], "no path is given"),
         (["judge", "nowhere.json"], "cannot read nowhere.json"),
         (["judge", "nothing"], "no runs in nothing"),
         (["judge", "torn.json"], "is not whole JSON"),
@@ -295,7 +295,7 @@ def test_error_judge_says_what_it_cannot_read(logs):
         (["judge", "percent.json"], "a percentage? divide by 100"),
         (["judge", "unknown.json"], "at its top it has losses"),
         (["judge", "quiet.json", "--frozen", "34.9"], "divide a percentage by 100"),
-        (["judge", "quiet.json", "--frozen", "nan"], "no accuracy between 0 and 1"),
+        (["judge", "quiet.json", "--frozen", "nan"], "not an accuracy between 0 and 1"),
         (["judge", "quiet.json", "--frozen", "much"], "much"),
         (["judge", "quiet.json", "--thresholds", "bad.toml"], "not a number"),
         (["judge", "quiet.json", "--thresholds", "nowhere.toml"], "cannot read nowhere.toml"),

@@ -152,7 +152,7 @@ def test_planted_scaled_stream_fires_and_passes_after_the_repair():
     assert outcomes(sick) == but(scale=FIRES)
     assert (sick.verdict, sick.decided_by) == ("walked back", ["scale"])
     assert "60" in finding(sick, "scale").says
-    assert "on every seed; the limit is 50" in finding(sick, "scale").says
+    assert "on every seed (limit 50×)" in finding(sick, "scale").says
     assert finding(sick, "scale").value == pytest.approx(60, rel=0.01)
     assert outcomes(well) == but()
     assert finding(well, "scale").value == pytest.approx(1.1, rel=0.01)
@@ -234,7 +234,7 @@ def test_planted_stream_that_is_not_said_to_be_one(factor):
     found = judged(gain(1, factor), residual=None)
     assert outcomes(found) == but(scale=OPEN)
     assert found.verdict == OPEN
-    assert "whether the net has one is not known" in finding(found, "scale").says
+    assert "it is not known whether the net is one" in finding(found, "scale").says
 
 
 # --- reference ------------------------------------------------------------------------------------------------------
@@ -251,7 +251,9 @@ def test_planted_gradient_that_is_noise_fires_and_passes_after_the_repair(sound)
     assert sick.verdict == "walked back"
     assert "reference" in sick.decided_by
     assert finding(sick, "reference").value > 0.1
-    assert finding(sick, "reference").says.startswith("The deepest gradient is noise: float32 turns it by ")
+    assert finding(sick, "reference").says.startswith(
+        "The deepest gradient is noise: rounding to float32 turns its direction by "
+    )
     assert "is not below the published floor" in finding(sick, "reference").says  # of a good size, and yet noise
     assert outcomes(judged(lose(2.0**26), protocol="published", credits=None))["reference"] == PASSES
     assert finding(well, "reference").outcome == PASSES
@@ -271,8 +273,8 @@ def test_planted_gradient_that_is_tiny_and_precise_passes_with_a_warning(sound):
     assert "below the published floor of 1e-07" in finding(ours, "reference").says
     (warning,) = finding(ours, "reference").warnings
     assert warning.startswith("seeds 42, 123 and 456: below the published floor.")
-    assert "F.cosine_similarity, which clamps, would be off by" in warning
-    assert "Neither a large stream nor a small loss accounts for it." in warning
+    assert "F.cosine_similarity clamps small norms, and would be off by" in warning
+    assert "Neither a large stream nor a small loss explains it." in warning
     assert ours.verdict == "holds"
     assert finding(published, "reference").outcome == FIRES
     assert published.verdict == "walked back"
@@ -546,11 +548,11 @@ def test_planted_blocks_trained_the_wrong_way_are_walked_back_by_depth(hard):
     assert finding(flipped, "depth").outcome == FIRES
     assert flipped.verdict == "walked back"
     assert "depth" in flipped.decided_by
-    assert "that bp exceeds" in finding(flipped, "depth").says
+    assert "; bp clears it" in finding(flipped, "depth").says
     assert finding(flipped, "coverage").outcome == ASIDE
     alone = judge_trained(nets["flipped"], data, credits=None, frozen=frozen)
     assert finding(alone, "depth").outcome == OPEN
-    assert "it is not known what bp gains over its frozen net" in finding(alone, "depth").says
+    assert "what bp gains over its frozen net is not known" in finding(alone, "depth").says
 
 
 def test_planted_blocks_of_exactly_zero_gain_nothing(hard):
@@ -584,7 +586,7 @@ def test_planted_easy_task_is_not_held_against_anybody():
     baselines |= {"half": half.accuracy, "half_bp": half.accuracy}
     found = judge_trained(bp, data, **baselines)
     assert outcomes(found) == but(depth=ASIDE, reach=ASIDE)
-    assert "The task is too easy to judge depth: bp itself gains" in finding(found, "depth").says
+    assert "The task is too easy to judge depth: training bp's own blocks gains" in finding(found, "depth").says
     assert found.verdict == "holds"
     # a net that does worse than its frozen one is not accused of it here, and does not hold either
     worse = dict.fromkeys(SEEDS, 0.5)

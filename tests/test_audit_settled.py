@@ -149,7 +149,7 @@ def test_noise_that_is_shown_to_gain_is_not_found_out(audited):
     """Then something else than its credit trains the blocks, and the audit could tell nobody from noise."""
     found, _, _ = audited(World(SHARP | {"random": (0.1, 0.0, 0.001)}))
     assert not found.valid
-    assert "random should be found out and is inconclusive" in found.says
+    assert "random: expected found out, got inconclusive" in found.says
 
 
 def test_noise_on_a_task_that_asks_for_nothing_is_not_found_out(audited):
@@ -157,7 +157,7 @@ def test_noise_on_a_task_that_asks_for_nothing_is_not_found_out(audited):
     world = World(SHARP | {"bp": (0.001, 0.0, 0.001), "random": (0.0, 0.0, 0.001)})
     found, _, _ = audited(world)
     assert not found.valid
-    assert "random should be found out and is" in found.says
+    assert "random: expected found out, got" in found.says
 
 
 def test_the_limit_ends_it_and_it_is_said_after_three_seeds(audited):
@@ -259,7 +259,7 @@ def test_killed_and_called_again_it_gives_the_same_answer(audited, tmp_path, aft
     whole, _, expected = audited(World(gains), out=tmp_path / "whole")
     assert after < len(expected)
     first = World(gains, stops_after=after)
-    with pytest.raises(WalkbackError, match="runs have no end"):
+    with pytest.raises(WalkbackError, match="runs did not finish"):
         audited(first)
     second = World(gains)
     again, _, _ = audited(second)

@@ -367,7 +367,7 @@ def a_card(rule="mono-forward", **changes):
 def test_the_table_fits_80_columns_and_goes_into_a_page(tmp_path):
     said = io.StringIO()
     print_cards([a_card(), a_card("bp")], "text", Console(file=said, width=80))
-    assert "one row after the other" not in said.getvalue()
+    assert "each row is listed" not in said.getvalue()
     assert max(map(len, said.getvalue().splitlines())) <= 80
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nstale words\n{END}\nafter\n")

@@ -121,14 +121,13 @@ def test_one_seed_is_enough_for_scale() -> None:
 def test_the_limit_itself_is_within_it_in_words_too() -> None:
     apart = subject({"hidden_norms": [1, 50, 50, 50, 50]}, {"hidden_norms": [1, 60, 60, 60, 60]}, {})
     assert scale(apart).says == (
-        "The largest growth over one block is above the limit of 50 in seed 123, within it in seeds 42 and "
-        "456: 1.11 to "
-        "60 times where it is known."
+        "Largest growth over one block: 1.11–60× where it is known; above the limit of 50× in seed 123, "
+        "within the limit in seeds 42 and 456."
     )
     by_paper = scale(subject(residual=False), protocol="published")
     assert told(by_paper) == (
         "not applicable",
-        "The net has no residual stream, so there is no growth of one to judge.",
+        "The net has no residual stream whose growth could be judged.",
     )
 
 
@@ -163,13 +162,14 @@ def test_what_scale_says() -> None:
     apart = subject({"hidden_norms": [1, 60, 60, 60, 60]}, {"hidden_norms": [1, 70, 70, 70, 70]}, {})
     assert told(scale(apart)) == (
         "inconclusive",
-        "The largest growth over one block is above the limit of 50 in seeds 42 and 123, within it in seed 456: "
-        "1.11 to 70 times where it is known.",
+        "Largest growth over one block: 1.11–70× where it is known; above the limit of 50× in seeds 42 and "
+        "123, within the limit in seed 456.",
     )
     ends = subject({"hidden_norms": [1.0, None, None, None, 5e8]})
     found = scale(ends)
     assert told(found) == (
-        "fires", "One block makes the stream at least 150 times larger, on every seed; the limit is 50."
+        "fires",
+        "One block grows the stream at least 150×, on every seed (limit 50×).",
     )  # fmt: skip
     assert (found.basis, found.high) == ("bound", None)
     assert found.stable_range == (None, found.low)
@@ -177,8 +177,8 @@ def test_what_scale_says() -> None:
     found = scale(one)
     assert told(found) == (
         "inconclusive",
-        "The largest growth over one block is above the limit of 50 in seed 456, within it in seed "
-        "123, not settled in seed 42, where not every norm is known: at least 1.11 to 60 times where it is known.",
+        "Largest growth over one block: at least 1.11–60× where it is known; above the limit of 50× in seed "
+        "456, within the limit in seed 123, not settled in seed 42, where not every norm is known.",
     )
     assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
 
@@ -186,8 +186,8 @@ def test_what_scale_says() -> None:
 def test_a_norm_that_is_not_a_number_is_named() -> None:
     found = scale(subject({"hidden_norms": [9.0, 0.0, 9.0, NAN, 900.0]}, {}, {}))
     assert found.warnings == [
-        "seed 42: the norm of h_1 is 0, which counts as not known",
-        "seed 42: the norm of h_3 is nan, which counts as not known",
+        "seed 42: the norm of h_1 is 0, and is treated as not known",
+        "seed 42: the norm of h_3 is nan, and is treated as not known",
     ]
 
 
@@ -235,25 +235,31 @@ def test_bounds_of_growth_over_init() -> None:
 def test_what_scale_says_of_a_plain_net() -> None:
     loud = {"hidden_norms": [9.0, 10.0, 11e3, 12e3, 13e3]}
     assert told(scale(plain(loud))) == (
-        "fires", "One block grows 1e+03 times as much as at init, on every seed; the limit is 50."
+        "fires",
+        "One block grows its input 1,000× as much as at init, on every seed (limit 50×).",
     )  # fmt: skip
     assert told(scale(plain())) == (
-        "passes", "No block grows more than 1 times as much as at init; the limit is 50."
+        "passes",
+        "Largest growth over one block, compared with init: 1× (limit 50×).",
     )  # fmt: skip
     assert told(scale(subject(residual=False))) == (
-        "inconclusive", "The norms of the hidden states at init are not known."
+        "inconclusive",
+        "The norms of the hidden states at init are not known, so growth cannot be judged.",
     )  # fmt: skip
     assert told(scale(subject({"hidden_norms": None}, residual=False))) == (
-        "inconclusive", "The norms of the hidden states are not known."
+        "inconclusive",
+        "The norms of the hidden states are not known, so growth cannot be judged.",
     )  # fmt: skip
     apart = plain(loud, {}, {"hidden_norms": [9.0, None, 11.0, 12.0, 13.0]})
     assert scale(apart).says == (
-        "The largest growth over one block, over that at init, is above the limit of 50 in seed 42, within it in seed "
-        "123, not settled in seed 456, where not every norm is known: at least 1 to 1e+03 times where it is known."
+        "Largest growth over one block, compared with init: at least 1–1,000× where it is known; above the "
+        "limit of 50× in seed 42, within the limit in seed 123, not settled in seed 456, where not every "
+        "norm is known."
     )
     part = plain({"hidden_norms": [9.0, None, 11e9, 12e9, 13e9]})
     assert told(scale(part)) == (
-        "fires", "One block grows at least 3.16e+04 times as much as at init, on every seed; the limit is 50."
+        "fires",
+        "One block grows its input at least 31,600× as much as at init, on every seed (limit 50×).",
     )  # fmt: skip
     assert scale(part).basis == "bound"
 
@@ -262,23 +268,24 @@ def test_where_it_is_not_known_whether_there_is_a_stream_both_ways_must_agree() 
     loud = {"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}
     assert told(scale(subject(loud, residual=None))) == (
         "inconclusive",
-        "One block makes the stream 100 times larger, above the limit of 50, which fires for a residual stream; "
-        "whether the net has one is not known.",
+        "One block grows its input 100× (limit 50×). That fires in a residual net, but it is not known "
+        "whether the net is one. Say so with residual=.",
     )
     assert scale(plain(loud, residual=None)).outcome == "fires"
     assert list(scale(plain(residual=None)).ranges) == ["scale.growth", "scale.growth_over_init"]
     assert told(scale(subject(residual=None))) == (
         "inconclusive",
-        "No block makes its input more than 1.11 times larger, which passes for a residual stream; whether the net has "
-        "one is not known, and over init it is not known by how much a block grows.",
+        "Largest growth over one block: 1.11× (limit 50×). That passes in a residual net, but it is not "
+        "known whether the net is one, and compared with init it is not known how much a block grows. Say "
+        "so with residual=.",
     )
     shrinks = plain(
         {"hidden_norms": [9.0] * 5, "start": {"hidden_norms": [9.0, 0.09, 0.09, 0.09, 0.09]}}, residual=None
     )
-    assert scale(shrinks).says.endswith("and over init one block grows too much.")
+    assert scale(shrinks).says.endswith("and compared with init one block grows too much. Say so with residual=.")
     assert scale(shrinks).outcome == "inconclusive"
     missing = subject({"hidden_norms": [9.0, None, 9.0, 9.0, 9.0]}, residual=None)
-    assert scale(missing).says.startswith("The largest growth over one block is not settled in seeds 42, 123 and 456")
+    assert scale(missing).says.endswith("; not settled in seeds 42, 123 and 456, where not every norm is known.")
 
 
 # --- reference ------------------------------------------------------------------------------------------------------
@@ -295,10 +302,9 @@ def test_reference_is_per_seed() -> None:
     found = reference(subject({}, {"precision": precise(0.5)}, {"precision": None}))
     assert told(found) == (
         "inconclusive",
-        "The deepest gradient is not equally precise on every seed: float32 turns it by 1e-06 to 0.5, more "
-        "than 0.01 in "
-        "seed 123 only, not measured in seed 456; its norm at N = 128, 0.0004, is not below the published floor of "
-        "1e-07.",
+        "The deepest gradient is not equally precise on every seed: rounding to float32 turns its direction "
+        "by 1e-06 to 0.5; above the limit of 0.01 in seed 123 only, not measured in seed 456. Its norm at N "
+        "= 128 is 0.0004, not below the published floor of 1e-07.",
     )
     assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
     spread = reference(subject({}, {"precision": precise(2e-6)}, {"precision": precise(5e-6)}))
@@ -336,24 +342,22 @@ def test_the_floor_is_a_warning_and_says_why() -> None:
     found = reference(subject(below))
     assert found.outcome == "passes"
     assert found.warnings == [
-        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity, which clamps, would be off "
-        "by 0.25 here. "
-        "Neither a large stream nor a small loss accounts for it."
+        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity clamps small norms, and "
+        "would be off by 0.25 here. Neither a large stream nor a small loss explains it.",
     ]
     assert found.says == (
-        "The deepest gradient is precise: float32 turns it by 3e-07, at most 0.01; its norm at N = 128, "
-        "1e-07, is below "
-        "the published floor of 1e-07."
+        "The deepest gradient is precise: rounding to float32 turns its direction by 3e-07 (limit 0.01). "
+        "Its norm at N = 128 is 1e-07, below the published floor of 1e-07."
     )
     some = reference(subject(below, {}, {}))
     assert some.says.endswith(
-        "its norm at N = 128, 1e-07 to 0.0004, is on some seeds below the published floor of 1e-07."
+        "Its norm at N = 128 is 1e-07 to 0.0004, on some seeds below the published floor of 1e-07."
     )
     assert "clamps" not in reference(subject(below | {"precision": precise(3e-7, NAN)})).warnings[0]
     unmeasured = reference(subject(below | {"precision": precise(NAN, 0.25, "not finite")}))
     assert unmeasured.warnings == [
         "seeds 42, 123 and 456: no precision, not finite",
-        "seeds 42, 123 and 456: below the published floor. Neither a large stream nor a small loss accounts for it.",
+        "seeds 42, 123 and 456: below the published floor. Neither a large stream nor a small loss explains it.",
     ]
 
 
@@ -361,8 +365,8 @@ def test_an_embedding_that_grew_is_seen_from_the_start_of_the_training() -> None
     first, last = moment(epoch=0), moment(hidden_norms=[2e4] * 5, gradient_norms=[1e-9] * 5)
     found = reference(Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[first, last])]))
     assert found.warnings == [
-        "seed 1: below the published floor. F.cosine_similarity, which clamps, would be off by 1e-06 here. It is small "
-        "because the stream is large (at its end 2.22e+03 times what it began with)."
+        "seed 1: below the published floor. F.cosine_similarity clamps small norms, and would be off by "
+        "1e-06 here. It is small because the stream is large (at its end 2,220× its size at the start).",
     ]
 
 
@@ -373,7 +377,7 @@ def test_norms_at_another_batch_are_converted_before_the_floor() -> None:
     unknown = reference(subject(small | {"reference_batch": None}))
     assert unknown.warnings == []
     assert unknown.says.endswith(
-        "its norm is 5e-08 at a batch that is not known, so it cannot be held against the floor of 1e-07."
+        "Its norm is 5e-08 at an unknown batch size, so it cannot be compared with the floor of 1e-07."
     )
 
 
@@ -382,36 +386,37 @@ def test_a_gradient_at_layer_two_is_a_proxy_that_never_decides() -> None:
     found = reference(subject(proxy))
     assert (found.outcome, found.basis, found.warnings) == ("inconclusive", "proxy", [])
     assert found.says == (
-        "How precise the deepest gradient is was not measured; only the gradient at layer 2 is known, a proxy, and its "
-        "norm at N = 128, 1e-09, suggests that it is below the published floor of 1e-07."
+        "The precision of the deepest gradient was not measured. Only the gradient at layer 2 is known, a "
+        "proxy: its norm at N = 128 is 1e-09, which suggests that it is below the published floor of 1e-07."
     )
 
 
 def test_why_a_gradient_is_small() -> None:
     large = [1.0, 2.0, 3.0, 4.0, 51.0]
     at_limit = [1.0, 2.0, 3.0, 4.0, 50.0]
-    assert cause(moment(hidden_norms=large)) == (
-        "It is small because the stream is large (at its end 51 times what it began with)."
+    assert (
+        cause(moment(hidden_norms=large))
+        == "It is small because the stream is large (at its end 51× its size at the start)."
     )
-    assert cause(moment(hidden_norms=at_limit)) == "Neither a large stream nor a small loss accounts for it."
+    assert cause(moment(hidden_norms=at_limit)) == "Neither a large stream nor a small loss explains it."
     assert cause(moment(loss=0.05)) == "It is small because the loss is small (0.05: the net fits its data)."
-    assert cause(moment(loss=0.1)) == "Neither a large stream nor a small loss accounts for it."
+    assert cause(moment(loss=0.1)) == "Neither a large stream nor a small loss explains it."
     assert cause(moment(hidden_norms=large, loss=0.05)) == (
-        "It is small because the stream is large (at its end 51 times what it began with) and the loss is "
-        "small (0.05: the "
-        "net fits its data)."
+        "It is small because the stream is large (at its end 51× its size at the start) and the loss is "
+        "small (0.05: the net fits its data)."
     )
-    unknown = "Whether the stream is large or the loss small is not known."
+    unknown = "It is not known whether the stream is large or the loss small."
     assert cause(Moment()) == unknown
     assert cause(moment(loss=None)) == unknown
     assert cause(moment(hidden_norms=[0.0, 1, 1, 1, 1])) == unknown
     assert cause(moment(hidden_norms=[1.0, 1, 1, 1, NAN])) == unknown
     assert cause(Moment(hidden_at={0: 1.0}, deepest_hidden=60.0)).startswith("It is small because the stream is large")
     grown = moment(hidden_norms=[2e4] * 5)
-    assert cause(grown, start=moment(hidden_norms=[9.0] * 5)) == (
-        "It is small because the stream is large (at its end 2.22e+03 times what it began with)."
+    assert (
+        cause(grown, start=moment(hidden_norms=[9.0] * 5))
+        == "It is small because the stream is large (at its end 2,220× its size at the start)."
     )
-    assert cause(grown, start=moment(hidden_norms=None)) == "Neither a large stream nor a small loss accounts for it."
+    assert cause(grown, start=moment(hidden_norms=None)) == "Neither a large stream nor a small loss explains it."
 
 
 # --- depth ----------------------------------------------------------------------------------------------------------
@@ -446,7 +451,10 @@ def test_the_interval_is_students_and_paired() -> None:
 
 def test_two_seeds_can_decide_and_one_cannot() -> None:
     assert depth(gains(0.1, 0.101)).outcome == "passes"
-    assert told(depth(gains(0.1))) == ("inconclusive", "Too few seeds: 1 gives no interval; at least 2 are needed.")
+    assert told(depth(gains(0.1))) == (
+        "inconclusive",
+        "Too few seeds: 1 gives no interval. At least 2 are needed.",
+    )
 
 
 def test_every_seed_needs_its_partner() -> None:
@@ -455,8 +463,9 @@ def test_every_seed_needs_its_partner() -> None:
     )  # fmt: skip
     spare = Baseline.by_seed({42: 0.35, 123: 0.352, 456: 0.348, 999: None})
     assert depth(subject(baselines={"frozen": spare})).outcome == "passes"
-    assert depth(subject(baselines={"frozen": None})).says == (
-        "No frozen net to compare with, or no training of the subject, is known."
+    assert (
+        depth(subject(baselines={"frozen": None})).says
+        == "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known."
     )
     nameless = Evidence(
         name="x", seeds=[SeedEvidence(moments=[moment()])] * 3, baselines={"frozen": BASELINES["frozen"]}
@@ -469,8 +478,8 @@ def test_a_typed_in_number_is_subtracted_and_said() -> None:
     found = depth(subject(baselines=number))
     assert found.outcome == "passes"
     assert found.says == (
-        "Training the blocks gains +25.07 (+24.31 to +25.83) points over its own frozen net; +2 points are required; "
-        "typed in and not measured here, hence without a spread: frozen."
+        "Training the blocks gains 25.1 points (95 % interval +24.3 to +25.8). At least +2 is required. "
+        "Typed in, not measured here, and so without a spread: frozen."
     )
     by_hand = {"frozen": Baseline.by_seed({42: 0.35, 123: 0.352, 456: 0.348}, typed=True)}
     assert depth(subject(baselines=by_hand)).low == depth(subject()).low
@@ -480,8 +489,8 @@ def test_a_task_that_is_too_easy_is_no_question() -> None:
     found = depth(subject(accuracy=LOW, baselines=EASY | {"frozen": BASELINES["frozen"]}))
     assert told(found) == (
         "not applicable",
-        "The task is too easy to judge depth: bp itself gains +1.4 (+1.15 to +1.65) points over its own frozen net; "
-        "+2 points are required.",
+        "The task is too easy to judge depth: training bp's own blocks gains 1.4 points (95 % interval +1.2 "
+        "to +1.6). At least +2 is required.",
     )
     assert found.basis == "exact"
     assert depth(subject(accuracy=(0.6, 0.7, 0.8), baselines=EASY)).outcome == "not applicable"
@@ -494,21 +503,18 @@ def task(bp: Baseline, frozen: Baseline) -> Finding:
 
 
 def test_who_falls_short_is_not_accused_unless_bp_is_shown_to_do_better() -> None:
-    short = (
-        "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 required, "
-        "but "
-    )
-    unknown = "it is not known what bp gains over its frozen net: supply both, or the task may be too easy."
+    short = "Training the blocks costs 4.5 points (95 % interval -6.2 to -2.7). At least +2 is required, but "
+    unknown = "what bp gains over its frozen net is not known. Supply both, or the task may be too easy."
     frozen = by_seed(0.384, 0.386, 0.382)
     assert task(by_seed(0.6, 0.61, 0.62), frozen).outcome == "fires"
     assert told(task(by_seed(0.6, None, 0.62), frozen)) == ("inconclusive", short + unknown)
     assert told(task(by_seed(0.6), frozen)) == (
-        "inconclusive", short + "bp's own gain of +21.6 points over its frozen net is of too few seeds to show more."
+        "inconclusive", short + "bp has too few seeds to show that it clears it (it gains 21.6 points)."
     )  # fmt: skip
     straddling = task(by_seed(0.39, 0.45, 0.42), frozen)
     assert told(straddling) == (
         "inconclusive",
-        short + "bp's own gain over its frozen net, +3.6 (-3.62 to +10.82) points, is not shown to exceed it either.",
+        short + "bp is not shown to clear it either: it gains 3.6 points (95 % interval -3.6 to +10.8).",
     )
     assert depth(subject(accuracy=LOW, baselines={"frozen_bp": None, "shallow": None})).says == short + unknown
 
@@ -532,15 +538,14 @@ def test_the_other_baselines_stand_beside() -> None:
     found = depth(fa)
     assert found.outcome == "passes"
     assert found.says == (
-        "Training the blocks gains +5.1 (+4.85 to +5.35) points over its own frozen net; +2 points are "
-        "required; against "
-        "the frozen net that bp trained its margin of +1.7 (+1.45 to +1.95) points would fall short; against "
-        "the shallow "
-        "net its margin of +2.43 (-16.1 to +20.96) points would not settle it."
+        "Training the blocks gains 5.1 points (95 % interval +4.9 to +5.3). At least +2 is required. "
+        "Compared with the frozen net that bp trained it gains 1.7 points (95 % interval +1.5 to +1.9), "
+        "which would fall short. Compared with the shallow net it gains 2.4 points (95 % interval -16.1 to "
+        "+21.0), which would not settle it."
     )
     better = subject(accuracy=LOW, baselines={"shallow": by_seed(0.10, 0.11, 0.10)})
     assert depth(better).says.endswith(
-        "; against the shallow net its margin of +20.2 (+17.57 to +22.83) points would pass."
+        " Compared with the shallow net it gains 20.2 points (95 % interval +17.6 to +22.8), which would pass."
     )
 
 
@@ -551,7 +556,7 @@ def test_rounding_does_not_move_a_margin() -> None:
 
 
 def test_who_did_not_finish_is_not_accused_and_may_pass() -> None:
-    assert depth(subject(accuracy=LOW, ended="stopped")).says.endswith("but not every training was finished.")
+    assert depth(subject(accuracy=LOW, ended="stopped")).says.endswith("but not every training finished.")
     assert depth(subject(ended="stopped")).outcome == "passes"
     assert depth(subject(accuracy=LOW, ended="diverged")).outcome == "fires"
     assert depth(subject(accuracy=LOW, ended=None)).outcome == "fires"
@@ -623,49 +628,58 @@ def test_what_reach_says() -> None:
     def says(**baselines: Any) -> tuple[str, str]:
         return told(reach(subject(baselines=baselines)))
 
-    changes = "Training the lower half of the blocks as well changes the accuracy by "
-    assert says() == ("passes", f"{changes}+3 (+2.75 to +3.25) points; +0.5 points are required.")
+    assert says() == (
+        "passes",
+        "Training the lower half of the blocks too gains 3.0 points (95 % interval +2.8 to +3.2). At least "
+        "+0.5 is required.",
+    )
     assert says(**NOTHING) == (
-        "fires", f"{changes}+0.1 points, less than the +0.5 that are required and that bp's lower half exceeds."
+        "fires",
+        "Training the lower half of the blocks too gains 0.1 points. At least +0.5 is required; bp's lower "
+        "half clears it.",
     )  # fmt: skip
     assert says(**rung(0.006, 0.01)) == (
         "inconclusive",
-        f"{changes}+0.6 (-1.88 to +3.08) points, an interval that does not lie on one side of the +0.5 that are "
-        "required.",
+        "Training the lower half of the blocks too gains 0.6 points (95 % interval -1.9 to +3.1). At least "
+        "+0.5 is required: the interval contains it, so this is not settled.",
     )
     assert says(**NOTHING, half_bp=None) == (
         "inconclusive",
-        f"{changes}+0.1 points, less than the +0.5 required, but what bp's own lower half brings is not known: train "
-        "bp in full and with --train-last 2.",
+        "Training the lower half of the blocks too gains 0.1 points. At least +0.5 is required, but what "
+        "bp's own lower half gains is not known. Train bp in full and with --train-last 2.",
     )
     assert says(**NOTHING, half_bp=by_seed(0.59, None, 0.59))[1].endswith(
-        "brings is not known: train bp of seed 123 in full and with --train-last 2."
+        "gains is not known. Train bp of seed 123 in full and with --train-last 2."
     )
     assert says(**NOTHING, **FLAT) == (
         "not applicable",
-        "bp's own lower half is not shown to bring more than the +0.5 points that are required: training it as well "
-        "changes bp by +0.03 (-0.35 to +0.41).",
+        "Even bp does not show that its lower half is needed here: training it too gains 0.0 points (95 % "
+        "interval -0.3 to +0.4). At least +0.5 is required.",
     )
     assert says(half=None) == (
         "inconclusive",
-        "No net of which only the upper half of the blocks trains is known, or no training of the subject: train it "
-        "with --train-last 2.",
+        "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
+        "not known. Train it with --train-last 2.",
     )
     assert says(half=by_seed(0.57, 0.57)) == (
         "inconclusive",
-        "The accuracy of seed 456, or of the same with only the upper half of the blocks trained, is not known: train "
-        "what is missing with --train-last 2.",
+        "The accuracy of seed 456, or of the same net with only the upper half of its blocks trained, is "
+        "not known. Train what is missing with --train-last 2.",
     )
     assert told(reach(subject(ended="stopped"))) == (
-        "inconclusive", f"{changes}+3 (+2.75 to +3.25) points, but seeds 42, 123 and 456 did not finish."
-    )  # fmt: skip
+        "inconclusive",
+        "Training the lower half of the blocks too gains 3.0 points (95 % interval +2.8 to +3.2). But seeds 42, 123 "
+        "and 456 did not finish.",
+    )
     assert told(reach(subject(blocks=1))) == ("not applicable", "The net has one block, and so no lower half.")
     some = subject(trained=3, baselines={"half": None, "half_bp": None})
     assert told(reach(some)) == (
-        "not applicable", "Only 3 of 4 blocks train: no half of them can be asked about."
+        "not applicable",
+        "Only 3 of 4 blocks train, so their halves are not compared.",
     )  # fmt: skip
     assert told(reach(subject(accuracy=(0.6,)))) == (
-        "inconclusive", "Too few seeds: 1 gives no interval; at least 2 are needed."
+        "inconclusive",
+        "Too few seeds: 1 gives no interval. At least 2 are needed.",
     )  # fmt: skip
 
 
@@ -675,8 +689,8 @@ def test_one_seed_of_bp_neither_accuses_nor_excuses() -> None:
     found = reach(subject(baselines=NOTHING | one))
     assert told(found) == (
         "inconclusive",
-        "Training the lower half of the blocks as well changes the accuracy by +0.1 points, less than the +0.5 "
-        "required, but what bp's own lower half brings, +5.5 points, is of too few seeds to show more.",
+        "Training the lower half of the blocks too gains 0.1 points. At least +0.5 is required, but bp has "
+        "too few seeds to show that its lower half clears it (it gains 5.5 points).",
     )
     assert found.warnings == ["every seed has the same margin; are they different trainings?"]
     assert reach(subject(baselines=one)).outcome == "passes"
@@ -694,7 +708,7 @@ def test_reach_may_be_typed_in() -> None:
     typed = {"half": Baseline.number(0.62), "bp": Baseline.number(0.615), "half_bp": Baseline.number(0.595)}
     found = reach(subject(baselines=typed))
     assert found.outcome == "fires"
-    assert found.says.endswith("; typed in and not measured here, hence without a spread: bp, half and half_bp.")
+    assert found.says.endswith(" Typed in, not measured here, and so without a spread: bp, half and half_bp.")
     assert "half" not in depth(subject(baselines={"half": Baseline.number(0.6)})).says
 
 
@@ -775,12 +789,13 @@ def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> Non
     unsaid = coverage(subject(collapse, residual=None))
     assert told(unsaid) == (
         "inconclusive",
-        "Γ is positive and credit reaches at most 50% of the blocks, which fires for a residual stream; whether the "
-        "net has one is not said, and at the blocks' output it is not settled likewise: 1 of 4 covered (block 0).",
+        "Γ is positive and credit reaches at most 50% of the blocks. That fires in a residual net, but it "
+        "is not known whether the net is one, and at the blocks' output the answer differs or is not "
+        "settled: 1 of 4 covered (block 0). Say so with residual=.",
     )
     quiet = coverage(subject({"cosine_out": collapse["cosine"]}, residual=None))
     assert quiet.outcome == "inconclusive"
-    assert quiet.says.startswith("Credit clears its null in more than 50% of the blocks, which passes for a residual")
+    assert quiet.says.startswith("Credit clears its null in more than 50% of the blocks. That passes in a residual net")
     assert coverage(subject(collapse | {"cosine_out": collapse["cosine"]}, residual=None)).outcome == "fires"
     most = cosines(0.9, 0.9, 0.9, 0.0)
     assert coverage(subject(most | {"cosine_out": most["cosine"]}, residual=None)).outcome == "passes"
@@ -791,8 +806,9 @@ def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> Non
 
 def test_what_coverage_says() -> None:
     fires = coverage(subject(cosines(0.9, 0.0, 0.0, 0.9)))
-    assert fires.says == (
-        "Γ is positive, but it hides that credit reaches at most 50% of the blocks: 2 of 4 covered (blocks 0 and 3)."
+    assert (
+        fires.says
+        == "The positive Γ hides that credit reaches at most 50% of the blocks: 2 of 4 covered (blocks 0 and 3)."
     )
     assert (fires.check, fires.basis, fires.value, fires.low, fires.high) == ("coverage", "exact", 0.5, 0.5, 0.5)
     assert fires.threshold == 0.5
@@ -801,9 +817,9 @@ def test_what_coverage_says() -> None:
     assert (bound.outcome, bound.basis, bound.value, bound.low, bound.high) == ("fires", "bound", None, 0.25, 0.5)
     apart = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0), cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.0, 0.0, None)))
     assert apart.says == (
-        "Not every seed settles whether credit reaches more than 50% of the blocks: seed 42: 1 of 4 covered "
-        "(block 0); seed "
-        "123: 3 of 4 covered (blocks 0, 1 and 2); seed 456: 1 of 4 covered (block 0), block 3 not known."
+        "The seeds do not agree on whether credit reaches more than 50% of the blocks, or not all is known: "
+        "seed 42: 1 of 4 covered (block 0); seed 123: 3 of 4 covered (blocks 0, 1 and 2); seed 456: 1 of 4 "
+        "covered (block 0), block 3 not known."
     )
     assert (apart.outcome, apart.basis, apart.low, apart.high) == ("inconclusive", "missing", 0.25, 0.75)
     differ = coverage(subject(cosines(0.9, 0.0, 0.0, 0.0), cosines(0.9, 0.9, 0.9, 0.0), cosines(0.9, 0.0, 0.0, 0.0)))
@@ -812,8 +828,9 @@ def test_what_coverage_says() -> None:
     assert no_gamma.says.endswith("1 of 4 covered (block 0), Γ or its null not known.")
     assert no_gamma.basis == "missing"
     assert coverage(subject(cosines(0.9, 0.9, 0.9, 0.9) | {"null_gamma": None})).basis == "exact"
-    assert coverage(subject({"null": None, "null_out": None})).says == (
-        "The cosines of the blocks are known, the null to hold them against is not."
+    assert (
+        coverage(subject({"null": None, "null_out": None})).says
+        == "The cosines of the blocks are known, but not the null to compare them with."
     )
     assert coverage(subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0})).says == (
         "Γ is not above its own null, so it hides nothing and explains nothing: 0 of 4 covered."
@@ -836,7 +853,7 @@ def test_what_coverage_says() -> None:
     assert points_away(NAN, null(), 3) is None
     flat = coverage(subject(updates(0.0, 0.0, 0.0, 0.0)))
     assert flat.says.endswith(
-        "On average they do not clear their null, which hides nothing and explains nothing: 0 of 4 covered."
+        "Their average does not clear its null: it hides nothing, and explains nothing: 0 of 4 covered."
     )
     single = coverage(subject(blocks=1))
     assert (single.value, single.low, single.high) == (None, None, None)
@@ -855,8 +872,8 @@ def test_updates_stand_for_credits_that_are_not_there() -> None:
     fired = coverage(subject(updates(0.9, 0.0, 0.0, 0.03)))
     assert told(fired) == (
         "fires",
-        f"{aside}On average they clear their null, which hides that they do so in at most 50% of the blocks: 1 of 4 "
-        "covered (block 0).",
+        "The rule has no credits, so its updates are compared with the gradient. Their average clears its "
+        "null, and hides that they do so in at most 50% of the blocks: 1 of 4 covered (block 0).",
     )
     assert (fired.basis, fired.value) == ("exact", 0.25)
     flipped = coverage(subject(updates(-0.9, -0.9, -0.9, -0.9)))
@@ -870,13 +887,14 @@ def test_updates_stand_for_credits_that_are_not_there() -> None:
     )  # fmt: skip
     bare = [Reading(value=0.9, status="ok")] * 4
     assert told(coverage(subject(updates() | {"measured": {"update": bare}}))) == (
-        "inconclusive", "The updates of the blocks are known, the null to hold them against is not."
+        "inconclusive",
+        "The updates of the blocks are known, but not the null to compare them with.",
     )  # fmt: skip
     some = updates(0.9, 0.0, 0.0, 0.0)
     some["measured"]["update"][3] = Reading(value=NAN, status="not finite", null=null())
     lost = coverage(subject(some))
     assert lost.outcome == "inconclusive"
-    assert lost.says.startswith(f"{aside}Not every seed settles whether they clear their null in more than 50%")
+    assert lost.says.startswith(f"{aside}The seeds do not agree on whether they clear their null in more than 50%")
     assert lost.warnings == ["seeds 42, 123 and 456: no cosine in block 3 (not finite)"]
 
 
@@ -918,8 +936,8 @@ def test_credits_that_are_exactly_zero_are_told() -> None:
 
     assert warned(0.0, 0.01, 0.0, 0.0) == []
     assert warned(0.0, 0.0101, 0.0, 0.5) == [
-        "seeds 42, 123 and 456: 1.01 % of the credits of block 1 are exactly zero: quantised away?",
-        "seeds 42, 123 and 456: 50 % of the credits of block 3 are exactly zero: quantised away?",
+        "seeds 42, 123 and 456: 1.01 % of the credits of block 1 are exactly zero; were they lost to rounding?",
+        "seeds 42, 123 and 456: 50 % of the credits of block 3 are exactly zero; were they lost to rounding?",
     ]
     assert warned(0.9, status="not finite") == []
     assert warned(NAN) == []
@@ -1024,9 +1042,8 @@ def test_why_it_does_not_hold() -> None:
 
     easy = EASY | {"half_bp": by_seed(0.984, 0.985, 0.985)}
     assert says(subject(accuracy=(0.98,), baselines=easy)) == (
-        "Inconclusive: one seed cannot show that it holds; the task is too easy to judge depth, and it is "
-        "not shown that "
-        "the trained blocks do no harm."
+        "Inconclusive: one seed is not enough to show that it holds; the task is too easy to judge depth, "
+        "and it is not shown that the trained blocks do no harm."
     )
     assert says(subject(ended="diverged")) == "Inconclusive: seeds 42, 123 and 456 diverged."
     assert says(subject(ended="stopped")) == "Inconclusive: reach could not be settled."
@@ -1052,7 +1069,7 @@ def test_why_it_does_not_hold() -> None:
         "Holds: scale, reference, reach and coverage pass (depth not applicable)."
     )
     assert says(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})) == (
-        "Inconclusive: credit clears its null neither on average nor in enough blocks to explain what is learned."
+        "Inconclusive: credit does not clear its null on average, nor in enough blocks to explain what is learned."
     )
     assert judge(subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9})).decided_by == ["coverage"]
     assert judge(subject({"cosine": [ok(0.9)] * 4})).verdict == "holds"
@@ -1089,11 +1106,11 @@ def test_everything_that_is_not_finite_is_named() -> None:
 def test_nothing_known_is_said_by_every_check() -> None:
     found = judge(Evidence(name="empty"))
     assert [f.says for f in found.findings] == [
-        "The norms of the hidden states are not known.",
-        "How precise the deepest gradient is was not measured; its norm is not known.",
-        "No frozen net to compare with, or no training of the subject, is known.",
-        "No net of which only the upper half of the blocks trains is known, or no training of the subject: train it "
-        "with --train-last ⌈L/2⌉.",
+        "The norms of the hidden states are not known, so growth cannot be judged.",
+        "The precision of the deepest gradient was not measured. Its norm is not known.",
+        "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known.",
+        "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
+        "not known. Train it with --train-last ⌈L/2⌉.",
         "The cosines of the blocks are not known.",
     ]
     assert [f.basis for f in found.findings] == ["missing"] * 5
@@ -1106,7 +1123,12 @@ def test_who_decided_where_no_check_did() -> None:
         return found.decided_by, found.says
 
     assert decided(subject(classes=1)) == (["evidence"], "Not applicable: with one class there is nothing to learn.")
-    assert decided(subject(blocks=1)) == (["evidence"], "Not applicable: one block has no depth for credit to cross.")
+    assert decided(subject(blocks=1)) == (
+        [
+            "evidence",
+        ],
+        "Not applicable: with one block, credit has no depth to cross.",
+    )
     assert decided(subject(ended="diverged"))[0] == ["evidence"]
     assert decided(subject(residual=False)) == (["scale"], "Inconclusive: scale could not be settled.")
     assert decided(plain())[1] == "Holds: scale, reference, depth, reach and coverage pass."
@@ -1114,43 +1136,50 @@ def test_who_decided_where_no_check_did() -> None:
         {"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=(0.98, 0.981, 0.979), baselines=EASY
     )  # fmt: skip
     assert decided(flipped) == (
-        ["depth", "coverage"], "Not applicable: neither depth nor coverage could be put to the test."
+        [
+            "depth",
+            "coverage",
+        ],
+        "Not applicable: neither depth nor coverage could be tested here.",
     )  # fmt: skip
 
 
 def test_the_sentences_of_each_outcome() -> None:
-    assert scale(subject()).says == "No block makes the stream more than 1.11 times larger; the limit is 50."
+    assert scale(subject()).says == "Largest growth over one block: 1.11× (limit 50×)."
     unsure = scale(subject({"hidden_norms": [1, 100, 100, 100, 100]}, residual=None))
     assert told(unsure) == (
         "inconclusive",
-        "One block makes the stream 100 times larger, above the limit of 50, which fires for a residual "
-        "stream; whether "
-        "the net has one is not known.",
+        "One block grows its input 100× (limit 50×). That fires in a residual net, but it is not known "
+        "whether the net is one. Say so with residual=.",
     )
     noise = reference(subject({"precision": precise(0.3)}))
-    assert noise.says.startswith("The deepest gradient is noise: float32 turns it by 0.3 on every seed, more than 0.01")
+    assert noise.says.startswith(
+        "The deepest gradient is noise: rounding to float32 turns its direction by 0.3, on every seed"
+    )
     mixed = reference(subject({"precision": precise(0.3)}, {}, {}))
-    assert ", more than 0.01 in seed 42 only; its norm" in mixed.says
+    assert "; above the limit of 0.01 in seed 42 only. Its norm" in mixed.says
     lacking = reference(subject({"precision": None}, {}, {}))
-    assert "turns it by 1e-06, not measured in seed 42; its norm" in lacking.says
+    assert "turns its direction by 1e-06; not measured in seed 42. Its norm" in lacking.says
     at_floor = reference(subject({"gradient_norms": [1e-7] * 5}))
-    assert at_floor.says.endswith("1e-07, is not below the published floor of 1e-07.")
+    assert at_floor.says.endswith("1e-07, not below the published floor of 1e-07.")
     assert reference(subject({"precision": None})).basis == "missing"
     harm = depth(subject(accuracy=LOW))
     assert harm.says == (
-        "Training the blocks gains -4.47 (-6.21 to -2.72) points over its own frozen net, less than the +2 that are "
-        "required and that bp exceeds."
+        "Training the blocks costs 4.5 points (95 % interval -6.2 to -2.7). At least +2 is required; bp clears it."
     )
     straddles = depth(subject(accuracy=(0.35, 0.40, 0.38)))
     assert straddles.says.startswith(
-        "Training the blocks gains +2.67 (-3.4 to +8.74) points over its own frozen net, an interval that does not lie "
-        "on one side of the +2 that are required"
+        "Training the blocks gains 2.7 points (95 % interval -3.4 to +8.7). At least +2 is required: the interval "
+        "contains it, so this is not settled."
     )
     same = depth(gains(0.1, 0.1))
-    assert same.says == "Training the blocks gains +10 points over its own frozen net; +2 points are required."
+    assert same.says == "Training the blocks gains 10.0 points. At least +2 is required."
     assert same.warnings == ["every seed has the same margin; are they different trainings?"]
     one = coverage(subject(blocks=1))
-    assert told(one) == ("not applicable", "The net has one block, so Γ is no average that could hide another.")
+    assert told(one) == (
+        "not applicable",
+        "The net has one block, so Γ is no average and hides nothing.",
+    )
     assert coverage(subject({"cosine": [ok(0.9), ok(0.9)]}, blocks=2)).says == (
         "Credit clears its null in more than 50% of the blocks: 2 of 2 covered (blocks 0 and 1)."
     )
@@ -1158,7 +1187,7 @@ def test_the_sentences_of_each_outcome() -> None:
 
 def test_beside_an_easy_task_nothing_else_is_said() -> None:
     other = EASY | {"shallow": by_seed(0.5, 0.51, 0.5)}
-    assert depth(subject(accuracy=(0.98, 0.981, 0.979), baselines=other)).says.endswith("+2 points are required.")
+    assert depth(subject(accuracy=(0.98, 0.981, 0.979), baselines=other)).says.endswith("+2 is required.")
 
 
 def test_depth_is_missing_without_its_numbers() -> None:

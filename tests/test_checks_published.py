@@ -76,9 +76,9 @@ def test_the_penalty_repairs_scale_and_reference_and_leaves_depth(accuracy: floa
     found = scale(penalty, protocol="published")
     assert (found.outcome, found.basis) == ("passes", "proxy")
     assert found.warnings == [
-        "a geometric mean within the limit does not rule out a block above it; ours would not pass"
+        "a geometric mean within the limit does not rule out a block above it; our protocol would not pass this",
     ]
-    assert found.says == "The mean growth is 8.16 by the geometric mean of what is known; the published limit is 50."
+    assert found.says == "Mean growth: 8.16×, by the geometric mean of what is known (published limit 50×)."
     assert reference(penalty, protocol="published").value == pytest.approx(9e-7 * 16)
 
 
@@ -129,7 +129,7 @@ def test_means_only() -> None:
     assert (found.outcome, found.low, found.high) == ("fires", None, None)
     assert found.value == pytest.approx((1000 + 2 * 10 / 9) / 3)
     assert found.stable_range == (None, found.value)
-    assert found.says == "The mean growth is 334; the published limit is 50."
+    assert found.says == "Mean growth: 334× (published limit 50×)."
     assert scale(mixed).outcome == "inconclusive"
 
 
@@ -166,11 +166,11 @@ def test_the_margin_fires_strictly_below_and_rounding_does_not_move_it(
 def test_margin_of_means_over_seeds() -> None:
     found = depth(subject(), protocol="published")
     assert found.value == pytest.approx((0.6 + 0.604 + 0.598) / 3 - 0.35)
-    assert found.says == "The means differ by +25.07 points; +2 are required."
+    assert found.says == "The means differ by +25.07 points. At least +2 is required."
     typed = depth(row(0.5), protocol="published")
     assert typed.says == (
-        "The means differ by +15.1 points; +2 are required; typed in and not measured here, hence without a "
-        "spread: frozen."
+        "The means differ by +15.1 points. At least +2 is required. Typed in, not measured here, and so "
+        "without a spread: frozen."
     )
 
 
@@ -208,7 +208,7 @@ def test_without_a_residual_stream_scale_is_not_asked() -> None:
     flat = DFA.model_copy(update={"residual": False})
     found = scale(flat, protocol="published")
     assert found.outcome == "not applicable"
-    assert found.says == "The net has no residual stream, so there is no growth of one to judge."
+    assert found.says == "The net has no residual stream whose growth could be judged."
     only = Evidence(name="x", residual=False)
     assert judge(only, protocol="published").verdict == "inconclusive"
     assert scale(DFA.model_copy(update={"residual": None}), protocol="published").outcome == "fires"
@@ -219,8 +219,8 @@ def test_an_unknown_batch_is_taken_as_it_is_and_a_proxy_is_named() -> None:
     found = reference(log, protocol="published")
     assert (found.outcome, found.basis, found.value) == ("fires", "proxy", 5e-8)
     assert found.warnings == [
-        "the batch of the norms is not known; they are taken as they are",
-        "a gradient at another layer stands in for the deepest one",
+        "the batch size of the norms is not known; they are used as they are",
+        "a gradient at another layer is used in place of the deepest one",
     ]
 
 

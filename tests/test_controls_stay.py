@@ -101,7 +101,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
     assert not found.valid
     assert found.exit_status() == 4
     assert found == report_paths(folder).audit == told.audit
-    assert "random should be found out and is inconclusive" in found.says
+    assert "random: expected found out, got inconclusive" in found.says
     one_by_one = judge_paths(*find_runs(folder))
     assert one_by_one.model_copy(update={"says": found.says}) == found
 
@@ -156,3 +156,34 @@ def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Pat
     assert text.index("This audit is invalid") < text.index('class="lead"')
     assert 'class="verdict v-holds"' not in text
     assert "does not count" in page(report_paths(folder))
+
+
+def test_planted_other_words_are_not_other_judgements(both: Path, tmp_path: Path) -> None:
+    """The audit.json of another version, whose sentences differ, vouches for its runs; and ours are shown.
+
+    So a sentence that somebody edited is not shown either.
+    """
+    folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
+    before = judge_paths(folder)
+    raw: dict[str, Any] = json.loads((folder / "audit.json").read_text())
+    for subject in raw["subjects"]:
+        subject |= {"says": "Worded by somebody else.", "notes": ["and noted"]}
+        for finding in subject["findings"]:
+            finding["says"] = "Worded by somebody else."
+    (folder / "audit.json").write_text(json.dumps(raw))
+    assert judge_paths(folder) == before
+    raw["subjects"][0]["findings"][0]["value"] = 3.0  # a fact
+    (folder / "audit.json").write_text(json.dumps(raw))
+    assert "differently, so its runs were different ones" in judge_paths(folder).says
+
+
+def test_an_older_audit_with_the_null_of_every_rule_still_vouches(both: Path, tmp_path: Path) -> None:
+    """Written by walkback 0.1, whose null control was of all rules and had another name."""
+    folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
+    raw: dict[str, Any] = json.loads((folder / "audit.json").read_text())
+    raw["controls"][-1] |= {"name": "fresh-feedback null", "got": "centres on zero (largest mean 0.022 of 87)"}
+    (folder / "audit.json").write_text(json.dumps(raw))
+    found = judge_paths(folder)
+    assert found.valid
+    assert found.controls[-1].name == "null of random"
+    assert "states other controls" not in found.says

@@ -311,14 +311,14 @@ def test_sentences_name_the_dtype_of_the_model(dtype: torch.dtype) -> None:
     (reference,) = (f for f in audit.subjects[0].findings if f.check == "reference")
     name = str(dtype).removeprefix("torch.")
     half = dtype in (torch.bfloat16, torch.float16)
-    assert f"{f'a float32 copy of the {name} weights' if half else name} turns it by" in reference.says
+    assert f"{f'a float32 copy of the {name} weights' if half else name} turns its direction by" in reference.says
     assert ("float32" in reference.says) == (dtype is not torch.float64)
 
 
 def test_a_baseline_by_seed_is_not_called_without_a_spread() -> None:
     models = [Net(seed=seed) for seed in (0, 1)]
     for frozen, words in (([0.3, 0.31], "given by seed and not measured here: frozen"),
-                          (0.3, "typed in and not measured here, hence without a spread: frozen")):  # fmt: skip
+                          (0.3, "Typed in, not measured here, and so without a spread: frozen")):  # fmt: skip
         audit = wb.audit(models, [(X, Y)], "layers.*", accuracy=[0.6, 0.61], frozen=frozen)
         (depth,) = (f for f in audit.subjects[0].findings if f.check == "depth")
         assert words in depth.says

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from walkback.errors import BadValue
+from walkback.errors import BadValue, UnknownName
 from walkback.nets import NETS, make_net
 from walkback.probes import identity, median_norm
 
@@ -78,5 +78,5 @@ def test_error_says_what_to_do(name, shape, options, word):
 
 def test_registry_lists_and_offers():
     assert NETS.names("vit*") == ["vit-mini"]
-    with pytest.raises(Exception, match="resmlp"):
+    with pytest.raises(UnknownName, match="resmlp"):
         NETS.get("resmpl")

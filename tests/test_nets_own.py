@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from walkback.errors import BadValue
+from walkback.errors import BadValue, UnknownName
 from walkback.nets import NETS, Net, find_net, make_net, register_net
 from walkback.train import plan
 
@@ -186,5 +186,5 @@ def test_error_names_that_are_no_nets(tmp_path):
     with pytest.raises(BadValue, match="is not a net"):
         register_net("mine", nn.Linear)
     (tmp_path / "empty.py").write_text("x = 1\n")
-    with pytest.raises(Exception, match="has no net 'MyNet'"):
+    with pytest.raises(UnknownName, match="has no net 'MyNet'"):
         find_net(f"{tmp_path / 'empty.py'}:MyNet")

@@ -198,7 +198,7 @@ def test_without_a_reference_it_says_what_that_leaves_open(tmp_path):
     assert any("No bp reference can be trained" in line for line in said)
     assert not audit.valid
     assert next(c for c in audit.controls if c.name == "bp").got == "not trained"
-    assert "give train_bp, or train_batches" in audit.says
+    assert "Give train_bp, or train_batches" in audit.says
     outcomes = {f.check: f.outcome for f in audit.subjects[0].findings}
     assert outcomes["scale"] == outcomes["coverage"] == "passes"
     assert audit.subjects[0].verdict == "inconclusive"

@@ -450,7 +450,7 @@ def test_controls_do_not_vouch_where_a_name_is_there_twice(own_runs):
 def test_controls_do_not_vouch_for_runs_that_came_later(own_runs):
     audited(own_runs).write(own_runs)
     write_run(own_runs, config("dfa", 3, 2), 200.0, 0.3, [0.4, 0.0, 0.0])
-    assert "judges dfa otherwise, so its runs were others" in report_paths(own_runs).audit.says
+    assert "judges dfa differently, so its runs were different ones" in report_paths(own_runs).audit.says
     write_run(own_runs, config("dfa", 1, 2, penalty=0.5), 200.0, 0.3, [0.4, 0.0, 0.0])
     assert "it does not judge dfa λ=0.5" in report_paths(own_runs).audit.says
 
@@ -648,14 +648,14 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
     cases = [
         (["nowhere"], "cannot read nowhere", "name a file that is there"),
         (["empty"], "no runs in empty", "give a folder that `walkback train` made"),
-        ([], "nothing to judge is named", "give run folders, or log files"),
+        ([], "no path is given", "give run folders, or log files"),
         (["torn"], "torn/audit.json is not whole JSON", "give the command that wrote it again"),
         (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
         (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
         (["bytes"], "bytes/audit.json is not whole JSON (byte 0 is not UTF-8)", "give the command that wrote it again"),
         (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
         (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
-        (["runs", "--frozen", "34.9"], "--frozen 34.9 is no accuracy", "divide a percentage by 100"),
+        (["runs", "--frozen", "34.9"], "--frozen 34.9 is not an accuracy", "divide a percentage by 100"),
         (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that is there"),
     ]
     for words, cause, remedy in cases:

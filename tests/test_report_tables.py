@@ -25,7 +25,7 @@ from walkback.report.audit_tables import audit_tables
 from walkback.report.harmless import for_markdown
 from walkback.report.tables import SUFFIXES, Stat, Table, Told, table_text, write_table
 from walkback.train import plan
-from walkback.train.environment import own_version
+from walkback.version import own_version
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -318,7 +318,7 @@ def fake(tmp_path):
 
 def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
     (told,) = told_by(fake)
-    assert told.audit.says.startswith("Vouched for. So says ")
+    assert told.audit.says.startswith("Vouched for. This is from ")
     assert [table.name for table in audit_tables(told.audit)] == ["audit", "audit-findings", "audit-controls"]
     assert len(told.runs) == 8
     raw = json.loads((fake / "audit.json").read_text())
@@ -357,7 +357,7 @@ def test_what_is_asked_for_judges_and_the_audit_beside_vouches_only_if_it_was_as
     assert told.audit.thresholds["depth.margin"] == 0.9
     assert not told.audit.controls
     (told,) = told_by(fake, protocol="ours", thresholds=DEFAULT)
-    assert told.audit.says.startswith("Vouched for. So says ")
+    assert told.audit.says.startswith("Vouched for. This is from ")
 
 
 def test_table_and_form_take_what_report_takes(tmp_path, capsys):
@@ -390,6 +390,6 @@ def test_error_a_damaged_audit_is_told(tmp_path, content, words):
 
 
 def test_error_nothing_to_tell(tmp_path):
-    for paths, words in (((), "nothing is named"), ((tmp_path,), "no runs in"), ((tmp_path / "none",), "cannot read")):
+    for paths, words in (((), "no path is given"), ((tmp_path,), "no runs in"), ((tmp_path / "none",), "cannot read")):
         with pytest.raises(WalkbackError, match=words):
             told_by(*paths)

@@ -195,7 +195,7 @@ def test_a_finished_run_is_found_in_whichever_folder_has_it(tmp_path):
     ("words", "told"),
     [
         (["run", "laddr"], "did you mean ladder"),
-        (["draw"], "no study is named"),
+        (["draw"], "no study is given"),
         (["table", "hero", "--seeds", "x"], "not a number"),
         (["run", "hero", "--quick", "--epochs", "0"], "epochs"),
         (["run", "hero", "--quick", "--jobs", "0"], "jobs"),
@@ -221,16 +221,23 @@ def test_figures_that_cannot_be_written_are_told(tmp_path):
 
 def test_the_published_runs_are_declared():
     """By the recipe: CIFAR-10, three seeds, 100 epochs (30 in the penalty grid and for d=512, 4 for the ViT)."""
+    short = {"utility": ("dfa λ=0.01", "dfa frozen short", "bp short", "bp frozen short")}
+    epochs: dict[tuple[str, int], int] = {}
     for name in ("snapshot", "penalty", "partial", "hero", "ladder", "utility"):
         for arm in STUDIES.get(name).arms(Extent()):
             if arm.configs[0].net not in ("resmlp", "vit-mini"):
                 continue  # the other nets of the paper: one seed, few epochs
             assert [c.seed for c in arm.configs] == [42, 123, 456]
             for c in arm.configs:
-                thirty = c.net_options.get("width") == 512 or name in ("penalty", "partial") or "30" in arm.name
-                if name != "utility":
-                    assert c.epochs == (4 if c.net == "vit-mini" else 30 if thirty else 100)
+                wide, penalised = c.net_options["width"] == 512, name in ("penalty", "partial")
+                thirty = wide or penalised or arm.name in short.get(name, ())
+                assert c.epochs == (4 if c.net == "vit-mini" else 30 if thirty else 100), (name, arm.name)
+                epochs[name, c.epochs] = epochs.get((name, c.epochs), 0) + 1
                 assert (c.data, c.augment, c.batch_size, c.lr, c.weight_decay) == ("cifar10", True, 128, 1e-3, 0.01)
+    assert epochs == {  # each of the budgets is really there
+        ("snapshot", 100): 18, ("snapshot", 4): 6, ("penalty", 30): 36, ("partial", 30): 36, ("hero", 100): 30,
+        ("ladder", 100): 45, ("ladder", 30): 27, ("utility", 100): 48, ("utility", 30): 12,
+    }  # fmt: skip
 
 
 def test_studies_share_the_main_audits_runs():
@@ -460,13 +467,15 @@ def test_no_curve_runs_through_the_name_of_the_floor(name):
     with style():
         fig = study.figures[name](gather(study, Extent(), ROOT / "results"))
         fig.draw_without_rendering()
-    seen = 0
+    seen = curves = 0
     for axes in fig.axes:
         for words in (text for text in axes.texts if text.get_text() == "published floor"):
             box, seen = words.get_window_extent(), seen + 1
             for line in axes.lines:
                 if line.get_transform() == axes.transData:  # a curve, and not a level
+                    curves += 1
                     x, y = axes.transData.transform(np.column_stack(line.get_data())).T
                     fine = np.linspace(box.x0, box.x1, 50)
                     assert not np.any((box.y0 < np.interp(fine, x, y)) & (np.interp(fine, x, y) < box.y1))
     assert seen
+    assert curves >= seen

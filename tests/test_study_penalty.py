@@ -319,7 +319,7 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Gathered], monkeyp
     assert cell(found, "log / full", subject="dfa λ=0.01", check="scale") == "silent"
     notes = " ".join(found.notes)
     assert "Log: contradicts in 1 of 45 findings" in notes
-    assert "Contradiction, dfa λ=0.1, scale, log: “Planted.” All the evidence: “No block makes" in notes
+    assert "Contradiction, dfa λ=0.1, scale, log: “Planted.” All the evidence: “Largest growth" in notes
     with style():
         figure = partial.draw(g)
     assert "(ours 2, published 2)" in note_of(figure)

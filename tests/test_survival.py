@@ -92,7 +92,7 @@ def test_sigint_stops_cleanly_and_says_how_to_go_on(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "The same command goes on" in said
+    assert "The same command resumes them" in said
     assert "Traceback" not in said
     begun = [p for p in tmp_path.glob("mnist1d-*") if (p / "checkpoint.safetensors").exists()]
     assert len(begun) == 2

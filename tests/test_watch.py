@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 import walkback as wb
 from walkback.audits.alarms import NOT_THEIRS, WatchWarning
-from walkback.errors import BadValue, RecordError
 from walkback.records.watched import UPDATE
 from watched_loops import PROBE, Block, Loud, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
 
@@ -361,9 +360,8 @@ def test_a_training_that_is_resumed_has_no_init():
      ({"probe": (X, Y[:3])}, "cross-entropy needs|batch")],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_before_the_training(options, words):
-    with pytest.raises(Exception, match=words) as refused:
+    with pytest.raises(wb.WalkbackError, match=words):
         wb.watch(Net(), "blocks.*", **{"probe": PROBE} | options)
-    assert isinstance(refused.value, (BadValue, RecordError, wb.WalkbackError))
 
 
 def test_unknown_blocks_are_refused():

@@ -7,6 +7,8 @@ import random
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from walkback.version import __version__
+
 if TYPE_CHECKING:
     from walkback.adapters import csv_writer as csv_writer
     from walkback.adapters import lightning_callback as lightning_callback
@@ -60,8 +62,7 @@ _HOME = {
     "tensorboard_writer": "adapters", "transformers_callback": "adapters",
 }  # fmt: skip
 
-__all__ = [*_HOME]
-__version__ = "0.1.0"
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -76,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__]

@@ -8,7 +8,7 @@ audit.json where that is of these runs, and else from the first snapshot, which 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from walkback.audits import trained
 from walkback.audits.training.controls import own_controls
@@ -110,6 +110,8 @@ def settled(
     for (path, beside), way in zip(audits.items(), each, strict=True):
         here = material.judged(*way)
         why = differs(beside, here)
+        if why is None:
+            beside = _in_our_words(beside, here)
         if why is None and not beside.controls and not groups:
             return beside, here
         if why is None and beside.controls:
@@ -123,7 +125,9 @@ def settled(
         return _with_controls(here, groups, found, doubts), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
-        says = f"{beside.says} So says {path}, and its controls are not among these runs: its answer stays.{doubts}"
+        says = (
+            f"{beside.says} This is from {path}; its controls are not among these runs, so its answer stands.{doubts}"
+        )
         return here.model_copy(update={"valid": False, "says": says, "controls": beside.controls}), here
     shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
     return shown, shown
@@ -147,15 +151,45 @@ def _as_stated(
 ) -> Audit:
     """The audit that lies with its runs; with the controls of the runs where it states others."""
     if not groups:
-        remark = f" So says {path}: its controls are not among these runs."
+        remark = f" This is from {path}; its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
     found = _controls(groups, here, material, [beside])
-    if found == beside.controls:
-        return beside
+    if _failed(found) == _failed(beside.controls):
+        return beside.model_copy(update={"controls": found})
     names = {subject.name for subject in beside.subjects}
-    says = f" {path} states other controls than these runs have: it was edited, or the runs were changed after it."
+    says = (
+        f" {path} states other controls than these runs have: it was edited, the runs were changed after it, or an "
+        "older walkback wrote it."
+    )
     shown = _with_controls(here, groups, found, says)
     return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
+
+
+def _failed(controls: Sequence[Control]) -> list[str]:
+    return [control.name for control in controls if not control.ok]
+
+
+def _in_our_words(beside: Audit, here: Audit) -> Audit:
+    """An audit that agrees with the judgements made here, with our sentences for its own.
+
+    Another version of walkback, or somebody's editor, may have worded them differently.
+    """
+    ours = {subject.name: subject for subject in here.subjects}
+    return beside.model_copy(update={"subjects": [ours[subject.name] for subject in beside.subjects]})
+
+
+def _judged_by(audit: Audit) -> tuple[str, str, dict[str, float]]:
+    """The protocol and the thresholds, without the words on where these come from."""
+    table = audit.thresholds.table
+    return audit.protocol, audit.thresholds.version, {name: threshold.value for name, threshold in table.items()}
+
+
+def _facts(judgement: Judgement) -> dict[str, object]:
+    """All that a judgement states but its sentences."""
+    words: Any = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
+    facts = judgement.model_dump(mode="json", exclude=words)
+    facts["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
+    return facts
 
 
 def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
@@ -174,8 +208,11 @@ def _several(failed: Sequence[Control]) -> str:
     """Of several settings, whose controls are named by them."""
     if not failed:
         return "Every control behaved as it must, in each of the settings."
-    words = [f"{control.name} should be {control.expected} and is {control.got}" for control in failed]
-    return f"This audit is invalid: {'; '.join(words)}. Judge the runs of one setting at a time."
+    words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
+    return (
+        f"This audit is invalid: {'; '.join(words)}. The other settings may still be valid: judge the runs of one "
+        "setting at a time."
+    )
 
 
 def _groups(material: Here) -> list[Setting]:
@@ -237,7 +274,7 @@ def _controls(
 def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
     """What an audit of these runs states of the net at init; one that failed stays, whatever was added later."""
     for audit in audits:
-        if (audit.protocol, audit.thresholds) != (here.protocol, here.thresholds):
+        if _judged_by(audit) != _judged_by(here):
             continue
         for control in audit.controls:
             if control.name == INIT and (not control.ok or differs(audit, here) is None):
@@ -261,24 +298,24 @@ def _init(runs: Sequence[Known], first: Callable[[Known], Snapshot | None], here
 
 def differs(beside: Audit, here: Audit) -> str | None:
     """Why an audit is not of the judgements made here; None if it is. Who was trained as its control may be more."""
-    if (beside.protocol, beside.thresholds) != (here.protocol, here.thresholds):
+    if _judged_by(beside) != _judged_by(here):
         return f"it is by the protocol {beside.protocol} with thresholds {beside.thresholds.version}"
     checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
     if beside.subjects and here.subjects and checks[0] != checks[1]:
         return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
-    theirs = {subject.name: subject.text() for subject in beside.subjects}
-    ours = {subject.name: subject.text() for subject in here.subjects}
+    theirs = {subject.name: _facts(subject) for subject in beside.subjects}
+    ours = {subject.name: _facts(subject) for subject in here.subjects}
     if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
         return "two subjects have the same name"
     absent = [name for name in theirs if name not in ours]
     if absent:
-        return f"it judges {listed(absent)}, who is not here"
+        return f"it judges {listed(absent)}, which is not here"
     known = {*theirs, *(control.name for control in beside.controls)}
     more = [name for name in ours if name not in known]
     if more:
         return f"it does not judge {listed(more)}"
     other = [name for name in theirs if theirs[name] != ours[name]]
-    return f"it judges {listed(other)} otherwise, so its runs were others" if other else None
+    return f"it judges {listed(other)} differently, so its runs were different ones" if other else None
 
 
 def own_audit(own: OwnTrainings, thresholds: Thresholds, protocol: Protocol) -> tuple[Audit, Audit]:

@@ -178,7 +178,7 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
 
 def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
     if not paths:
-        raise BadValue("nothing to judge is named", "give run folders, or log files")
+        raise BadValue("no path is given", "give run folders, or log files")
     every = [Path(path) for path in paths]
     return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
 

@@ -67,8 +67,8 @@ def said_at_look(
     for name in stuck:
         open_ = [f.check for f in judged[name].findings if f.outcome == "inconclusive"]
         lines.append(
-            f"{name}: {listed(open_) if open_ else 'its evidence'} cannot be settled by more seeds, because seeds that "
-            "disagree go on disagreeing and what is missing stays missing."
+            f"{name}: {listed(open_) if open_ else 'its evidence'} cannot be settled by more seeds: either the seeds "
+            "disagree, or something was not measured."
         )
     for name, findings in waiting.items():
         n = judged[name].accuracy.n

@@ -38,7 +38,7 @@ def told_by(
     subjects is not kept, so that thousands of runs fit into memory; `note` as for `judge_crowd`.
     """
     if not paths:
-        raise BadValue("nothing is named", "give an audit.json, run folders, or log files")
+        raise BadValue("no path is given", "give an audit.json, run folders, or log files")
     alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
     if alone and (baselines or thresholds is not None or protocol is not None):
         raise nothing_to_judge(next(iter(alone)))

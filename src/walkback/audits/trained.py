@@ -30,6 +30,7 @@ from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_
 
 CONTROLS = ("bp", "random")
 FOUND_OUT = "found out"
+NULL = "null of random"
 Auto = Literal["auto"]
 # Width, epochs and seeds where nothing is said. The second was picked to be short: see the README.
 SMALL: Mapping[str, tuple[int, int, int | Auto]] = {"mnist1d": (128, 16, 4), "mnist1d-10k": (64, 8, "auto")}
@@ -63,7 +64,7 @@ def audit_plan(
     config: what is trained already is not trained again.
     """
     if not rules:
-        raise BadValue("no rule is named", "give at least one, such as dfa")
+        raise BadValue("no rule is given", "give at least one, such as dfa")
     options = dict(net_options or {})
     mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
     configs: list[RunConfig] = []
@@ -126,12 +127,12 @@ def audit_rules(
     """
     if seeds != "auto" and max_seeds is not None:
         raise BadValue(
-            f"a limit of {max_seeds} seeds is given, and a fixed number of seeds has no use for it",
+            f"--max-seeds {max_seeds} has no effect with a fixed number of seeds",
             "give --seeds auto with --max-seeds, or leave --max-seeds out",
         )
     looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
     if looks and configs is not None:
-        raise BadValue("configs are given, and with seeds=auto they follow from what is found", "leave configs out")
+        raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
     counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
     if configs is None:
         configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
@@ -182,11 +183,11 @@ def _trained(
     missing = [index for index, run in enumerate(runs) if run is None]
     if missing:
         first = configs[missing[0]]
-        why = ends[missing[0]].says if missing[0] in ends else "it was not begun"
+        why = ends[missing[0]].says if missing[0] in ends else "it was not started"
         raise WalkbackError(
-            f"{len(missing)} of {len(configs)} runs have no end, the first of them {first.label()} seed {first.seed} "
-            f"({why}): without them there is nothing to judge",
-            "mend what it says, if anything; the same command goes on where they are",
+            f"{len(missing)} of {len(configs)} runs did not finish, first {first.label()} seed {first.seed} "
+            f"({why}), so there is nothing to judge",
+            "fix the cause, if one is named; the same command resumes them",
         )
     return [run for run in runs if run is not None]
 
@@ -244,7 +245,10 @@ class Probed(NamedTuple):
 
 
 def _control_null(runs: Iterable[Run | Probed]) -> Control:
-    """Fresh feedback knows nothing of the net: its cosines must lie about zero, within their own spread.
+    """Random credit knows nothing of the net: the cosines of its null must lie about zero, within their own spread.
+
+    The random control's own nulls alone. A rule under audit may have feedback that is aligned however it is drawn; that
+    is a property of the rule, and coverage counts from its null. It says nothing against the measurement.
 
     The mean of 20 draws strays from zero by std/√20; a mean beyond 1.5 std is 6.7 times that, which chance does not
     bring about in thousands of audits.
@@ -252,18 +256,17 @@ def _control_null(runs: Iterable[Run | Probed]) -> Control:
     nulls = [
         (f"{run.config.label()} seed {run.config.seed}", block, null)
         for run in runs
-        if run.probes is not None
+        if run.config.rule == "random" and run.probes is not None
         for block, null in enumerate(run.probes.null)
-        if null.kind == "fresh feedback"
     ]
     return null_control(nulls)
 
 
 def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
     """The same of nulls with whose they are: a name and a block."""
-    name, expected = "fresh-feedback null", "centres on zero"
+    name, expected = NULL, "centres on zero"
     if not nulls:
-        return Control(name=name, expected=expected, got="no rule here has feedback to redraw", ok=True)
+        return Control(name=name, expected=expected, got="not measured: no run of random has probes", ok=True)
     off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
     if off:
         who, block, null = max(off, key=lambda each: abs(each[2].mean))
@@ -279,17 +282,17 @@ def validity(failed: Sequence[Control]) -> str:
     if not failed:
         return "Every control behaved as it must."
     remedies = {
-        "bp": "train longer, or with more seeds: where backprop itself cannot be shown to hold, nothing can be judged",
-        "random": "train longer, or with more seeds: a budget at which noise is not found out finds out nobody",
-        "a net at init": "look at the net: it starts from a state in which nothing can be measured",
-        "fresh-feedback null": "probe more images: the zero of the cosine's scale is not where it should be",
+        "bp": "Where backprop is not shown to hold, nothing can be judged. Train longer, or with more seeds.",
+        "random": "Where noise is not found out, no rule would be. Train longer, or with more seeds.",
+        "a net at init": "Nothing can be measured from such a start. Check the net.",
+        NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
     }
     absent = {
-        "bp": "give train_bp, or train_batches for a plain loop of ours: without a reference depth and reach cannot be "
-        "asked",
-        "random": "give the same call again: it trains what is missing",
-        "a net at init": "give the same call again: it measures what is missing",
+        "bp": "Without a reference, depth and reach cannot be asked. Give train_bp, or train_batches for a plain loop "
+        "of ours.",
+        "random": "Give the same call again: it trains what is missing.",
+        "a net at init": "Give the same call again: it measures what is missing.",
     }
     words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
-    said = [f"{c.name} should be {c.expected} and is {c.got} ({those[c.name]})" for c, those in words]
-    return "This audit is invalid: " + "; ".join(said) + "."
+    said = [f"{c.name}: expected {c.expected}, got {c.got}. {those[c.name]}" for c, those in words]
+    return "This audit is invalid: " + " ".join(said)

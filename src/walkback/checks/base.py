@@ -142,7 +142,7 @@ GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
     "inconclusive": "What is known does not settle it.",
-    "not applicable": "The question cannot be put to this subject.",
+    "not applicable": "This question does not apply to this subject.",
 }
 
 

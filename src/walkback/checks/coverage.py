@@ -190,48 +190,50 @@ def _widths(held: Compared) -> list[float]:
 
 def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float, residual: bool) -> str:
     if evidence.blocks == 1:
-        return "The net has one block, so Γ is no average that could hide another."
+        return "The net has one block, so Γ is no average and hides nothing."
     held = [compared(seed.final, residual) for seed in evidence.seeds]
     what = "updates" if any(one.place == "update" for one in held) else "cosines"
     if not any(c.blocks for c in covers):
         aside = "The rule has no credits, and the" if what == "updates" else "The"
         return f"{aside} {what} of the blocks are not known."
     if not any(one.nulls and any(one.nulls) for one in held):
-        return f"The {what} of the blocks are known, the null to hold them against is not."
+        return f"The {what} of the blocks are known, but not the null to compare them with."
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
     part, away = f"{share:.0%} of the blocks", all(c.away for c in covers)
     if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
         told = {
-            "fires": f"Γ is positive and credit reaches at most {part}, which fires",
-            "passes": f"Credit clears its null in more than {part}, which passes",
+            "fires": f"Γ is positive and credit reaches at most {part}. That fires",
+            "passes": f"Credit clears its null in more than {part}. That passes",
         }.get(covers[0].outcome(share))
         if told:
             return (
-                f"{told} for a residual stream; whether the net has one is not said, and at the blocks' output it is "
-                f"not settled likewise: {blocks}."
+                f"{told} in a residual net, but it is not known whether the net is one, and at the blocks' output the "
+                f"answer differs or is not settled: {blocks}. Say so with residual=."
             )
     if what == "updates":
         return (
             "The rule has no credits, so its updates are compared with the gradient. "
             + {
-                "fires": f"On average they clear their null, which hides that they do so in at most {part}: {blocks}.",
+                "fires": f"Their average clears its null, and hides that they do so in at most {part}: {blocks}.",
                 "passes": f"They clear their null in more than {part}: {blocks}.",
                 "not applicable": f"On average they point away from the gradient: {blocks}."
                 if away
-                else f"On average they do not clear their null, which hides nothing and explains nothing: {blocks}.",
-                "inconclusive": f"Not every seed settles whether they clear their null in more than {part}: {blocks}.",
+                else f"Their average does not clear its null: it hides nothing, and explains nothing: {blocks}.",
+                "inconclusive": f"The seeds do not agree on whether they clear their null in more than {part}, or not "
+                f"all is known: {blocks}.",
             }[found]
         )
     place = ", at the blocks' output," if any(one.place == "output" for one in held) else ""
     return {
-        "fires": f"Γ is positive, but it hides that credit{place} reaches at most {part}: {blocks}.",
+        "fires": f"The positive Γ hides that credit{place} reaches at most {part}: {blocks}.",
         "passes": f"Credit{place} clears its null in more than {part}: {blocks}.",
         "not applicable": f"Γ{place} is below its own null: on average credit points away from the gradient: {blocks}."
         if away
         else f"Γ{place} is not above its own null, so it hides nothing and explains nothing: {blocks}.",
-        "inconclusive": f"Not every seed settles whether credit{place} reaches more than {part}: {blocks}.",
+        "inconclusive": f"The seeds do not agree on whether credit{place} reaches more than {part}, or not all "
+        f"is known: {blocks}.",
     }[found]
 
 
@@ -267,7 +269,10 @@ def _warnings(evidence: Evidence, band: float) -> list[str]:
             which = _named(there) if there else "no block"
             told.append((label, f"at the blocks' output credit covers {which}"))
         told += [
-            (label, f"{100 * zeros.value:.3g} % of the credits of block {n} are exactly zero: quantised away?")
+            (
+                label,
+                f"{100 * zeros.value:.3g} % of the credits of block {n} are exactly zero; were they lost to rounding?",
+            )
             for n, zeros in enumerate(moment.measured.get(ZEROS, []))
             if zeros.status == "ok" and known(zeros.value) and zeros.value > FEW_ZEROS
         ]
@@ -289,7 +294,7 @@ class Coverage(Check):
     tests_claim = True
     figure = "cosines"
     limits: Mapping[str, Limit] = {
-        BAND: Limit(3, OURS, "not calibrated: standard deviations of the null, custom for 'not by chance'"),
+        BAND: Limit(3, OURS, "not calibrated: standard deviations of the null, conventional for 'not by chance'"),
         SHARE: Limit(
             0.5, OURS, "the published cosines, one covered block of four in FA and DFA and all of them in BP",
             same_answer=(0.25, 1), allowed=(0, 1), form="percent",
@@ -303,17 +308,17 @@ class Coverage(Check):
         "not above it. Γ, on the right, is the average."
     )
     means: Mapping[Outcome, str] = {
-        "fires": "Aggregation collapse: the average hides that credit reaches one end of the net.",
+        "fires": "Aggregation collapse: the average hides that credit reaches only a part of the net.",
         "passes": "In more than the required share of the blocks, credit points where the gradient does, beyond "
         "chance.",
         "inconclusive": "The seeds differ, or a cosine or its null was not measured.",
-        "not applicable": "Γ hides nothing here. Credit that covers so little explains nothing either, so it cannot "
-        "lead to *holds*.",
+        "not applicable": "Γ hides nothing here. But credit that covers so little does not explain what is learned "
+        "either, so the subject cannot hold.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the cosine of every block instead of Γ.",
-        "inconclusive": "Keep the feedback weights, measure the cosine of every block with its null, and say "
-        "whether the net has a residual stream.",
+        "inconclusive": "If the seeds differ, train more of them. If a cosine or its null is missing, keep the "
+        "feedback weights and measure both in every block. Say whether the net has a residual stream.",
         "not applicable": "Check the order, the sign and the feedback weights of the credits. If they are what trained "
         "the net, claim no credit assignment by them.",
     }
@@ -340,7 +345,7 @@ class Coverage(Check):
         """Credit that reaches no more than the required share, and is no average either, explains nothing."""
         if finding.outcome != "not applicable" or finding.high is None:
             return None
-        return "credit clears its null neither on average nor in enough blocks to explain what is learned"
+        return "credit does not clear its null on average, nor in enough blocks to explain what is learned"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None

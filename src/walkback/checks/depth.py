@@ -19,9 +19,10 @@ from walkback.checks.margin import (
     DIGITS,
     Margin,
     accuracies,
-    interval_said,
+    least_said,
     margin_of,
     margin_over,
+    margin_said,
     same_margins,
     typed_said,
 )
@@ -62,40 +63,44 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         check="depth", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
         value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
         threshold=required, stable_range=stable, ranges={NAME: stable},
-        says="; ".join([_says(own, task, stopped, outcome, required), *typed_said(evidence, BASELINES), *beside]) + ".",
+        says=" ".join([
+            _says(own, task, stopped, outcome, required, confidence), *typed_said(evidence, BASELINES), *beside,
+        ]),
         warnings=same_margins(own),
     )  # fmt: skip
 
 
-def _says(own: Margin | None, task: Margin | None, stopped: bool, outcome: Outcome, required: float) -> str:
-    least = f"{points(required)} points are required"
+def _says(
+    own: Margin | None, task: Margin | None, stopped: bool, outcome: Outcome, required: float, confidence: float
+) -> str:
+    least = least_said(required)
     if outcome == "not applicable" and task is not None:
         return (
-            f"The task is too easy to judge depth: bp itself gains {interval_said(task)} points over its own frozen "
-            f"net; {least}"
+            f"The task is too easy to judge depth: training bp's own blocks {margin_said(task, required, confidence)}. "
+            f"{least}."
         )
     if own is None:
-        return "No frozen net to compare with, or no training of the subject, is known"
+        return "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known."
     if own.lacking:
-        return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known"
+        return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known."
     if own.mean is None or own.low is None:
-        return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed"
-    gain = f"Training the blocks gains {interval_said(own)} points over its own frozen net"
+        return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
+    gain = f"Training the blocks {margin_said(own, required, confidence)}."
     if outcome == "passes":
-        return f"{gain}; {least}"
+        return f"{gain} {least}."
     if outcome == "fires":
-        return f"{gain}, less than the {points(required)} that are required and that bp exceeds"
+        return f"{gain} {least}; bp clears it."
     if own.against(required) == "inconclusive":
-        return f"{gain}, an interval that does not lie on one side of the {points(required)} that are required"
+        return f"{gain} {least}: the interval contains it, so this is not settled."
     if stopped:
-        return f"{gain}, less than the {points(required)} required, but not every training was finished"
+        return f"{gain} {least}, but not every training finished."
     if task is None or task.mean is None:
-        why = "it is not known what bp gains over its frozen net: supply both, or the task may be too easy"
+        why = "what bp gains over its frozen net is not known. Supply both, or the task may be too easy"
     elif task.low is None:
-        why = f"bp's own gain of {points(task.mean)} points over its frozen net is of too few seeds to show more"
+        why = f"bp has too few seeds to show that it clears it (it {margin_said(task, required, confidence)})"
     else:
-        why = f"bp's own gain over its frozen net, {interval_said(task)} points, is not shown to exceed it either"
-    return f"{gain}, less than the {points(required)} required, but {why}"
+        why = f"bp is not shown to clear it either: it {margin_said(task, required, confidence)}"
+    return f"{gain} {least}, but {why}."
 
 
 def _beside(
@@ -112,7 +117,7 @@ def _beside(
         if own is None or other is None or other.low is None or other.against(required) == own.against(required):
             continue
         would = {"passes": "pass", "fires": "fall short"}.get(other.against(required), "not settle it")
-        said.append(f"against {words} its margin of {interval_said(other)} points would {would}")
+        said.append(f"Compared with {words} it {margin_said(other, required, confidence)}, which would {would}.")
     return said
 
 
@@ -131,14 +136,14 @@ def _published(evidence: Evidence, required: float) -> Finding:
             return "inconclusive"
         return "fires" if gain < at else "passes"
 
-    says = "The accuracy, or that of a frozen net to compare with, is not known"
+    says = "The accuracy, or that of a frozen net to compare with, is not known."
     if gain is not None:
-        says = f"The means differ by {points(gain)} points; {points(required)} are required"
+        says = f"The means differ by {points(gain)} points. {least_said(required)}."
     stable = stable_range(outcome_at, [gain], required)
     return Finding(
         check="depth", outcome=outcome_at(required), basis="missing" if gain is None else "exact", value=gain,
         threshold=required, stable_range=stable, ranges={NAME: stable},
-        says="; ".join([says, *typed_said(evidence, BASELINES)]) + ".",
+        says=" ".join([says, *typed_said(evidence, BASELINES)]),
     )  # fmt: skip
 
 
@@ -165,7 +170,7 @@ class Depth(Check):
             same_answer=(0.014, 0.052), allowed=(0, 1), form="points",
         ),
         CONFIDENCE: Limit(
-            0.95, OURS, "custom; Student's t covers what it says with as few as two seeds", allowed=(0, 1),
+            0.95, OURS, "conventional; Student's t covers what it says with as few as two seeds", allowed=(0, 1),
             form="percent",
         ),
     }  # fmt: skip
@@ -179,18 +184,18 @@ class Depth(Check):
         "The accuracy gained over the same net with its blocks left at random init, seed by seed; the bar is the "
         "{confidence} interval of the mean. The first row judges."
     )
-    layers = "The accuracies behind it: the mean, and one dot a seed."
+    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
-        "fires": "The trained blocks are passengers, or do harm: left at random init they would serve as well.",
+        "fires": "Training the blocks does not help, or does harm: left at random init they would serve as well.",
         "passes": "The trained blocks do something that the frozen ones do not.",
-        "inconclusive": "It is not settled whether the trained blocks help.",
-        "not applicable": "The task is too easy: bp itself gains too little over its frozen net. Nobody is walked "
+        "inconclusive": "It is not settled whether training the blocks helps.",
+        "not applicable": "The task is too easy: bp itself gains too little over its frozen net. No subject is walked "
         "back for that.",
     }
     do: Mapping[Outcome, str] = {
-        "fires": "Report the frozen net's accuracy beside the trained one's.",
-        "inconclusive": "More seeds, if the interval straddles the margin. A harder task, if bp cannot show the "
-        "margin. Supply bp and its frozen net, if they are missing.",
+        "fires": "Report the accuracy of the frozen net next to that of the trained one.",
+        "inconclusive": "If the interval contains the required gain, train more seeds. If bp does not clear it either, "
+        "choose a harder task. If bp or a frozen net is missing, supply it.",
         "not applicable": "Choose a harder task.",
     }
 

@@ -118,6 +118,25 @@ def spread_said(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def times_said(values: Sequence[float], limit: float | None = None) -> str:
+    """One growth, or the range of several; with more digits where three would not tell it from the limit.
+
+    >>> times_said([41.12, 43.8]), times_said([694.0]), times_said([0.5, 25800.0]), times_said([50.01], 50.0)
+    ('41.1–43.8×', '694×', '0.5–25,800×', '50.01×')
+    """
+    low, high = (_plainly(value, limit) for value in (min(values), max(values)))
+    return f"{low}×" if low == high else f"{low}–{high}×"
+
+
+def _plainly(value: float, limit: float | None) -> str:
+    """Three digits or more, and no exponent while the number is one that people read."""
+    for digits in range(3, 9):
+        rounded = float(f"{value:.{digits}g}")
+        if limit is None or value == limit or rounded != limit:
+            break
+    return f"{rounded:,.0f}" if 1000 <= rounded < 1e6 else f"{rounded:.{digits}g}"
+
+
 def number_said(value: float) -> str:
     """A number in a sentence.
 

@@ -77,20 +77,49 @@ def margin_of(side: BaselineName, over: BaselineName, evidence: Evidence, confid
     return margin(number, other, confidence) if known(number) else None
 
 
-def interval_said(m: Margin) -> str:
-    """A mean with its ends, in points."""
-    if m.mean is None or m.low is None or m.high is None:
-        return "?"
-    return points(m.mean) if m.low == m.high else f"{points(m.mean)} ({points(m.low)} to {points(m.high)})"
+def margin_said(m: Margin, required: float, confidence: float) -> str:
+    """A margin as a verb with its interval.
+
+    >>> margin_said(Margin(-0.0443, -0.065, -0.0236, 3, []), 0.02, 0.95)
+    'costs 4.4 points (95 % interval -6.5 to -2.4)'
+    >>> margin_said(Margin(0.0199, 0.0199, 0.0199, 1, []), 0.02, 0.95)
+    'gains 1.99 points'
+    """
+    assert m.mean is not None
+    verb = "costs" if m.mean < 0 else "gains"
+    size = _digits(m.mean, required).lstrip("+-")
+    return f"{verb} {size} {'point' if size == '1.0' else 'points'}{interval_said(m, required, confidence)}"
+
+
+def interval_said(m: Margin, required: float, confidence: float) -> str:
+    """The interval in brackets; nothing where the margin has none."""
+    if m.low is None or m.high is None or m.low == m.high:
+        return ""
+    ends = f"{_digits(m.low, required)} to {_digits(m.high, required)}"
+    return f" ({100 * confidence:.4g} % interval {ends})"
+
+
+def _digits(share: float, required: float) -> str:
+    """In points with one digit, or with as many as it takes to see on which side of the required ones it lies."""
+    for digits in range(1, 6):
+        text = f"{100 * share:+.{digits}f}"
+        if share == required or float(text) != float(f"{100 * required:.{digits}f}"):
+            break
+    return text
+
+
+def least_said(required: float) -> str:
+    """What is required, as the beginning of a sentence."""
+    return f"At least {points(required)} is required"
 
 
 def typed_said(evidence: Evidence, names: Sequence[BaselineName]) -> list[str]:
-    """Which of these baselines were typed in, as part of a sentence."""
+    """Which of these baselines were typed in, a sentence each."""
     typed = sorted(name for name in names if name in evidence.baselines and evidence.baselines[name].typed)
     alone = [name for name in typed if evidence.baselines[name].alone]
     by_seed = [name for name in typed if name not in alone]
-    said = [f"typed in and not measured here, hence without a spread: {listed(alone)}"] if alone else []
-    return said + ([f"given by seed and not measured here: {listed(by_seed)}"] if by_seed else [])
+    said = [f"Typed in, not measured here, and so without a spread: {listed(alone)}."] if alone else []
+    return said + ([f"Given by seed, not measured here: {listed(by_seed)}."] if by_seed else [])
 
 
 def same_margins(own: Margin | None) -> list[str]:

@@ -8,13 +8,14 @@ from typing import TypeGuard
 
 from walkback.checks.base import Check, Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, gain_said, points, seeds_said, stable_range
+from walkback.checks.finding import Basis, Finding, Outcome, Protocol, gain_said, seeds_said, stable_range
 from walkback.checks.margin import (
     Margin,
     accuracies,
-    interval_said,
+    least_said,
     margin_of,
     margin_over,
+    margin_said,
     same_margins,
     typed_said,
 )
@@ -43,21 +44,21 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     cuts = [end for m in (own, task) if m is not None for end in (m.low, m.high)]
     outcome, stable = outcome_at(required), stable_range(outcome_at, cuts, required)
     basis: Basis = "missing" if own is None or own.mean is None else "exact"
-    says = no_half or _says(evidence, own, task, stopped, outcome, required)
+    says = no_half or _says(evidence, own, task, stopped, outcome, required, confidence)
     return Finding(
         check="reach", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
         value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
         threshold=required, stable_range=stable, ranges={NAME: stable},
-        says="; ".join([says, *typed_said(evidence, BASELINES)]) + ".", warnings=same_margins(own),
+        says=" ".join([says, *typed_said(evidence, BASELINES)]), warnings=same_margins(own),
     )  # fmt: skip
 
 
 def _no_half(evidence: Evidence) -> str:
     """Why there is no lower half to ask about; nothing if there is one."""
     if evidence.blocks == 1:
-        return "The net has one block, and so no lower half"
+        return "The net has one block, and so no lower half."
     if evidence.trained is not None and evidence.trained != evidence.blocks:
-        return f"Only {evidence.trained} of {evidence.blocks or 'the'} blocks train: no half of them can be asked about"
+        return f"Only {evidence.trained} of {evidence.blocks or 'the'} blocks train, so their halves are not compared."
     return ""
 
 
@@ -72,41 +73,44 @@ def _says(
     stopped: Sequence[str],
     outcome: Outcome,
     required: float,
+    confidence: float,
 ) -> str:
-    least = f"{points(required)} points are required"
+    least = least_said(required)
     rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
     if outcome == "not applicable" and task is not None:
         return (
-            f"bp's own lower half is not shown to bring more than the {points(required)} points that are required: "
-            f"training it as well changes bp by {interval_said(task)}"
+            "Even bp does not show that its lower half is needed here: training it too "
+            f"{margin_said(task, required, confidence)}. {least}."
         )
     if own is None:
         return (
-            "No net of which only the upper half of the blocks trains is known, or no training of the subject: train "
-            f"it with {rung}"
+            "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is not "
+            f"known. Train it with {rung}."
         )
     if own.lacking:
         return (
-            f"The accuracy of {seeds_said(own.lacking)}, or of the same with only the upper half of the blocks "
-            f"trained, is not known: train what is missing with {rung}"
+            f"The accuracy of {seeds_said(own.lacking)}, or of the same net with only the upper half of its blocks "
+            f"trained, is not known. Train what is missing with {rung}."
         )
     if own.mean is None or own.low is None:
-        return f"Too few seeds: {own.pairs} gives no interval; at least 2 are needed"
-    gain = f"Training the lower half of the blocks as well changes the accuracy by {interval_said(own)} points"
+        return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
+    gain = f"Training the lower half of the blocks too {margin_said(own, required, confidence)}."
     if stopped:
-        return f"{gain}, but {seeds_said(stopped)} did not finish"
+        return f"{gain} But {seeds_said(stopped)} did not finish."
     if outcome == "passes":
-        return f"{gain}; {least}"
+        return f"{gain} {least}."
     if outcome == "fires":
-        return f"{gain}, less than the {points(required)} that are required and that bp's lower half exceeds"
+        return f"{gain} {least}; bp's lower half clears it."
     if own.against(required) == "inconclusive":
-        return f"{gain}, an interval that does not lie on one side of the {points(required)} that are required"
+        return f"{gain} {least}: the interval contains it, so this is not settled."
     if task is None or task.mean is None:
         lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
-        why = f"what bp's own lower half brings is not known: train bp{lacking} in full and with {rung}"
+        why = f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}"
     else:
-        why = f"what bp's own lower half brings, {points(task.mean)} points, is of too few seeds to show more"
-    return f"{gain}, less than the {points(required)} required, but {why}"
+        why = (
+            f"bp has too few seeds to show that its lower half clears it (it {margin_said(task, required, confidence)})"
+        )
+    return f"{gain} {least}, but {why}."
 
 
 class Reach(Check):
@@ -114,16 +118,16 @@ class Reach(Check):
 
     name = "reach"
     place = 3.5
-    asks = "Does training the lower half of the blocks bring anything?"
-    raised = "it brings less than 0.5 points with 95 % confidence, and bp's lower half is shown to bring more"
+    asks = "Does training the lower half of the blocks help?"
+    raised = "it gains less than 0.5 points with 95 % confidence, and bp's lower half is shown to gain more"
     heading = "points"
     quantity: Mapping[Protocol, str] = {
         "ours": "accuracy over the same with the lower half of the blocks frozen, in points"
     }
-    not_asked = "The published protocol does not ask what the lower half of the blocks brings."
+    not_asked = "The published protocol does not ask what the lower half of the blocks gains."
     form = "points"
     spread = "mean"
-    undated = "the nets it is held against are known at the end only"
+    undated = "the nets it is compared with are known at the end only"
     limits: Mapping[str, Limit] = {
         NAME: Limit(
             0.005, OURS,
@@ -143,17 +147,17 @@ class Reach(Check):
     )
     layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
-        "fires": "What the rule gains, it gains in the upper blocks: those below might as well stay at random init.",
+        "fires": "All that the rule gains, it gains in the upper blocks: the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",
-        "inconclusive": "It is not settled whether training the lower half brings anything.",
-        "not applicable": "There is no lower half that could be asked about, or bp itself does not show that it brings "
-        "anything on this task.",
+        "inconclusive": "It is not settled whether training the lower half helps.",
+        "not applicable": "There is no lower half to compare, or bp itself does not show that training it helps on "
+        "this task.",
     }
     do: Mapping[Outcome, str] = {
-        "fires": "Report the accuracy with only the upper half trained beside it, and claim no deep credit assignment.",
-        "inconclusive": "Train the net, and bp, with only the upper half of the blocks trained (`--train-last`); more "
-        "seeds, if the interval straddles the margin.",
-        "not applicable": "Choose a task on which depth pays, or a deeper net.",
+        "fires": "Report the accuracy with only the upper half trained as well, and claim no deep credit assignment.",
+        "inconclusive": "If the interval contains the required gain, train more seeds. If a net is missing, train the "
+        "rule and bp with only the upper half of the blocks (`--train-last`).",
+        "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
     }
 
     def phrase(self, finding: Finding) -> str:

@@ -21,6 +21,7 @@ from walkback.checks.finding import (
     seeds_said,
     spread_said,
     stable_range,
+    times_said,
     where,
 )
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
@@ -80,7 +81,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         value=statistics.median(numbers) if basis == "exact" else None,
         low=min(numbers) if basis == "exact" else None, high=max(numbers) if basis == "exact" else None,
         threshold=limit, stable_range=stable, ranges={CHORD: stable},
-        says=f"{_precision_said(evidence, chords, limit, outcome)}; {_size_said(norms, thresholds)}.",
+        says=f"{_precision_said(evidence, chords, limit, outcome)}. {_size_said(norms, thresholds)}.",
         warnings=by_text(_unmeasured(evidence)) + by_text(
             (label, _below_floor(seed, thresholds))
             for label, seed, n in zip(evidence.labels(), evidence.seeds, norms, strict=True)
@@ -98,43 +99,44 @@ def _of_chord(value: float | None, limit: float) -> Outcome:
 def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: float, outcome: Outcome) -> str:
     numbers = [c for c in chords if c is not None]
     if not numbers:
-        return "How precise the deepest gradient is was not measured"
+        return "The precision of the deepest gradient was not measured"
     differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
     if differences and all(found.differences for found in differences):
-        off = f"finite differences of two step sizes disagree on it by {spread_said(numbers)}"
+        off = f"finite differences of two step sizes disagree on its direction by {spread_said(numbers)}"
     else:
         kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
-        off = f"{listed(kinds)} turns it by {spread_said(numbers)}"
+        rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
+        off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
     if outcome == "fires":
-        return f"The deepest gradient is noise: {off} on every seed, more than {limit:g}"
+        return f"The deepest gradient is noise: {off}, on every seed (limit {limit:g})"
     if outcome == "passes":
-        return f"The deepest gradient is precise: {off}, at most {limit:g}"
+        return f"The deepest gradient is precise: {off} (limit {limit:g})"
     above = where(evidence, lambda i: _of_chord(chords[i], limit) == "fires")
     unknown = where(evidence, lambda i: chords[i] is None)
-    parts = [f"more than {limit:g} in {seeds_said(above)} only"] if above else []
+    parts = [f"above the limit of {limit:g} in {seeds_said(above)} only"] if above else []
     parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
-    return f"The deepest gradient is not equally precise on every seed: {off}, {', '.join(parts)}"
+    return f"The deepest gradient is not equally precise on every seed: {off}; {', '.join(parts)}"
 
 
 def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
     floor, batch = thresholds[FLOOR], thresholds[BATCH]
     there = [n for n in norms if n is not None]
     if not there:
-        return "its norm is not known"
+        return "Its norm is not known"
     standing_in = sorted({n.layer for n in there if n.layer is not None})
+    size = spread_said([n.value for n in there])
     if standing_in:
         layers = listed([str(layer) for layer in standing_in])
-        what = f"only the gradient at layer {layers} is known, a proxy, and its norm"
+        what = f"Only the gradient at layer {layers} is known, a proxy: its norm"
     else:
-        what = "its norm"
-    size = spread_said([n.value for n in there])
+        what = "Its norm"
     if not all(n.stated for n in there):
-        return f"{what} is {size} at a batch that is not known, so it cannot be held against the floor of {floor:g}"
+        return f"{what} is {size} at an unknown batch size, so it cannot be compared with the floor of {floor:g}"
     side = "below" if all(n.value < floor for n in there) else "not below"
     if side == "not below" and any(n.value < floor for n in there):
         side = "on some seeds below"
-    suggests = " suggests that it" if standing_in else ""
-    return f"{what} at N = {batch:g}, {size},{suggests} is {side} the published floor of {floor:g}"
+    suggests = ", which suggests that it is" if standing_in else ","
+    return f"{what} at N = {batch:g} is {size}{suggests} {side} the published floor of {floor:g}"
 
 
 def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
@@ -150,7 +152,7 @@ def _below_floor(seed: SeedEvidence, thresholds: Thresholds) -> str:
     measured = seed.final.precision
     off = ""
     if measured is not None and measured.status == "ok" and known(measured.clamped):
-        off = f" F.cosine_similarity, which clamps, would be off by {measured.clamped:.2g} here."
+        off = f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
     return f"below the published floor.{off} {cause(seed.final, thresholds, seed.moments[0])}"
 
 
@@ -165,14 +167,14 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
     if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
-        reasons.append(f"the stream is large (at its end {last / min(entries):.3g} times what it began with)")
+        reasons.append(f"the stream is large (at its end {times_said([last / min(entries)])} its size at the start)")
     if known(moment.loss) and moment.loss < thresholds[SMALL_LOSS]:
         reasons.append(f"the loss is small ({moment.loss:.2g}: the net fits its data)")
     if reasons:
         return f"It is small because {' and '.join(reasons)}."
     if known(moment.loss) and entries and known(last):
-        return "Neither a large stream nor a small loss accounts for it."
-    return "Whether the stream is large or the loss small is not known."
+        return "Neither a large stream nor a small loss explains it."
+    return "It is not known whether the stream is large or the loss small."
 
 
 def _entry(moment: Moment) -> float | None:
@@ -195,10 +197,10 @@ def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
     stable = stable_range(outcome_at, [mean], floor)
     proxy = any(n.layer is not None for n in there)
     warnings = (
-        [] if all(n.stated for n in there) else ["the batch of the norms is not known; they are taken as they are"]
+        [] if all(n.stated for n in there) else ["the batch size of the norms is not known; they are used as they are"]
     )
     if proxy:
-        warnings.append("a gradient at another layer stands in for the deepest one")
+        warnings.append("a gradient at another layer is used in place of the deepest one")
     says = "The norm of the deepest gradient is not known, or not finite."
     if mean is not None and not broken:
         says = f"The mean norm of the deepest gradient is {mean:.3g}; the published floor is {floor:g}."
@@ -215,7 +217,7 @@ class Reference(Check):
     name = "reference"
     place = 2
     protocols = ("ours", "published")
-    asks = "Is the true gradient fit to compare with?"
+    asks = "Is the true gradient precise enough to compare with?"
     raised = "the net's precision and float64 disagree on its direction by more than 0.01 on every seed"
     heading = "error"
     quantity: Mapping[Protocol, str] = {"ours": "how far rounding turns the direction of g_L", "published": "‖g_L‖"}
@@ -249,16 +251,16 @@ class Reference(Check):
         "floor is a warning, not a finding: small is not noise."
     )
     means: Mapping[Outcome, str] = {
-        "fires": "The reference is numerical noise: a cosine against it may be off by as much as the chord.",
+        "fires": "The reference is numerical noise: a cosine with it may be wrong by as much as the chord.",
         "passes": "The direction of the true gradient can be trusted, however small the gradient is.",
         "inconclusive": "The seeds differ, or the precision of the gradient was not measured on all of them.",
-        "not applicable": "The question cannot be put to this net.",
+        "not applicable": "This question does not apply to this net.",
     }
     published: Mapping[Outcome, str] = {
-        "fires": "The published protocol takes a gradient below its floor for noise.",
+        "fires": "The published protocol treats a gradient below its floor as noise.",
         "passes": "The mean norm of the deepest gradient is not below the published floor.",
         "inconclusive": "The norm of the deepest gradient is not known.",
-        "not applicable": "The question cannot be put to this net.",
+        "not applicable": "This question does not apply to this net.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",

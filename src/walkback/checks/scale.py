@@ -21,8 +21,8 @@ from walkback.checks.finding import (
     known,
     number_said,
     seeds_said,
-    spread_said,
     stable_range,
+    times_said,
     where,
 )
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
@@ -137,7 +137,7 @@ def way_of(evidence: Evidence, plain: bool) -> Way:
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     warnings = by_text(
-        (label, f"the norm of h_{layer} is {norm:g}, which counts as not known")
+        (label, f"the norm of h_{layer} is {norm:g}, and is treated as not known")
         for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
         for layer, norm in enumerate(seed.final.hidden_norms or [])
         if norm is not None and not (known(norm) and norm > 0)
@@ -178,24 +178,23 @@ def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outco
     plain, limit, lows = way.name == OVER_INIT, thresholds[way.name], [g.low for g in way.grown if g.low is not None]
     if not lows:
         norms = any(norms_of(seed.final) for seed in evidence.seeds)
-        return f"The norms of the hidden states{' at init' if plain and norms else ''} are not known."
+        at_init = " at init" if plain and norms else ""
+        return f"The norms of the hidden states{at_init} are not known, so growth cannot be judged."
     at_least = "at least " if any(g.high is None for g in way.grown) else ""
-    many = f"{at_least}{spread_said(lows)} times"
+    many, over = f"{at_least}{times_said(lows, limit)}", ", compared with init" if plain else ""
     if outcome == "fires":
-        what = f"grows {many} as much as at init" if plain else f"makes the stream {many} larger"
-        return f"One block {what}, on every seed; the limit is {limit:g}."
+        what = f"One block grows its input {many} as much as at init" if plain else f"One block grows the stream {many}"
+        return f"{what}, on every seed (limit {limit:g}×)."
     if outcome == "passes":
-        many = f"{spread_said(lows)} times"
-        what = f"grows more than {many} as much as at init" if plain else f"makes the stream more than {many} larger"
-        return f"No block {what}; the limit is {limit:g}."
+        across = " across seeds" if "–" in many else ""
+        return f"Largest growth over one block{over}: {many}{across} (limit {limit:g}×)."
     above = where(evidence, lambda i: _is_above(way.grown[i], limit))
     below = where(evidence, lambda i: _is_below(way.grown[i], limit))
     open_ = [label for label in evidence.labels() if label not in (*above, *below)]
-    parts = [f"above the limit of {limit:g} in {seeds_said(above)}"] if above else []
-    parts += [f"within it in {seeds_said(below)}"] if below else []
+    parts = [f"above the limit of {limit:g}× in {seeds_said(above)}"] if above else []
+    parts += [f"within the limit{'' if above else f' of {limit:g}×'} in {seeds_said(below)}"] if below else []
     parts += [f"not settled in {seeds_said(open_)}, where not every norm is known"] if open_ else []
-    over = ", over that at init," if plain else ""
-    return f"The largest growth over one block{over} is {', '.join(parts)}: {many} where it is known."
+    return f"Largest growth over one block{over}: {many} where it is known; {', '.join(parts)}."
 
 
 def _either_said(ways: Sequence[Way], thresholds: Thresholds) -> str:
@@ -205,13 +204,14 @@ def _either_said(ways: Sequence[Way], thresholds: Thresholds) -> str:
     limit, at_least = thresholds[stream.name], "at least " if any(g.high is None for g in stream.grown) else ""
     if stream.outcome(limit) == "fires":
         return (
-            f"One block makes the stream {at_least}{spread_said(lows)} times larger, above the limit of {limit:g}, "
-            "which fires for a residual stream; whether the net has one is not known."
+            f"One block grows its input {at_least}{times_said(lows, limit)} (limit {limit:g}×). That fires in a "
+            "residual net, but it is not known whether the net is one. Say so with residual=."
         )
-    why = {"fires": "one block grows too much", "inconclusive": "it is not known by how much a block grows"}
+    why = {"fires": "one block grows too much", "inconclusive": "it is not known how much a block grows"}
     return (
-        f"No block makes its input more than {spread_said(lows)} times larger, which passes for a residual stream; "
-        f"whether the net has one is not known, and over init {why[plain.outcome(thresholds[plain.name])]}."
+        f"Largest growth over one block: {times_said(lows, limit)} (limit {limit:g}×). That passes in a residual net, "
+        "but it is not known whether the net is one, and compared with init "
+        f"{why[plain.outcome(thresholds[plain.name])]}. Say so with residual=."
     )
 
 
@@ -237,15 +237,15 @@ def _published(evidence: Evidence, grown: Sequence[Growth], limit: float, warnin
         return "fires" if mean > at else "passes"
 
     outcome, stable = outcome_at(limit), stable_range(outcome_at, [mean], limit)
-    proxy = "" if whole else " by the geometric mean of what is known"
+    proxy = "" if whole else ", by the geometric mean of what is known"
     says = {
-        "not applicable": "The net has no residual stream, so there is no growth of one to judge.",
+        "not applicable": "The net has no residual stream whose growth could be judged.",
         "inconclusive": "The norms of the hidden states are not known, or not all finite.",
-    }.get(outcome, f"The mean growth is {mean or 0:.3g}{proxy}; the published limit is {limit:g}.")
+    }.get(outcome, f"Mean growth: {times_said([mean or 0], limit)}{proxy} (published limit {limit:g}×).")
     if not whole:
         warnings = [
             *warnings,
-            "a geometric mean within the limit does not rule out a block above it; ours would not pass",
+            "a geometric mean within the limit does not rule out a block above it; our protocol would not pass this",
         ]
     return Finding(
         check="scale", outcome=outcome, basis="missing" if mean is None else "exact" if whole else "proxy", value=mean,
@@ -259,7 +259,7 @@ class Scale(Check):
     name = "scale"
     place = 1
     protocols = ("ours", "published")
-    asks = "Does one block blow the stream up?"
+    asks = "Does one block blow up the stream?"
     raised = "‖h_{l+1}‖ / ‖h_l‖ > 50 on every seed"
     heading = "growth"
     quantity: Mapping[Protocol, str] = {
@@ -293,17 +293,17 @@ class Scale(Check):
         "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, over what it was at init, on every seed.",
     )
     means: Mapping[Outcome, str] = {
-        "fires": "Nothing holds the size of that block's output. Behind a terminal LayerNorm the true gradient "
-        "shrinks as the stream grows, so that cosines are soon taken against something very small.",
-        "passes": "No block makes the stream much larger than it found it.",
-        "inconclusive": "The seeds differ, or not every norm is known: nobody is accused, and nobody is cleared.",
-        "not applicable": "By the published protocol a net without a residual stream is not asked.",
+        "fires": "Nothing limits the size of that block's output. Behind a terminal LayerNorm the true gradient "
+        "shrinks as the stream grows, so cosines are soon taken against something very small.",
+        "passes": "No block makes the stream much larger.",
+        "inconclusive": "The seeds differ, or not every norm is known. This is evidence neither for nor against.",
+        "not applicable": "The published protocol asks this of nets with a residual stream only.",
     }
     do: Mapping[Outcome, str] = {
-        "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖² or normalise the credit; or stop the "
+        "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖², normalise the credit, or stop the "
         "training there.",
-        "inconclusive": "Record the norm of every hidden state, in a plain net also at init, and say whether the net "
-        "has a residual stream; train more seeds where they differ.",
+        "inconclusive": "If the seeds differ, train more of them. If a norm is missing, record that of every hidden "
+        "state, in a plain net also at init, and say whether the net has a residual stream.",
     }
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:

@@ -44,10 +44,10 @@ def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol 
         return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(bars)}.")
     aside = _with(findings, "not applicable")
     if evidence.blocks == 1:
-        return Verdict("not applicable", ["evidence"], "Not applicable: one block has no depth for credit to cross.")
+        return Verdict("not applicable", ["evidence"], "Not applicable: with one block, credit has no depth to cross.")
     tests = [finding.check for finding in findings if check_named(finding.check).tests_claim]
     if tests and set(tests) <= set(aside):
-        says = f"Not applicable: neither {' nor '.join(tests)} could be put to the test."
+        says = f"Not applicable: neither {' nor '.join(tests)} could be tested here."
         return Verdict("not applicable", tests, says)
     against = {f.check: why for f in findings if (why := check_named(f.check).contradicts(f))}
     if against:
@@ -65,7 +65,7 @@ def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     """What keeps a subject from holding although no check is open."""
     bars = []
     if len(evidence.seeds) < 2:
-        bars.append("one seed cannot show that it holds")
+        bars.append("one seed is not enough to show that it holds")
     endings = dict(zip(evidence.labels(), evidence.seeds, strict=True))
     for ended, words in (("diverged", "diverged"), ("stopped", "did not finish")):
         those = [label for label, seed in endings.items() if seed.ended == ended]

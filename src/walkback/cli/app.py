@@ -8,11 +8,13 @@ from cyclopts import App
 
 from walkback.errors import WalkbackError
 from walkback.plain import error_words
+from walkback.version import version_words
 
 app = App(
     name="walkback",
     help="Does a claim about training without backprop hold, or must it be walked back?",
     help_format="plaintext",
+    version=version_words,
     version_flags=["--version"],
 )
 

@@ -15,10 +15,12 @@ from walkback.errors import BadValue
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
     frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose checks (ours).")] = None,
-    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
+    protocol: Annotated[
+        Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")
+    ] = None,
+    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
     strict: Annotated[bool, STRICT] = False,
-    out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (none is written without it).")] = None,
+    out: Annotated[Path | None, option(JUDGE, "Folder to write audit.json to (default: none is written).")] = None,
     rows: Annotated[int | None, option(WHERE, "Subjects that are named at most (40).")] = None,
 ) -> int:
     """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
@@ -97,8 +99,8 @@ def compare(
 @app.command
 def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
     judging: Judging = Judging(),
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
@@ -122,11 +124,11 @@ def table(
 @app.command
 def form(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    format: Annotated[Literal["markdown", "latex"], option(WHERE, "How it is written.")] = "markdown",
-    to: Annotated[Path | None, option(WHERE, "File to write (else it is printed).")] = None,
+    format: Annotated[Literal["markdown", "latex"], option(WHERE, "Output format.")] = "markdown",
+    to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
     judging: Judging = Judging(),
 ) -> int:
-    """Fill in the reporting form of a paper from its records; what they do not tell stays a blank.
+    """Fill in the reporting form of a paper from its records; what they do not say stays blank.
 
     Parameters
     ----------

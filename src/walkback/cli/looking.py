@@ -17,8 +17,8 @@ from walkback.plain import lines, seen
 def card(
     *rules: Annotated[str, Parameter(json_list=False)],
     rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
-    format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "How it is written.")] = "text",
-    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is to be written anew.")] = None,
+    format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
+    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is rewritten.")] = None,
     to: Annotated[Path | None, option(WHERE, "A folder of runs: measure their rules, into its cards.json.")] = None,
 ) -> int:
     """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs. No docstring is read.
@@ -70,6 +70,7 @@ def show(
         Run folders, or folders that hold runs.
     """
     from walkback.records import find_runs, read_run
+    from walkback.report.fitting import print_whole
     from walkback.report.terminal import LEGEND, runs_csv, runs_table, show_run
 
     check_rows(rows)
@@ -86,7 +87,7 @@ def show(
     elif len(paths) == 1:
         show_run(read_run(paths[0]), console)
     else:
-        console.print(runs_table([read_run(path) for path in paths[:rows]]))
+        print_whole(runs_table([read_run(path) for path in paths[:rows]]), console)
         if len(paths) > rows:
             console.print(f"… and {len(paths) - rows:,} more, which were not read: --rows, or --format csv for all")
         console.print(f"\n{LEGEND}", style="dim")
@@ -141,7 +142,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
 def simulate(
     *,
     trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
 ) -> int:
     """Simulate audits that add seeds (--seeds auto) beside fixed numbers of seeds: wrong verdicts, power, seeds used.
 

@@ -33,7 +33,7 @@ class Recipe:
         str | None, option(WHAT, "Data set (`walkback data list`; mnist1d, for audits mnist1d-10k), or my.py:load.")
     ] = None
     net: Annotated[str, option(WHAT, "Net (`walkback list`); your own as my_net.py:MyNet.")] = "resmlp"
-    rules: Annotated[str, option(WHAT, "Rules, by comma; a file of yours as my_rule.py:MyRule.")] = "bp,fa,dfa"
+    rules: Annotated[str, option(WHAT, "Rules, separated by commas; your own as my_rule.py:MyRule.")] = "bp,fa,dfa"
     seeds: Annotated[
         str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7); for audits also auto.")
     ] = None
@@ -43,13 +43,13 @@ class Recipe:
     terminal_norm: Annotated[bool | None, option(WHAT, "LayerNorm before the head (yes).")] = None
     gains: Annotated[bool | None, option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
     skip: Annotated[bool | None, option(WHAT, "Residual connections (yes).")] = None
-    net_option: Annotated[list[str] | None, option(WHAT, "Further option of the net, as name=value.", negative="")] = (
+    net_option: Annotated[list[str] | None, option(WHAT, "Another option of the net, as name=value.", negative="")] = (
         None
     )
     penalty: Annotated[float, option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
     normalize: Annotated[str | None, option(WHAT, "Credits normalised: none, sample, batch (as the rule does).")] = None
     rule_option: Annotated[
-        list[str] | None, option(WHAT, "Further option of the rules, as name=value.", negative="")
+        list[str] | None, option(WHAT, "Another option of the rules, as name=value.", negative="")
     ] = None
     epochs: Annotated[int | None, option(HOW, "Epochs (100).")] = None
     batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
@@ -61,7 +61,7 @@ class Recipe:
         "given"
     )
     validation: Annotated[
-        float, option(HOW, "Share of the training data to measure on, instead of the test split: to choose settings.")
+        float, option(HOW, "Hold out this share of the training data and measure on it, not on the test split.")
     ] = 0.0
     weight_decay: Annotated[float, option(HOW, "AdamW's weight decay.")] = 0.01
     augment: Annotated[bool | None, option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
@@ -109,8 +109,8 @@ class Judging:
     """How records are judged: the options that `report`, `table` and `form` share. None: nothing was said."""
 
     frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
-    protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose checks (ours).")] = None
-    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None
+    protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")] = None
+    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None
     strict: Annotated[bool, STRICT] = False
 
     def given(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
     if accuracy is None:
         return {}
     if not 0 <= accuracy <= 1:
-        raise BadValue(f"--frozen {accuracy:g} is no accuracy between 0 and 1", "divide a percentage by 100")
+        raise BadValue(f"--frozen {accuracy:g} is not an accuracy between 0 and 1", "divide a percentage by 100")
     return {"frozen": Baseline.number(accuracy)}
 
 
@@ -198,7 +198,7 @@ def read_thresholds(file: Path | None) -> Any:
 class Which:
     """How much of a study: the options that `study run`, `draw` and `table` share."""
 
-    quick: Annotated[bool, option(WHAT, "The same story on embedded data, within minutes.", negative="")] = False
+    quick: Annotated[bool, option(WHAT, "A short version on embedded data, within minutes.", negative="")] = False
     seeds: Annotated[str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
     epochs: Annotated[int | None, option(WHAT, "Epochs, instead of those that the study declares.")] = None
     rules: Annotated[str | None, option(WHAT, "Of the panel, these rules alone: fa,dfa,my_rule.py:MyRule.")] = None
@@ -227,5 +227,5 @@ def read_seconds(time: str | None) -> float | None:
     except ValueError:
         seconds = -1
     if not 0 < seconds < float("inf"):
-        raise BadValue(f"--budget {time} is no span of time", "write 150m, 2h or 90s")
+        raise BadValue(f"--budget {time} is not a span of time", "write 150m, 2h or 90s")
     return seconds

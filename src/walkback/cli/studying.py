@@ -20,7 +20,7 @@ def _studies(names: tuple[str, ...]) -> list[Any]:
 
     wanted = list(dict.fromkeys(names))
     if not wanted:
-        raise BadValue("no study is named", f"give one or more of {', '.join(STUDIES.names())}, or all")
+        raise BadValue("no study is given", f"give one or more of {', '.join(STUDIES.names())}, or all")
     return studies() if "all" in wanted else [STUDIES.get(name) for name in wanted]
 
 
@@ -33,9 +33,10 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
     out
         Folder that holds the runs.
     """
+    from walkback.report.tables import print_table
     from walkback.studies import catalogue, studies
 
-    make_console().print(catalogue(studies(), which.extent(), out).rich())
+    print_table(catalogue(studies(), which.extent(), out), make_console())
     return 0
 
 
@@ -48,16 +49,16 @@ def study_run(
     records: Annotated[
         list[Path] | None, option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
     ] = None,
-    budget: Annotated[str | None, option(WHERE, "Stop after so long (150m, 2h); the same command goes on.")] = None,
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
     """Train what a study needs and is not there yet, print its tables and draw its figures.
 
-    Runs are shared with every other study and command. Stop it any time: the same command goes on. With a budget, the
-    runs that matter most come first, and what is left is told at the end.
+    Runs are shared with every other study and command. Stop it any time: the same command resumes. With a budget, the
+    runs that matter most come first, and what is left is listed at the end.
 
     Parameters
     ----------
@@ -117,8 +118,8 @@ def study_table(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),
     records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder for a file a table (else they are printed).")] = None,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
 ) -> int:
     """Print the tables of a study from records alone. Runs that are missing are named.
 

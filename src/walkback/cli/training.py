@@ -31,18 +31,19 @@ def train(
     recipe: Recipe = Recipe(),
     train_last: Annotated[int | None, option(WHAT, "Train only the last k blocks; 0: all frozen at init.")] = None,
     stop_when_fired: Annotated[
-        bool, option(HOW, "End a run when its growth or its gradient is found wanting.", negative="")
+        bool, option(HOW, "Stop a run when its growth passes 50 or its gradient falls below 1e-7.", negative="")
     ] = False,
     out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
-    fresh: Annotated[bool, option(WHERE, "Begin again; the old folder is moved aside.", negative="")] = False,
+    fresh: Annotated[bool, option(WHERE, "Start again; the old folder is moved aside.", negative="")] = False,
 ) -> int:
-    """Train nets by one or more rules, watching every layer. The same command goes on where it was stopped."""
+    """Train nets by one or more rules, watching every layer. The same command resumes it if it is stopped."""
     from walkback.audits import stopping
+    from walkback.report.fitting import print_whole
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
     from walkback.train import plan, train_all
@@ -60,7 +61,7 @@ def train(
     ended = [run for run in runs if run is not None]
     if ended:
         console.print()
-        console.print(runs_table(ended))
+        print_whole(runs_table(ended), console)
         hint = f"Records in {relative(out)}/; one run in full: walkback show {relative(ended[0].path)}"
         console.print(f"\n{LEGEND}\n{hint}", soft_wrap=True, style="dim")
     return live.farewell()
@@ -72,17 +73,17 @@ def audit(
     /,
     *,
     recipe: Recipe = Recipe(),
-    max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most so many seeds (12).")] = None,
-    protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose checks.")] = "ours",
-    thresholds: Annotated[Path | None, option(JUDGE, "A file of thresholds of your own.")] = None,
+    max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most this many seeds (12).")] = None,
+    protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose protocol to judge by.")] = "ours",
+    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
     strict: Annotated[bool, STRICT] = False,
     out: Annotated[
         Path | None,
         option(WHERE, "Folder of the runs, audit.json and report.html (runs; of a file runs/ITS NAME)."),
     ] = None,
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one a core).")] = None,
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Where your data lie (or WALKBACK_DATA).")] = None,
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
 ) -> int:

@@ -94,6 +94,10 @@ class Net(nn.Module):
         """Where the embedding receives its credit: one row per sample, (N, d_0)."""
         return self.rows(h)
 
+    def embed_gradient(self, g: Tensor) -> Tensor:
+        """The gradient with respect to a move of `embed_rows`, from the gradient at the whole of h_0."""
+        return self.gradient_rows(g)
+
     def read(self, rows: Tensor) -> Tensor:
         """The logits from the rows of h_L alone, for rules that predict h_L."""
         if self.reduction != "as is":

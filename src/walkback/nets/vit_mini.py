@@ -112,6 +112,10 @@ class ViTMini(Net):
         """The mean over the tokens."""
         return h.mean(1)
 
+    def embed_gradient(self, g: Tensor) -> Tensor:
+        """The sum over the tokens: what the loss changes by when every token, and so their mean, moves."""
+        return g.sum(1)
+
     def read(self, rows: Tensor) -> Tensor:
         """The logits from the cls token, which is all that the readout reads."""
         logits: Tensor = self.readout(rows[:, None])

@@ -21,7 +21,7 @@ class Quantities(NamedTuple):
     """What one observation says layer by layer. Lists run over h_0 … h_L or over the blocks 0 … L−1.
 
     cosines      cos(a_l, g_l), at the block's input, as published;  cosines_out: cos(a_l, g_{l+1}), at its output
-    embed        the cosine of the embedding's credit with g_0
+    embed        the cosine of the embedding's credit with the gradient where it acts: g_0, or in a ViT the mean token's
     gamma        Γ, the mean of the cosines (of those at the outputs, where credits are compared there), and the number
                  of blocks it is over
     """
@@ -47,7 +47,7 @@ def quantities(seen: Observation) -> Quantities:
         credit_norms=[math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
         cosines=cosines,
         cosines_out=outside,
-        embed=compared(seen.embed_credit, seen.gradients[0]),
+        embed=compared(seen.embed_credit, seen.gradients[0] if seen.embed_gradient is None else seen.embed_gradient),
         gamma=gamma(outside if seen.at_output else cosines),
     )
 

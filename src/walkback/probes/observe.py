@@ -1,7 +1,7 @@
 """One look at a net and its rule: every hidden state, true gradient and credit on the same samples, in one pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -26,6 +26,7 @@ class Observation:
     credits: Credits
     embed_credit: Tensor | None
     at_output: bool
+    embed_gradient: Tensor | None = None  # where the embedding's credit acts; None: g_0
 
     @property
     def at_input(self) -> Sequence[Tensor | None] | Tensor:
@@ -33,8 +34,9 @@ class Observation:
         return self.credits.blocks if self.credits.at_input is None else self.credits.at_input
 
 
-# Samples at once: bounds the memory. Rows do not depend on it, since no sample sees another; but for a rule that
-# compares samples (predsim), whose credits are those of batches of this size.
+# Samples at once: bounds the memory. Rows do not depend on it, since no sample sees another, and credits that are
+# normalised over the batch are normalised over all samples; but for a rule that compares samples (predsim), whose
+# credits are those of batches of this size.
 CHUNK = 256
 
 
@@ -47,22 +49,27 @@ def observe(
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
             batch = Batch(some, answers, generator, clock)
             seen = one_pass(net, some, answers)
-            credits.append(credits_of(rule, net, batch, seen))
+            credits.append(credits_of(rule, net, batch, seen, raw=rule.normalize == "batch"))
             passes.append(seen._replace(states=[]))  # whole feature maps, of which the rows may be a small part
     widths = net.widths
     embeds = [c.for_embedding(widths[0]) for c in credits]
     join = Joiner()
+    whole = Credits(
+        blocks=join.some_layers([c.blocks for c in credits]),
+        embed=join.whole(embeds),
+        at_input=None if credits[0].at_input is None else join.layers([c.at_input for c in credits if c.at_input]),
+        kind=credits[0].kind,
+    )
+    if rule.normalize == "batch":
+        whole = rule.normalized(whole)
     return Observation(
         hidden=join.layers([p.hidden for p in passes]),
         branches=join.layers([p.branches for p in passes]),
         gradients=join.layers([p.gradients for p in passes]),
-        credits=Credits(
-            blocks=join.some_layers([c.blocks for c in credits]),
-            at_input=None if credits[0].at_input is None else join.layers([c.at_input for c in credits if c.at_input]),
-            kind=credits[0].kind,
-        ),
-        embed_credit=join.whole(embeds) if any(True for _ in net.embed.parameters()) else None,
+        credits=replace(whole, embed=None),
+        embed_credit=whole.embed if any(True for _ in net.embed.parameters()) else None,
         at_output=not net.credited_at_input,
+        embed_gradient=join.whole([p.embedding for p in passes]),
     )
 
 
@@ -104,6 +111,7 @@ class Pass(NamedTuple):
     hidden: list[Tensor]  # the same as rows
     branches: list[Tensor]
     gradients: list[Tensor]
+    embedding: Tensor  # the gradient where the embedding's credit acts
 
 
 def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
@@ -112,15 +120,20 @@ def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
     logits = net.readout(stream[-1])
     # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
     loss = F.cross_entropy(logits, labels, reduction="sum")
-    gradients = [net.gradient_rows(g) for g in torch.autograd.grad(loss, stream)]
+    whole = torch.autograd.grad(loss, stream)
+    gradients = [net.gradient_rows(g) for g in whole]
     states = [h.detach() for h in stream]
-    rows = [net.rows(h) for h in states]
-    return Pass(logits.detach(), states, rows, [net.rows(f.detach()) for f in branches], gradients)
+    rows, branch_rows = [net.rows(h) for h in states], [net.rows(f.detach()) for f in branches]
+    return Pass(logits.detach(), states, rows, branch_rows, gradients, net.embed_gradient(whole[0]))
 
 
-def credits_of(rule: Rule, net: Net, batch: Batch, seen: Pass) -> Credits:
-    """What a rule would tell every block, from a pass whose true gradients are known; without any graph."""
-    credits: Credits = rule(probe_signal(net, batch, seen.logits, seen.states, seen.gradients))
+def credits_of(rule: Rule, net: Net, batch: Batch, seen: Pass, *, raw: bool = False) -> Credits:
+    """What a rule would tell every block, from a pass whose true gradients are known; without any graph.
+
+    raw   before normalisation, for a caller that has more samples to normalise over
+    """
+    signal = probe_signal(net, batch, seen.logits, seen.states, seen.gradients, seen.embedding)
+    credits: Credits = rule.raw(signal) if raw else rule(signal)
     blocks = [None if a is None else a.detach() for a in credits.blocks]
     embed = None if credits.embed is None else credits.embed.detach()
     return Credits(blocks, embed, at_input=credits.at_input, kind=credits.kind)

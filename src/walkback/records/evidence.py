@@ -173,7 +173,7 @@ class Evidence(Record):
         known = [s.seed for s in self.seeds if s.seed is not None]
         twice = sorted(seed for seed, count in Counter(known).items() if count > 1)
         if twice:
-            raise ValueError(f"seed {twice[0]} is there twice; the same run counted twice would feign certainty")
+            raise ValueError(f"seed {twice[0]} is there twice; one run must not count twice")
         counts = {} if self.depth is None else {"depth": self.depth}
         for label, seed in zip(self.labels(), self.seeds, strict=True):
             for number, moment in enumerate(seed.moments):
@@ -269,7 +269,7 @@ def evidence_of_runs(
         if but(run.config, seed=0) != but(config, seed=0):
             raise RecordError(
                 f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
-                "judge them apart",
+                "judge them separately",
             )
     seeds = [run.config.seed for run in runs]
     if len(set(seeds)) < len(seeds):

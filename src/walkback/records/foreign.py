@@ -75,7 +75,7 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
     except ValidationError as error:
         raise RecordError(f"{where}: {first_fault(error)}", "correct the log") from error
     found = ", ".join(sorted(key[:40] for key in raw)[:20]) or "nothing"
-    raise RecordError(f"{where} is no log that walkback knows: at its top it has {found}", SHAPES)
+    raise RecordError(f"{where} is not a log format that walkback knows: at its top level it has {found}", SHAPES)
 
 
 # --- {"bp_log": [...], "dfa_log": [...]} ----------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Momen
         first = error.errors()[0]
         field, *rest = first["loc"] or ("",)
         place = ".".join(str(part) for part in (names.get(str(field)) or field, *rest))
-        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "mend the log") from error
+        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "correct the log") from error
 
 
 def _loss(entry: Mapping[str, Any], where: str) -> float | None:
@@ -285,7 +285,7 @@ def _loss(entry: Mapping[str, Any], where: str) -> float | None:
     try:
         return None if value is None else invariants.cross_entropy(value)
     except ValueError as error:
-        raise RecordError(f"{where}: loss: {error}", "mend the log") from error
+        raise RecordError(f"{where}: loss: {error}", "correct the log") from error
 
 
 def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str], where: str) -> list[Moment]:
@@ -302,7 +302,7 @@ def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str]
             words = f"epoch is {moment.epoch}, and config has {_first(config, EPOCHS)} = {most}"
         if words:
             said = invariants.broken("log-epochs", f"{where}[{number}]: {words}")
-            raise RecordError(said, "mend the log: one entry for each epoch")
+            raise RecordError(said, "correct the log: one entry for each epoch")
     if len(epochs) < len(moments) or epochs == sorted(epochs):
         return moments
     notes.append("its entries were not in the order of their epochs and have been sorted")

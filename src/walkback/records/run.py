@@ -160,7 +160,7 @@ def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None
                 torn = line
                 break
             raise RecordError(f"{file} is damaged at line {number}: {error.what}", FRESH) from error
-    return snapshots, "the last line of snapshots.jsonl is torn and was left out" if torn else None
+    return snapshots, "the last line of snapshots.jsonl is incomplete and was left out" if torn else None
 
 
 def read_run(path: Path | str) -> Run:
@@ -316,7 +316,11 @@ class RunFolder:
                 with writing(file):
                     file.replace(file.with_name(f"{name}.damaged"))
                 continue
-            return tensors, state, f"{name} goes on for a damaged one, set aside as *.damaged" if damaged else None
+            return (
+                tensors,
+                state,
+                f"{name} is used instead of a damaged one, which is kept as *.damaged" if damaged else None,
+            )
         if damaged:
             raise RecordError(f"no whole checkpoint is left in {self.path}; the damaged are kept as *.damaged", FRESH)
         return None

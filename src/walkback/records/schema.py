@@ -235,7 +235,9 @@ class Snapshot(Record):
     credit_norms: Sizes  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
     cosine: list[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
     cosine_out: list[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
-    cosine_embed: CosineRecord  # the embedding's credit with g_0
+    # The embedding's credit with the gradient where it acts: g_0; in vit-mini that of the mean over the tokens (runs
+    # recorded by walkback 0.1 have it at the cls token).
+    cosine_embed: CosineRecord
     gamma: CosineValue  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
     gamma_blocks: Count  # over so many blocks: those with status "ok"
     credit: str | None = None  # which credit was compared, of a rule that has several

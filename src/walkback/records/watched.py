@@ -177,7 +177,7 @@ def read_watched(content: bytes, where: str | Path) -> Watched:
         else:
             looks.append(_look(raw, here, header, looks))
     assert header is not None
-    notes = ["the last line of the log is torn and was left out"] if torn else []
+    notes = ["the last line of the log is incomplete and was left out"] if torn else []
     return Watched(header=header, looks=looks, end=end, notes=notes)
 
 

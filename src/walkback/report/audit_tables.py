@@ -8,7 +8,7 @@ from walkback.records.run import Known
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Table, Told
 from walkback.report.verdicts import VOID, asked, finding_cells
-from walkback.train.environment import own_version
+from walkback.version import own_version
 
 SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
 

@@ -46,7 +46,7 @@ PARTS = re.compile(
     r"|(?P<symbol>(?<![\w\\])[A-Za-z" + "".join(GREEK) + r"]_(?:\{[A-Za-z0-9+−-]{1,8}\}|[A-Za-z0-9](?!\w)))"
     rf"|(?P<number>(?<![\w.])[+−-]?{SIZE}(?P<spread> ± {SIZE})?(?!\w|\.\d))"
     r"|(?P<one>.)",
-    re.DOTALL,
+    re.DOTALL | re.ASCII,
 )
 DEFINED = {  # what we use and LaTeX may not have; an author's own, or a package's, is kept
     r"\checkmark": r"\providecommand{\checkmark}{\ensuremath{\surd}}",

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from walkback.checks.student import mean_interval
 from walkback.files import make_folder, write_whole
 from walkback.report import latex
+from walkback.report.fitting import print_whole
 from walkback.report.harmless import for_csv, for_markdown, is_number, markdown_paragraph, one_line
 from walkback.report.numbers import number
 
@@ -71,10 +71,6 @@ class Stat:
         if self.std is not None:
             text += f" ± {factor * self.std:{shape.lstrip('+')}}"
         return text
-
-    def bare(self) -> str:
-        """The middle alone."""
-        return str(Stat((self.mean,), self.form)) if self.mean is not None else str(self)
 
 
 @dataclass(frozen=True)
@@ -194,22 +190,9 @@ class Table:
             writer.writerow(cells)
         return file.getvalue()
 
-    def fits(self, width: int) -> bool:
-        """Whether no cell is cut in a terminal of that width: words can be wrapped, numbers cannot."""
-        needed = 0
-        for index, heading in enumerate(self.headings):
-            cells = [_bare(row[index]) for row in self.rows]
-            words = all(isinstance(row[index], str) for row in self.rows)
-            parts = [part for line in (heading, *cells) for part in line.split(" ")]
-            needed += 2 + max(len(part) for part in (parts if words else [*heading.split(" "), *cells]))
-        return needed - 2 <= width
-
-    def rich(self, width: int = 160) -> RichTable:
-        """For a terminal of that width. Where all does not fit, sizes go without their spread, then the rest does."""
-        for form in (text, _short, _bare):
-            cells = [[form(cell) for cell in row] for row in self.rows]
-            if _width([self.headings, *cells]) <= width:
-                break
+    def rich(self) -> RichTable:
+        """For a terminal: columns of words may wrap, numbers do not."""
+        cells = [[text(cell) for cell in row] for row in self.rows]
         table = RichTable(
             box=None, padding=(0, 2, 0, 0), title=Text(one_line(self.title), "bold"), title_justify="left"
         )
@@ -223,19 +206,6 @@ class Table:
         for row in cells:
             table.add_row(*map(Text, row))
         return table
-
-
-def _short(cell: Cell) -> str:
-    return cell.bare() if isinstance(cell, Stat) and cell.form == "size" else text(cell)
-
-
-def _bare(cell: Cell) -> str:
-    return cell.bare() if isinstance(cell, Stat) else text(cell)
-
-
-def _width(lines: Sequence[Sequence[str]]) -> int:
-    """Of a table with two blanks between its columns."""
-    return sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True))
 
 
 def text(cell: Cell) -> str:
@@ -280,18 +250,9 @@ def print_table(table: Table, console: Console) -> None:
     console.print()
     hidden = len(table.rows) - MOST_ROWS
     if hidden > 0:
-        note = f"{hidden:,} more rows, which nobody reads here: --format csv has all {len(table.rows):,}"
+        note = f"{hidden:,} more rows, not shown here: --format csv has all {len(table.rows):,}"
         table = replace(table, rows=table.rows[:MOST_ROWS], notes=[note, *table.notes])
-    if table.fits(console.width):
-        console.print(table.rich(console.width))
-    else:
-        console.print(Text(one_line(table.title), "bold"))
-        for row in table.rows:
-            first, *rest = map(text, row)
-            console.print(Text(first, "bold"))
-            pairs = zip(table.headings[1:], rest, strict=True)
-            console.print(Padding(Text("; ".join(f"{one_line(h)} {cell}" for h, cell in pairs if cell)), (0, 0, 0, 2)))
-        console.print(Text(f"(too wide for {console.width} columns: one row after the other)", "dim"))
+    print_whole(table.rich(), console)
     for note in table.notes:
         console.print(Text(one_line(note), "dim"))
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from walkback.plain import one_line
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
+from walkback.report.fitting import print_whole
 from walkback.report.harmless import for_csv
 from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
@@ -133,7 +134,7 @@ class LiveTable:
             self.console.print(words(f"{tell} The same command goes on from what is done by then."), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
-            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command goes on where they are.")
+            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")
             return 130
         return max((told.get(end.kind, 0) for end in self.ends.values()), default=0)
 
@@ -201,7 +202,7 @@ def _compared(run: Run) -> list[CosineRecord]:
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """A row a run: what it reached, and what the layers say."""
-    table = Table(box=None, padding=(0, 2, 0, 0), caption_justify="left")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     headings = ("run", "seed", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "cosine by block", "")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in ("run", "") else "right", no_wrap=True)
@@ -276,9 +277,9 @@ def show_run(run: Run, console: Console) -> None:
     if not run.snapshots:
         return
     console.print()
-    console.print(_layers(run.snapshots[-1], depth))
+    print_whole(_layers(run.snapshots[-1], depth), console)
     console.print()
-    console.print(_history(run.snapshots))
+    print_whole(_history(run.snapshots), console)
     console.print(words(f"files in {relative(run.path)}", "dim"))
 
 
@@ -298,7 +299,8 @@ def _layers(snapshot: Snapshot, depth: int) -> Table:
 
 
 def _history(snapshots: Sequence[Snapshot], most: int = 12) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), title="through training", title_justify="left")
+    few = f": {most} of {len(snapshots)} snapshots" if len(snapshots) > most else ""
+    table = Table(box=None, padding=(0, 2, 0, 0), title=f"through training{few}", title_justify="left")
     for heading in ("epoch", "train loss", "test loss", "accuracy", "‖h_L‖", "‖g_L‖", "Γ"):
         table.add_column(heading, justify="right", no_wrap=True)
     count = len(snapshots)

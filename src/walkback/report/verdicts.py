@@ -11,6 +11,7 @@ from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.looks import is_open, needed
 from walkback.plain import seen
+from walkback.report.fitting import print_whole
 from walkback.report.numbers import number
 from walkback.report.summary import followed
 
@@ -103,7 +104,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
         console.print(_plain(VOID), style="bold red")
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
-    console.print(_table(subjects, audit.valid))
+    print_whole(_table(subjects, audit.valid), console)
     console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
     if len(subjects) < len(audit.subjects):
         console.print(_plain(_counted(audit, len(subjects))))
@@ -131,7 +132,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
     console.print()
     for control in controls:
         mark = Text("✓", "green") if control.ok else Text("✗", "red")
-        words = f"control {control.name}: should be {control.expected}; is {control.got}"
+        words = f"control {control.name}: expected {control.expected}; got {control.got}"
         console.print(mark, _plain(words))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)

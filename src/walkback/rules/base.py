@@ -127,12 +127,20 @@ class Rule(nn.Module):
 
     def forward(self, signal: Signal) -> Credits:
         """The credits as they train the net."""
+        return self.normalized(self.raw(signal))
+
+    def raw(self, signal: Signal) -> Credits:
+        """The credits before normalisation, one per block."""
         raw = self.credits(signal)
         if len(raw.blocks) != signal.net.depth:
             raise BadValue(
                 f"rule {type(self).__name__} gives {len(raw.blocks)} credits for {signal.net.depth} blocks",
                 "give one credit per block, or None for a block that hears nothing",
             )
+        return raw
+
+    def normalized(self, raw: Credits) -> Credits:
+        """Credits normalised as the option `normalize` says: over each sample, or over all samples given."""
         if self.normalize == "none":
             return raw
         embed = None if raw.embed is None else normalize_credit(raw.embed, self.normalize)

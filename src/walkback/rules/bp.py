@@ -34,7 +34,7 @@ class BP(Rule):
         """The true gradients, when a probe provides them."""
         assert signal.gradients is not None, "bp trains end to end; its credits exist only where gradients are probed"
         g = signal.gradients
-        return Credits(blocks=g[1:], embed=g[0], at_input=g[:-1])
+        return Credits(blocks=g[1:], embed=g[0] if signal.embedding is None else signal.embedding, at_input=g[:-1])
 
     def backward(self, net: Net, batch: Batch) -> Tensor:
         """One backward pass of the mean loss, with λ Σ_l ‖f_l‖² over the blocks that train."""

@@ -59,6 +59,7 @@ class Signal:
     generator   the rule's own random stream at this step
     net         the net itself, for rules that read its weights or run it again
     gradients   g_0 … g_L of each sample's own loss; given when probing, None in training
+    embedding   the gradient where the embedding's credit acts (g_0, but for a net that says otherwise); likewise
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Signal:
         error: Callable[[], Tensor],
         top: Callable[[], Tensor],
         gradients: Sequence[Tensor] | None = None,
+        embedding: Tensor | None = None,
     ):
         self.net = net
         self.states = states
@@ -78,6 +80,7 @@ class Signal:
         self.clock = batch.clock
         self.generator = batch.generator
         self.gradients = gradients
+        self.embedding = embedding
         self._error = error
         self._top = top
 
@@ -98,8 +101,15 @@ class Signal:
 
 
 def probe_signal(
-    net: Net, batch: Batch, logits: Tensor, states: Sequence[Tensor], gradients: Sequence[Tensor]
+    net: Net,
+    batch: Batch,
+    logits: Tensor,
+    states: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    embedding: Tensor | None = None,
 ) -> Signal:
     """What a rule sees where the true gradients are known already."""
     error = output_error(logits, batch.labels)
-    return Signal(net, states, batch, error=lambda: error, top=lambda: gradients[-1], gradients=gradients)
+    return Signal(
+        net, states, batch, error=lambda: error, top=lambda: gradients[-1], gradients=gradients, embedding=embedding
+    )

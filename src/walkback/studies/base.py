@@ -157,8 +157,19 @@ class Gathered:
 
     def note(self, words: str, arms: Iterable[str] | None = None) -> str:
         """What stands below a figure: what it was drawn from, how, and in short what is not there."""
+        arms = list(self.arms if arms is None else arms)
         missing = self.missing(arms, most=3)
-        return " ".join([words, *([f"Not drawn, {missing}."] if missing else [])])
+        return " ".join(filter(None, [words, self._alone(arms), f"Not drawn, {missing}." if missing else ""]))
+
+    def _alone(self, arms: Sequence[str], most: int = 4) -> str:
+        """Which of the arms are of one seed, in words: a mean of one is no mean, and has no spread."""
+        alone = [arm for arm in arms if len(self[arm]) == 1]
+        if not alone:
+            return ""
+        if all(len(self[arm]) <= 1 for arm in arms):
+            return "One seed: no spread can be shown."
+        more = [f"{len(alone) - most} more"] if len(alone) > most else []
+        return f"One seed, without a spread: {', '.join([*alone[:most], *more])}."
 
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""

@@ -232,7 +232,7 @@ def _cosines(g: Gathered, axes: Axes, told: Mapping[str, tuple[Evidence, Judgeme
             for block, limit in enumerate(_limits(told[rule][0], depth)):
                 axes.hlines(limit, block - 0.16, block + 0.16, color=INKS[rule].colour, linewidth=1.0, alpha=0.6)
     bar = Line2D([], [], color=GREY, linewidth=1.0, alpha=0.6, label="what it must clear")
-    _legend(axes, "center", bar)
+    _legend(axes, (0.26, 0.54), bar)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_xticks(range(depth))
     axes.set_xlim(-0.3, depth - 0.7)

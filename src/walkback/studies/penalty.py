@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from walkback.checks import DEFAULT, Finding, Judgement, judge
-from walkback.checks.scale import growth
-from walkback.records import BaselineName, Evidence, Run, Snapshot, Valued, evidence_of_runs, moment_of_snapshot
+from walkback.records import BaselineName, Evidence, Run, Snapshot, Valued, evidence_of_runs
 from walkback.report.figures import GREY, INKS, PAGE, Ink, curve, draw_curve, draw_steps, figure, legend, whole_epochs
 from walkback.report.tables import Cell, Form, Stat, Table, gain
 from walkback.report.verdicts import GLYPHS
 from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.studies.quantities import accuracy, deep_cosine, largest_growth
 
 RULES = ("dfa", "bp")
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -98,25 +98,6 @@ def stream(snapshot: Snapshot) -> float:
 def gradient(snapshot: Snapshot) -> float:
     """‖g_L‖ as in a batch of `reference.batch`."""
     return snapshot.gradient_norms[-1] * snapshot.reference_batch / DEFAULT["reference.batch"]
-
-
-def accuracy(snapshot: Snapshot) -> float:
-    """On the test split."""
-    return snapshot.accuracy
-
-
-def largest_growth(snapshot: Snapshot) -> float:
-    """The largest ‖h_{l+1}‖/‖h_l‖; NaN unless every norm is a number."""
-    found = growth(moment_of_snapshot(snapshot))
-    return math.nan if found.high is None else found.high
-
-
-def deep_cosine(snapshot: Snapshot) -> float:
-    """The mean of cos(a_l, g_l) over the blocks l ≥ 1; NaN unless it was measured in all of them."""
-    deep = snapshot.cosine[1:]
-    if not deep or any(c.status != "ok" for c in deep):
-        return math.nan
-    return math.fsum(c.value for c in deep) / len(deep)
 
 
 def deep_rho(run: Run) -> float:

@@ -1,11 +1,9 @@
 """Where and when a run was trained: kept apart from everything that must be the same on every machine."""
 
 import platform
-import subprocess
 import time
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -13,6 +11,7 @@ import torch
 from walkback.data import Dataset, is_own
 from walkback.errors import RecordError
 from walkback.records import Environment, Run, RunFolder, Sitting
+from walkback.version import own_commit, own_version
 
 
 def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, device: str) -> Environment:
@@ -20,7 +19,7 @@ def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, d
     check_same_data(before, dataset)
     sitting = Sitting(
         started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
-        walkback=own_version(), commit=_commit(), python=platform.python_version(), torch=torch.__version__,
+        walkback=own_version(), commit=own_commit(), python=platform.python_version(), torch=torch.__version__,
         platform=platform.platform(), cpu=_cpu(), threads=torch.get_num_threads(), device=device,
     )  # fmt: skip
     earlier = before.environment.sittings if before.environment is not None else []
@@ -57,27 +56,6 @@ def end_sitting(folder: RunFolder, environment: Environment, step: int, began: f
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@cache
-def own_version() -> str:
-    """Of walkback, as it is installed here."""
-    try:
-        return version("walkback")
-    except PackageNotFoundError:
-        return "not installed"
-
-
-@cache
-def _commit() -> str | None:
-    """The commit of our own source tree; None where this file is not tracked in one (an installed package)."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True)
-        describe = [*git, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip() or None
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 @cache

@@ -72,7 +72,7 @@ def plan(
     if not 0 <= last <= blocks:
         raise BadValue(f"the last {last} blocks cannot train: the net has {blocks}", f"give --train-last 0 … {blocks}")
     if not rules:
-        raise BadValue("no rule is named", "give --rules bp,fa,dfa")
+        raise BadValue("no rule is given", "give --rules bp,fa,dfa")
 
     seed_numbers = seed_list(seeds) if isinstance(seeds, int) else list(seeds)
     configs = []

@@ -23,7 +23,7 @@ def own_controls(
     ]
     nulls = [
         (f"{record.who} seed {record.seed}", block, null)
-        for record in own.of("subject")
+        for record in own.of("random")  # the control's own: a subject's feedback may be aligned however it is drawn
         for moment in record.moments[-1:]
         for block, null in enumerate(moment.null or [])
         if null is not None and null.kind == "fresh feedback"

@@ -23,7 +23,7 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment
 from walkback.records.training import TrainingRecord, digest_of, write_training
-from walkback.train.environment import own_version
+from walkback.version import own_version
 
 SETTLED = ("finished", "diverged", "not frozen")  # a training that failed is tried again
 NOTHING = "it left every parameter as it was: it trains nothing, or something else than the model that it is given"

@@ -9,15 +9,14 @@ from walkback.report import published as theirs
 from walkback.report.agreement import MISSING, of_fact
 from walkback.report.tables import Cell, text
 from walkback.studies.base import CHANCE
+from walkback.studies.quantities import accuracy, largest_growth
 from walkback.studies.reproduced.found import (
     NAMES,
     RULES,
     Found,
     Group,
     Method,
-    accuracy,
     alive,
-    largest_growth,
     last_gradient,
     last_hidden,
     paired,

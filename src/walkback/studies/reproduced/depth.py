@@ -22,20 +22,9 @@ from walkback.report.agreement import (
 )
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Form, text
+from walkback.studies.quantities import accuracy, deep_cosine, largest_growth
 from walkback.studies.reproduced.firings import D1, D2, D2_LOG, LOG, by_seed, first
-from walkback.studies.reproduced.found import (
-    NAMES,
-    RULES,
-    Found,
-    Group,
-    accuracy,
-    alive,
-    deep_cosine,
-    largest_growth,
-    last_gradient,
-    last_hidden,
-    paired,
-)
+from walkback.studies.reproduced.found import NAMES, RULES, Found, Group, alive, last_gradient, last_hidden, paired
 from walkback.studies.reproduced.main_audit import depth_against
 from walkback.studies.reproduced.words import (
     DASH,

@@ -10,6 +10,7 @@ from walkback.checks.finding import listed, seeds_said
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, of_size, of_spread
 from walkback.report.tables import Cell, Stat, text
+from walkback.studies.quantities import accuracy
 from walkback.studies.reproduced.firings import CLAIMS, D1, D2_LOG, first
 from walkback.studies.reproduced.found import (
     BY_RULE,
@@ -18,7 +19,6 @@ from walkback.studies.reproduced.found import (
     Found,
     Group,
     Pick,
-    accuracy,
     last_gradient,
     last_hidden,
     paired,

@@ -1,13 +1,11 @@
 """What is there: runs asked for by their config, never by their folder; what cannot be used is kept by name."""
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from walkback.checks.scale import growth
 from walkback.records import (
     BaselineName,
     Evidence,
@@ -15,7 +13,6 @@ from walkback.records import (
     RunConfig,
     Snapshot,
     evidence_of_runs,
-    moment_of_snapshot,
 )
 from walkback.studies.base import net_words
 from walkback.train.plan import SEEDS, plan
@@ -230,11 +227,6 @@ def paired(mine: Group, other: Group) -> dict[int, float]:
     return {seed: round(a[seed] - b[seed], 12) for seed in a if seed in b}
 
 
-def accuracy(snapshot: Snapshot) -> float:
-    """On the whole test split."""
-    return snapshot.accuracy
-
-
 def last_hidden(snapshot: Snapshot) -> float:
     """‖h_L‖."""
     return snapshot.hidden_norms[-1]
@@ -243,18 +235,6 @@ def last_hidden(snapshot: Snapshot) -> float:
 def last_gradient(snapshot: Snapshot) -> float:
     """‖g_L‖."""
     return snapshot.gradient_norms[-1]
-
-
-def deep_cosine(snapshot: Snapshot) -> float:
-    """The mean cosine over the blocks l ≥ 1 that have one; NaN if none has."""
-    alive = [c.value for c in snapshot.cosine[1:] if c.status == "ok"]
-    return statistics.fmean(alive) if alive else math.nan
-
-
-def largest_growth(snapshot: Snapshot) -> float:
-    """The largest ‖h_{l+1}‖ / ‖h_l‖; NaN if a norm is zero or not finite."""
-    grown = growth(moment_of_snapshot(snapshot)).high
-    return math.nan if grown is None else grown
 
 
 def alive(values: Sequence[float]) -> tuple[float, ...]:

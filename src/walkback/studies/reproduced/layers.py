@@ -13,7 +13,8 @@ from walkback.report import published as theirs
 from walkback.report.agreement import MISSING, Told, of_fact, of_number, of_size, ratio_to
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Stat
-from walkback.studies.reproduced.found import NAMES, Found, Group, Pick, alive, largest_growth, last_gradient
+from walkback.studies.quantities import largest_growth
+from walkback.studies.reproduced.found import NAMES, Found, Group, Pick, alive, last_gradient
 from walkback.studies.reproduced.words import DASH, Ledger, bullets, seeds_counted, size, spanned, stat, table
 
 SIDES = (

@@ -11,7 +11,8 @@ from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, MISSING, Told, of_direction, of_fact, of_spread
 from walkback.report.tables import Cell
 from walkback.studies.base import CHANCE
-from walkback.studies.reproduced.found import BY_RULE, FLOAT32, METHODS, Found, Group, Method, accuracy, alive, paired
+from walkback.studies.quantities import accuracy
+from walkback.studies.reproduced.found import BY_RULE, FLOAT32, METHODS, Found, Group, Method, alive, paired
 from walkback.studies.reproduced.words import (
     DASH,
     Ledger,

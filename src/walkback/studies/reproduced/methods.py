@@ -7,13 +7,13 @@ from walkback.checks import judge
 from walkback.report import published as theirs
 from walkback.report.agreement import of_direction, of_fact
 from walkback.report.tables import Cell
+from walkback.studies.quantities import accuracy
 from walkback.studies.reproduced.found import (
     BY_RULE,
     FLOAT32,
     METHODS,
     Found,
     Group,
-    accuracy,
     alive,
     last_gradient,
     last_hidden,

@@ -11,8 +11,9 @@ from walkback.checks.finding import listed, seeds_said
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, of_size, of_spread
 from walkback.report.tables import Cell
+from walkback.studies.quantities import accuracy
 from walkback.studies.reproduced.firings import CLAIMS, D1, D2_LOG, by_seed, first
-from walkback.studies.reproduced.found import NAMES, Found, Group, accuracy, alive, last_gradient, last_hidden
+from walkback.studies.reproduced.found import NAMES, Found, Group, alive, last_gradient, last_hidden
 from walkback.studies.reproduced.layers import by_block
 from walkback.studies.reproduced.words import DASH, Ledger, bullets, claimed, distance, stat, table
 

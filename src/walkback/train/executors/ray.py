@@ -7,6 +7,7 @@ stop is a file beside the plan. So nothing is lost with this process: what it le
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 from collections import Counter
@@ -89,6 +90,7 @@ class Ray(Executor):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_worker_niceness", "0")  # else 15: beside anything else they would hardly run
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        _refuse_deaf(ray, self.address)
         with _signals_kept():
             try:
                 # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
@@ -105,6 +107,22 @@ class Ray(Executor):
         finally:
             with _signals_kept():
                 ray.shutdown()
+
+
+def _refuse_deaf(ray: Any, address: str | None) -> None:
+    """Refuse a host:port where nobody listens: Ray itself would try for many minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        return  # auto, or an address of another kind
+    # Ray takes this machine's outer address for 127.0.0.1.
+    hosts = {host, ray.util.get_node_ip_address()} if host in ("127.0.0.1", "localhost") else {host}
+    for each in hosts:
+        with contextlib.suppress(OSError, OverflowError), socket.create_connection((each, int(port)), timeout=10):
+            return
+    raise BadValue(
+        f"no Ray cluster could be joined at {address}: nobody listens there",
+        "start one with `ray start --head`, or leave out --executor-option address",
+    )
 
 
 class _Driver:

@@ -1,0 +1,48 @@
+"""Tables in a terminal, whole: one that does not fit becomes a list, and says so. No cell is ever cut."""
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+
+def too_wide(console: Console) -> Text:
+    """What is said below a table that became a list."""
+    return Text(f"(too wide a table for {console.width} columns, so each row is listed by itself)", "dim")
+
+
+def fits(table: Table, console: Console) -> bool:
+    """Whether the table has room: columns that may wrap do so between words, the others are not cut."""
+    _, right, _, left = table.padding
+    return sum(_least(column) + left + right for column in table.columns) <= console.width
+
+
+def _least(column: Column) -> int:
+    """The width below which something would be cut."""
+    lines = [line for cell in (column.header, *column.cells) for line in _plain(cell).split("\n")]
+    if column.no_wrap:
+        return max(map(cell_len, lines))
+    words = [word for line in lines for word in line.split(" ")]
+    return max(map(cell_len, words)) if column.min_width is None else column.min_width
+
+
+def print_whole(table: Table, console: Console) -> None:
+    """Print a table; as a list of its rows where it does not fit."""
+    if fits(table, console):
+        console.print(table)
+        return
+    headings = [" ".join(_plain(column.header).split()) for column in table.columns]
+    if table.title is not None:
+        console.print(Text(_plain(table.title), "bold"))
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        cells = [_plain(cell) for cell in row]
+        title = f"{headings[0]} {cells[0]}" if cells[0].isdigit() else cells[0]  # a number alone says little
+        console.print(Text(title, "bold"))
+        pairs = zip(headings[1:], cells[1:], strict=True)
+        console.print(Padding(Text("; ".join(f"{h} {cell}".strip() for h, cell in pairs if cell)), (0, 0, 0, 2)))
+    console.print(too_wide(console))
+
+
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)

@@ -1,0 +1,138 @@
+"""The house: the map in CONTRIBUTING.md against the import contract, versions, the citation, the wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+import walkback
+from conftest import walkback as command
+from walkback.checks import CHECKS
+from walkback.nets import NETS
+from walkback.rules import RULES
+from walkback.studies import STUDIES
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def layers() -> list[str]:
+    """The rooms of the import contract, from the lowest up."""
+    (contract,) = PROJECT["tool"]["importlinter"]["contracts"]
+    return [layer.removeprefix("walkback.") for layer in reversed(contract["layers"])]
+
+
+def test_the_map_is_the_import_contract():
+    """Every room once, in the order of the contract; and the contract knows every module and folder there is."""
+    (picture,) = re.findall(r"```mermaid\n(.*?)```", GUIDE, re.S)
+    drawn: list[str] = []
+    for line in picture.splitlines()[1:]:
+        names = line.split() and [name.strip() for name in line.split("-->")]
+        assert not drawn or not names or names[0] == drawn[-1], "the picture is one chain"
+        drawn += [name for name in names if name and name not in drawn]
+    assert drawn == layers()
+    package = ROOT / "src/walkback"
+    there = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}
+    assert there - {"__init__", "__main__"} == set(drawn)
+
+
+def test_every_room_is_described():
+    folders = {p.parent.name for p in (ROOT / "src/walkback").glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+)` \|", GUIDE, re.M)) == folders
+
+
+def test_the_recipes_name_what_is_there():
+    """Files, modules and registries that the recipes name."""
+    for path in re.findall(r"`(tests/[\w./]+)`", GUIDE):
+        assert (ROOT / path).exists(), path
+    for module in re.findall(r"`(walkback\.[\w.]+)`", GUIDE):
+        assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), module
+    from walkback.checks.base import Check, register
+    from walkback.nets.base import NETS as OF_NETS
+    from walkback.rules.library import RULES as OF_RULES
+    from walkback.studies.base import STUDIES as OF_STUDIES
+
+    assert (OF_NETS, OF_RULES, OF_STUDIES) == (NETS, RULES, STUDIES)
+    assert callable(register)
+    assert all(isinstance(CHECKS.get(name), Check) for name in CHECKS.names())
+
+
+def test_no_module_has_more_than_four_hundred_lines():
+    """Those that had more when this was written may only shrink."""
+    longer = {"records/foreign.py": 415, "studies/utility.py": 486}
+    for path in sorted((ROOT / "src/walkback").rglob("*.py")):
+        lines = len(path.read_text().splitlines())
+        assert lines <= longer.get(str(path.relative_to(ROOT / "src/walkback")), 400), path
+
+
+def test_one_version():
+    """The package, the citation and the changes agree; the command says it, with the commit in a source tree."""
+    said = command("--version", cwd=ROOT).stdout.strip()
+    assert re.fullmatch(rf"{re.escape(walkback.__version__)}( \(commit [0-9a-f]{{12}}(-dirty)?\))?", said), said
+    assert f"\nversion: {walkback.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## ([\d.]+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)[1] == walkback.__version__
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "walkback.version.__version__"}
+
+
+def test_the_commit_is_that_of_the_source_tree():
+    from walkback.version import own_commit
+
+    if own_commit() is not None:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert head.stdout.startswith(own_commit().removesuffix("-dirty"))
+
+
+def test_the_citation_is_one():
+    """CITATION.cff, the README and the reports cite the same paper."""
+    from walkback.report.published import CITATION
+
+    plain = " ".join(CITATION.replace("*", "").split())
+    title, number = plain.partition(": ")[2].rsplit(", ", 1)
+    for name in ("CITATION.cff", "README.md"):
+        text = " ".join((ROOT / name).read_text().replace("*", "").split())
+        assert title in text, name
+        assert number in text, name
+
+
+def test_the_pythons_are_those_of_the_classifiers():
+    ours = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
+    assert ours == ["3.11", "3.12", "3.13"]
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in ours
+
+
+@pytest.mark.slow
+def test_the_wheel_audits_in_a_fresh_environment(tmp_path):
+    """Built, installed beside nothing of ours, run where the source is not: the audit ends with its page."""
+    source = tmp_path / "source"
+    ignore = shutil.ignore_patterns(".git", ".venv", "build", "dist", "site", "runs", "results", "*.egg-info")
+    shutil.copytree(ROOT, source, ignore=ignore)
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(source)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.rmtree(source)
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    clean |= {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "UV_"))}
+    install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
+    subprocess.run(install, check=True, env=clean, cwd=tmp_path)
+    walk = str(tmp_path / "env/bin/walkback")
+    said = subprocess.run([walk, "--version"], check=True, env=clean, cwd=tmp_path, capture_output=True, text=True)
+    assert said.stdout.strip() == walkback.__version__
+    words = ["audit", "--rules", "dfa", "--seeds", "2", "--epochs", "1", "--width", "16", "--jobs", "1"]
+    done = subprocess.run([walk, *words], env=clean, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dfa" in done.stdout
+    page = (tmp_path / "runs/report.html").read_text()
+    assert "<style>" in page
+    assert len(page) > 50_000
+    drawn = subprocess.run([walk, "table", "runs"], env=clean, cwd=tmp_path, capture_output=True, text=True)
+    assert drawn.returncode == 0, drawn.stderr

@@ -1,0 +1,94 @@
+"""Terminal tables keep every number at any width: they wrap, or become a list and say so."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from report_material import config, write_run
+from test_report_tables import DEMO
+from walkback.checks import Audit
+from walkback.records import read_run
+from walkback.report.fitting import print_whole
+from walkback.report.tables import Stat, Table, print_table
+from walkback.report.terminal import runs_table, show_run
+from walkback.report.verdicts import GLYPHS, print_audit
+
+LONG = "my_rules/experiments/very_long_name.py:DirectFeedbackAlignmentWithMomentum λ=0.01 constant rate"
+
+
+def printed(thing, width: int) -> str:
+    """What a pipe or a terminal of that width gets."""
+    file = io.StringIO()
+    thing(Console(file=file, width=width, highlight=False, emoji=False, markup=False))
+    return file.getvalue()
+
+
+def letters(text: str) -> str:
+    """Without blanks and line breaks, which wrapping moves."""
+    return re.sub(r"\s+", "", text)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Audit:
+    """Long names, seven checks (two of them not known here), and numbers that are wide."""
+    audit = Audit.model_validate_json(DEMO.read_text())
+    subjects = []
+    for number, name in enumerate((LONG, f"{LONG} validation 0.1", "bp")):
+        one = audit.subjects[number]
+        more = [one.findings[0].model_copy(update={"check": check, "value": 12345.678, "low": None, "high": None})
+                for check in ("sixth-check", "seventh-check")]  # fmt: skip
+        subjects.append(one.model_copy(update={"name": name, "findings": [*one.findings, *more]}))
+    return audit.model_copy(update={"subjects": subjects})
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 300])
+def test_property_an_audit_shows_every_name_number_and_sign_at_any_width(crowded, width):
+    said = printed(lambda console: print_audit(crowded, console), width)
+    assert "…" not in said
+    assert all(len(line) <= width for line in said.splitlines())
+    table = letters(said.partition("✓ passes")[0])
+    for subject in crowded.subjects:
+        assert letters(subject.name) in letters(said)
+        assert letters(f"{subject.accuracy.mean:.3f} ± {subject.accuracy.std:.3f}") in table
+        for finding in subject.findings:
+            assert finding.check in said
+    assert table.count("12345.678"[:2]) >= 6 or table.count("1.2e+04") >= 6  # both new checks of every subject
+    outcomes = [GLYPHS[f.outcome] for s in crowded.subjects for f in s.findings]
+    assert sum(table.count(glyph) for glyph in set(outcomes) if glyph != "–") == sum(o != "–" for o in outcomes)
+    assert ("each row is listed" in " ".join(said.split())) == (width < 120)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_property_a_table_of_numbers_keeps_their_spread(width):
+    cells = [LONG, Stat((0.601, 0.652, 0.583)), Stat((1.5e8, 2.5e8, 9e8), "size"), 4.2e-9, "a few words here"]
+    table = Table("t", "Title", ["rule", "accuracy", "‖h_L‖", "‖g_L‖", "remark"], [cells, cells], ["A note."])
+    said = printed(lambda console: print_table(table, console), width)
+    for cell in cells:
+        shown = "4.2e-09" if cell == 4.2e-9 else str(cell)
+        assert letters(said).count(letters(shown)) == 2, shown
+    assert "A note." in said
+    assert ("each row is listed" in " ".join(said.split())) == (width < 200)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_property_twelve_seeds_of_a_deep_net_are_shown_whole(width, tmp_path):
+    cosines = [0.9 - 0.01 * block for block in range(12)]
+    runs = [read_run(write_run(tmp_path, config("dfa", seed, depth=12), 1.2, 0.5, cosines)) for seed in range(1, 13)]
+    said = printed(lambda console: print_whole(runs_table(runs), console), width)
+    assert "…" not in said
+    assert all(len(line) <= width for line in said.splitlines())
+    for run in runs:
+        shown = " ".join(f"{c.value:+.2f}" for c in run.snapshots[-1].cosine)
+        assert letters(shown) in letters(said)
+    one = printed(lambda console: show_run(runs[0], console), width)
+    for c in runs[0].snapshots[-1].cosine:
+        assert f"{c.value:+.4f}" in one
+
+
+def test_a_table_that_fits_is_a_table():
+    table = Table("t", "Title", ["rule", "accuracy"], [["bp", Stat((0.5, 0.6))]])
+    said = printed(lambda console: print_table(table, console), 80)
+    assert said.split("\n")[2].split() == ["rule", "accuracy"]
+    assert "listed" not in said
