@@ -801,7 +801,30 @@ def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> Non
     assert coverage(subject(most | {"cosine_out": most["cosine"]}, residual=None)).outcome == "passes"
     assert coverage(subject(most | {"cosine_out": None}, residual=None)).outcome == "inconclusive"
     moment = subject(collapse).seeds[0].final
-    assert [fires_at(moment, residual=r)["coverage"] for r in (True, False, None)] == [True, False, None]
+    assert [fires_at(moment, residual=r)["coverage"] for r in (True, False, None)] == [None, False, None]
+    moment = subject(collapse | {"cosine_out": collapse["cosine"]}).seeds[0].final
+    assert fires_at(moment, residual=True)["coverage"] is True
+
+
+@pytest.mark.parametrize(
+    ("out", "outcome"),
+    [
+        ((0.9, 0.9, 0.9, 0.0), "inconclusive"),
+        ((0.9, 0.9, 0.0, 0.0), "fires"),
+        ((0.9, 0.9, None, 0.0), "fires"),
+        ((0.0, 0.0, 0.0, 0.0), "fires"),
+    ],
+)
+def test_coverage_does_not_fire_where_credit_arrives_at_the_output(out: tuple[Any, ...], outcome: str) -> None:
+    """Planted: the published cosine, at the blocks' input, collapses; the credit acts at their output."""
+    given = cosines(0.9, 0.0, 0.0, 0.0) | {"cosine_out": cosines(*out)["cosine"]}
+    found = coverage(subject(given))
+    assert found.outcome == outcome
+    assert ("At their output, where credit acts, it reaches more" in found.says) == (outcome == "inconclusive")
+    # One seed whose output disagrees is enough, and a passing input is not questioned.
+    plain = cosines(0.9, 0.0, 0.0, 0.0) | {"cosine_out": cosines(0.9, 0.0, 0.0, 0.0)["cosine"]}
+    assert coverage(subject(plain, given)).outcome == outcome
+    assert coverage(subject(cosines(0.9, 0.9, 0.9, 0.0) | {"cosine_out": given["cosine_out"]})).outcome == "passes"
 
 
 def test_what_coverage_says() -> None:

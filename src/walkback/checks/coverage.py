@@ -151,7 +151,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     def outcome(at: float, width: float) -> Outcome:
         if evidence.blocks == 1 or protocol == "published":
             return "not applicable"
-        return agreed([cover(moment, width, kind).outcome(at) for kind in kinds for moment in moments])
+        return agreed([_outcome(moment, at, width, kind) for kind in kinds for moment in moments])
 
     covers = [cover(moment, band, kinds[0]) for moment in moments]
     found = outcome(share, band)
@@ -165,7 +165,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
     by_share = (low or None, None if high == 1 else high)  # a share ends at 0 and 1
-    widths = [width for kind in kinds for moment in moments for width in _widths(compared(moment, kind))]
+    widths = [width for kind in (True, False) for moment in moments for width in _widths(compared(moment, kind))]
     narrow, wide = stable_range(lambda width: outcome(share, width), widths, band)
     by_band = (narrow if narrow is not None and narrow > 0 else None, wide)
     return Finding(
@@ -174,9 +174,27 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         low=min(c.sure for c in covers) if shown else None,
         high=max(c.possible for c in covers) if shown else None,
         threshold=share, stable_range=by_share, ranges={SHARE: by_share, BAND: by_band},
-        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, share, kinds[0]),
+        says=NOT_PUBLISHED if protocol == "published" else _says(evidence, covers, found, thresholds, kinds[0]),
         warnings=_warnings(evidence, band),
     )  # fmt: skip
+
+
+def _outcome(moment: Moment, share: float, band: float, residual: bool | None) -> Outcome:
+    """What one seed says. It does not fire at the blocks' input, where Γ is taken, if credit arrives at their output.
+
+    A block's credit acts at its output. Where it clears its null there in more than the share of the blocks, the
+    published cosines alone do not show that it does not arrive.
+    """
+    found = cover(moment, band, residual).outcome(share)
+    return "inconclusive" if found == "fires" and _arrives(moment, share, band, residual) else found
+
+
+def _arrives(moment: Moment, share: float, band: float, residual: bool | None) -> bool:
+    """Whether cosines are held at the blocks' input, and credit covers more than the share at their output."""
+    if compared(moment, residual).place != "input":
+        return False
+    outside = _blocks(moment.cosine_out, moment.null_out, band)
+    return bool(outside) and outside.count(True) / len(outside) > share
 
 
 def _widths(held: Compared) -> list[float]:
@@ -188,7 +206,7 @@ def _widths(held: Compared) -> list[float]:
     return [(value - null.mean) / null.std for value, null in values if null.std > 0]
 
 
-def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: float, residual: bool) -> str:
+def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: Thresholds, residual: bool) -> str:
     if evidence.blocks == 1:
         return "The net has one block, so Γ is no average and hides nothing."
     held = [compared(seed.final, residual) for seed in evidence.seeds]
@@ -201,6 +219,7 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
+    share = limits[SHARE]
     part, away = f"{share:.0%} of the blocks", all(c.away for c in covers)
     if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
         told = {
@@ -212,6 +231,12 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, share: fl
                 f"{told} in a residual net, but it is not known whether the net is one, and at the blocks' output the "
                 f"answer differs or is not settled: {blocks}. Say so with residual=."
             )
+    finals = [seed.final for seed in evidence.seeds]
+    if found == "inconclusive" and any(_arrives(final, share, limits[BAND], residual) for final in finals):
+        return (
+            f"At the blocks' input, where Γ is taken, not every seed reaches more than {part}: {blocks}. At their "
+            "output, where credit acts, it reaches more. So it is not shown that Γ hides anything."
+        )
     if what == "updates":
         return (
             "The rule has no credits, so its updates are compared with the gradient. "
@@ -285,7 +310,7 @@ class Coverage(Check):
     name = "coverage"
     place = 4
     asks = "In how many blocks does credit arrive?"
-    raised = "Γ is positive on every seed, and at most half of the blocks clear their null"
+    raised = "Γ is positive on every seed, and at most half of the blocks clear their null, also at their output"
     heading = "blocks"
     quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose credit clears its null"}
     not_asked = "The published protocol does not ask in how many blocks credit arrives."
@@ -353,7 +378,7 @@ class Coverage(Check):
         """Where the null was recorded: whether Γ hides that credit does not arrive."""
         del start
         kinds = (True, False) if residual is None else (residual,)
-        found = agreed([cover(moment, thresholds[BAND], kind).outcome(thresholds[SHARE]) for kind in kinds])
+        found = agreed([_outcome(moment, thresholds[SHARE], thresholds[BAND], kind) for kind in kinds])
         one = 1 in moment.block_counts().values()
         return {self.name: None if one or found == "inconclusive" else found == "fires"}
 
