@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.audits.card import step_cost
+from walkback.audits.trained import control_bp, control_random
 from walkback.checks import Judgement, judge
 from walkback.checks.finding import listed
 from walkback.data import load
@@ -255,12 +256,14 @@ def _count(epochs: int) -> str:
 
 def _controls(found: Sequence[Standing]) -> list[str]:
     """Whether bp and random credit come out as they must."""
-    said = []
     by_rule = {each.rule: each.judgement for each in found if each.judgement}
-    for rule, must in (("bp", "must hold"), ("random", "must be walked back")):
-        if rule in by_rule:
-            said.append(f"{rule} {must}; found: {by_rule[rule].says.rstrip('.')}")
-    return [f"Controls. {'. '.join(said)}."] if said else []
+    makers = {"bp": control_bp, "random": control_random}
+    controls = [make(by_rule[rule]) for rule, make in makers.items() if rule in by_rule]
+    if not controls:
+        return []
+    said = "; ".join(f"{c.name}: expected {c.expected}, got {c.got}" for c in controls)
+    wrong = "" if all(c.ok for c in controls) else " Until the controls behave, no verdict above counts."
+    return [f"Controls. {said}.{wrong}"]
 
 
 def _rates(g: Gathered, subject: str) -> list[Cell]:
