@@ -192,7 +192,7 @@ def test_property_baselines_in_any_shape_say_the_same(theirs, given):
     depth = finding(subject, "depth")
     assert (depth.outcome, round(depth.value, 6)) == (PASSES, 0.305)
     alone, by_seed = re.search(
-        r"without a spread: (.*?)(?:; given by seed and not measured here: (.*))?\.$", depth.says
+        r"without a spread: (.*?)(?:\. Given by seed, not measured here: (.*))?\.$", depth.says
     ).groups()
     assert by_seed == "frozen_bp" if alone == "bp and frozen" else (alone, by_seed) == ("bp", "frozen and frozen_bp")
     assert (alone == "bp and frozen") == (np.ndim(given) == 0 and not isinstance(given, dict))
@@ -482,7 +482,7 @@ def test_error_runs_without_an_end_are_told_with_the_reason(tmp_path, monkeypatc
         raise OSError("no such data")
 
     monkeypatch.setattr(loop, "load", fail)
-    with pytest.raises(WalkbackError, match="runs have no end, the first of them dfa seed 42") as caught:
+    with pytest.raises(WalkbackError, match="runs did not finish, first dfa seed 42") as caught:
         wb.audit_rules(["dfa"], out=tmp_path, seeds=1, jobs=1, **TINY)
     assert "no such data" in str(caught.value)
 
@@ -562,7 +562,7 @@ def test_only_baselines_are_judged_as_they_are_or_refused(audited, tmp_path):
 
 
 def test_error_records_that_are_none(tmp_path):
-    with pytest.raises(BadValue, match="nothing to judge"):
+    with pytest.raises(BadValue, match="no path is given"):
         judge_paths()
     with pytest.raises(BadValue, match="no runs in"):
         judge_paths(tmp_path)

@@ -183,7 +183,7 @@ def test_planted_growth_in_one_seed_of_three_is_named():
     found = judged([gain(0, 1.0), gain(0, 80.0), gain(0, 1.0)])
     assert outcomes(found) == but(scale=OPEN)
     assert found.verdict == OPEN
-    assert "above the limit of 50 in seed 123" in finding(found, "scale").says
+    assert "above the limit of 50× in seed 123" in finding(found, "scale").says
     assert "within it in seeds 42 and 456" in finding(found, "scale").says
 
 
@@ -222,7 +222,9 @@ def test_planted_plain_net_without_its_init_is_not_judged_by_scale():
     models = {seed: plain(seed) for seed in SEEDS}
     found = wb.audit(models, held_out(), "blocks.*", residual=False, credits="backward", **GOOD).subjects[0]
     assert outcomes(found) == but(scale=OPEN)
-    assert finding(found, "scale").says == "The norms of the hidden states at init are not known."
+    assert finding(found, "scale").says == (
+        "The norms of the hidden states at init are not known, so growth cannot be judged."
+    )
     assert found.verdict == OPEN
     silent = wb.audit(models, held_out(), "blocks.*", residual=False, **GOOD).subjects[0]
     assert outcomes(silent) == but(scale=OPEN, coverage=OPEN)
@@ -254,7 +256,7 @@ def test_planted_gradient_that_is_noise_fires_and_passes_after_the_repair(sound)
     assert finding(sick, "reference").says.startswith(
         "The deepest gradient is noise: rounding to float32 turns its direction by "
     )
-    assert "is not below the published floor" in finding(sick, "reference").says  # of a good size, and yet noise
+    assert "not below the published floor" in finding(sick, "reference").says  # of a good size, and yet noise
     assert outcomes(judged(lose(2.0**26), protocol="published", credits=None))["reference"] == PASSES
     assert finding(well, "reference").outcome == PASSES
     assert finding(well, "reference").value < 1e-5
@@ -329,7 +331,7 @@ def test_planted_infinite_activations_are_inconclusive():
     found = judged(overflow)
     assert found.verdict == OPEN
     assert finding(found, "scale").outcome == OPEN
-    assert any("the norm of h_3 is inf, which counts as not known" in w for w in finding(found, "scale").warnings)
+    assert any("the norm of h_3 is inf, and is treated as not known" in w for w in finding(found, "scale").warnings)
     assert finding(judged(explode, credits=None), "scale").outcome == FIRES
 
 

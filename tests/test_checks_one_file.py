@@ -146,7 +146,9 @@ def test_a_planted_check_has_its_place_on_the_page(planted: tuple[Path, dict[str
     ):  # fmt: skip
         assert words in page, words
     assert "the planted check first fires at epoch" in (out / "page.html").read_text(encoding="utf-8")
-    assert page.index("depth: Does") < page.index("quiet: Is the") < page.index("coverage: In how many")
+    assert (
+        page.index("quiet: Is the") < page.index("depth: Does") < page.index("coverage: In how many")
+    )  # what fires first
     published = words_of(out / "published.html")
     assert "The published protocol does not ask for quiet." in published
     assert "quiet: Is the" not in published

@@ -400,7 +400,8 @@ def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
 
     page = (ROOT / "docs/cluster.md").read_text()
     overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
-    configs = in_order(studies(), Extent(False, (42, 123, 456), None))
+    arms = in_order(studies(), Extent(False, (42, 123, 456), None), ROOT / "results")
+    configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
     _, table, *notes = sizing(configs, [ROOT / "results"], [2, 32, 512], overhead).markdown().split("\n\n")
     assert table in page
     assert all(note in page.replace("\n", " ") for note in notes)

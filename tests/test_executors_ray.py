@@ -112,7 +112,7 @@ def test_ctrl_c_stops_after_the_step_with_a_checkpoint(cluster, tmp_path, serial
     os.killpg(process.pid, signal.SIGINT)
     told, _ = process.communicate(timeout=120)
     assert process.returncode == 130, told
-    assert "The same command goes on" in told
+    assert "The same command resumes" in told
     assert "Traceback" not in told
     assert len(sittings(out)) == 2, "nothing more was begun"
     assert all(ended for ((_, ended),) in sittings(out).values()), "each stopped with a checkpoint"

@@ -16,7 +16,7 @@ from walkback.errors import BadValue
 from walkback.nets import make_net, recorded
 from walkback.records import RunConfig, read_run
 from walkback.rules import Batch, Credits, Rule, make_rule
-from walkback.studies import Extent, in_order, left, studies
+from walkback.studies import Arm, Extent, in_order, left, next_up, studies
 from walkback.train import Trainer, plan, train_all
 from walkback.train.streams import stream
 
@@ -166,12 +166,12 @@ def test_property_a_budget_stops_cleanly_and_the_same_call_resumes(out):
     before = read_run(out / configs[0].folder())
     assert before.result is None
     assert (before.path / "checkpoint.safetensors").exists()
-    says = left(configs, out)
+    says = left([Arm("both", tuple(configs))], out)
     assert says.startswith("2 of 2 runs are left")
     (short,) = small_plan(epochs=1)
     train_all([short], out, jobs=1, budget=600)
-    assert left([short], out) == "All 1 runs are there."
-    assert "about" in left([short, *small_plan(epochs=3)], out)
+    assert left([Arm("short", (short,))], out) == "All 1 runs are there."
+    assert "about" in left([Arm("some", (short, *small_plan(epochs=3)))], out)
 
 
 @pytest.mark.parametrize(("words", "seconds"), [("150m", 9000), ("2h", 7200), ("90s", 90), ("3", 180), (None, None)])
@@ -187,13 +187,14 @@ def test_error_no_span_of_time(words):
 
 def test_property_runs_come_by_rank_and_each_once():
     extent = Extent()
-    configs = in_order(studies(), extent)
+    arms = in_order(studies(), extent)
+    assert [arm.rank for arm in arms] == sorted(arm.rank for arm in arms)
+    configs = next_up(arms, set())
     assert len({c.hash() for c in configs}) == len(configs)
     ranks = {}
-    for study in studies():
-        for arm in study.arms(extent):
-            for c in arm.configs:
-                ranks[c.hash()] = min(arm.rank, ranks.get(c.hash(), 99))
+    for arm in arms:
+        for c in arm.configs:
+            ranks[c.hash()] = min(arm.rank, ranks.get(c.hash(), 99))
     order = [ranks[c.hash()] for c in configs]
     assert order == sorted(order)
     first = [c for c in configs if ranks[c.hash()] == 1]

@@ -317,7 +317,7 @@ def test_sentences_name_the_dtype_of_the_model(dtype: torch.dtype) -> None:
 
 def test_a_baseline_by_seed_is_not_called_without_a_spread() -> None:
     models = [Net(seed=seed) for seed in (0, 1)]
-    for frozen, words in (([0.3, 0.31], "given by seed and not measured here: frozen"),
+    for frozen, words in (([0.3, 0.31], "Given by seed, not measured here: frozen"),
                           (0.3, "Typed in, not measured here, and so without a spread: frozen")):  # fmt: skip
         audit = wb.audit(models, [(X, Y)], "layers.*", accuracy=[0.6, 0.61], frozen=frozen)
         (depth,) = (f for f in audit.subjects[0].findings if f.check == "depth")

@@ -147,7 +147,9 @@ def raw(g: Gathered, arm: str) -> list[dict[str, Any]]:
 def levels(axes: Any) -> list[float]:
     """The horizontal lines across a panel."""
     return [
-        line.get_ydata()[0] for line in axes.lines if list(line.get_xdata()) == [0, 1] and line.get_marker() == "None"
+        line.get_ydata()[0]
+        for line in axes.lines
+        if list(line.get_xdata()) == [0, 1] and len(set(line.get_ydata())) == 1 and line.get_marker() == "None"
     ]
 
 

@@ -186,7 +186,7 @@ def test_torn_last_line_is_left_out_and_comes_again(tmp_path, out):
     (path / "snapshots.jsonl").write_bytes(lines + lines[: len(lines) // 3])
     run_now = read_run(path)
     assert len(run_now.snapshots) == 2
-    assert "torn" in run_now.notes[0]
+    assert "is incomplete and was left out" in run_now.notes[0]
     assert same(train(config, out).path, whole(tmp_path, config))
 
 

@@ -45,7 +45,7 @@ def test_a_torn_last_line_is_left_out_with_a_note(log, cut):
     found = read_watched(torn, "run.jsonl")
     assert len(found.looks) == 2
     assert found.evidence().seeds[0].ended is None
-    assert any("torn" in note for note in found.evidence().notes)
+    assert any("incomplete" in note for note in found.evidence().notes)
 
 
 def changed(lines, number, path, value):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import OptimizedModule
 
 from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
@@ -196,6 +197,8 @@ def _bound_elsewhere(model: nn.Module) -> str:
     """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
     for name, part in model.named_modules():
         forward = part.__dict__.get("forward")
+        if isinstance(part, OptimizedModule):
+            continue  # torch.compile puts its own there, which calls the part inside
         if forward is not None and getattr(forward, "__self__", None) is not part:
             return name or "the model"
     return ""

@@ -93,7 +93,7 @@ def now() -> str:
 
 def new_name(executor: str) -> str:
     """A name that no other plan has, and that sorts by time."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{executor}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{executor}-{secrets.token_hex(3)}"
 
 
 def plan_path(out: Path, name: str) -> Path:

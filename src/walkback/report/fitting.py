@@ -28,7 +28,10 @@ def _least(column: Column) -> int:
 
 
 def print_whole(table: Table, console: Console) -> None:
-    """Print a table; as a list of its rows where it does not fit."""
+    """Print a table; with one blank between columns where two do not fit, and then as a list of its rows."""
+    if not fits(table, console):
+        top, right, bottom, left = table.padding
+        table.padding = (top, min(right, 1), bottom, min(left, 1))
     if fits(table, console):
         console.print(table)
         return

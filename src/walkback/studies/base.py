@@ -175,7 +175,7 @@ class Gathered:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
         missing = self.missing()
         command = f"walkback study run {self.study}{self.extent.words()}"
-        return [*words, *([f"Not there, {missing}. `{command}` goes on."] if missing else [])]
+        return [*words, *([f"Not there, {missing}. `{command}` continues."] if missing else [])]
 
 
 WAITS = "follows from runs that are not there yet"

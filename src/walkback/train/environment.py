@@ -60,9 +60,11 @@ def _now() -> str:
 
 @cache
 def _cpu() -> str:
-    """The processor's name, as far as the system tells it."""
+    """The processor's name, with its family and model: a name such as "AMD EPYC" is that of several."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+        lines = [line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()]
+        first = {name.strip(): value.strip() for name, _, value in reversed(lines)}
+        exact = [f"{key.removeprefix('cpu ')} {first[key]}" for key in ("cpu family", "model") if key in first]
+        return first["model name"] + (f" ({', '.join(exact)})" if exact else "")
+    except (OSError, KeyError):
         return platform.processor() or platform.machine()

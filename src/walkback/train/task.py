@@ -75,7 +75,7 @@ def train_one(
         assert run.result is not None
         note(Event(index, run.result.status if told else "reused", says=run.result.says))
     except Stopped:
-        note(Event(index, "stopped", says="stopped; the same command goes on"))
+        note(Event(index, "stopped", says="stopped; the same command resumes it"))
     except Busy as busy:
         note(Event(index, "busy", says=str(busy)))
     except WalkbackError as error:

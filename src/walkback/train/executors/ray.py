@@ -182,7 +182,7 @@ class _Driver:
         except self.ray.exceptions.RayError as error:
             self.lost[index] += 1
             if stopping:
-                self.note(Event(index, "stopped", says="its worker was lost; the same command goes on"))
+                self.note(Event(index, "stopped", says="its worker was lost; the same command resumes it"))
             elif self.lost[index] <= self.options.retries:
                 self.waiting.append(index)
             else:

@@ -275,7 +275,7 @@ class _Waiting:
             return None
         log = beside(plan) / f"{task}.log"
         if outcome is not None and outcome.kind == "stopped":
-            return Event(index, "stopped", says=f"task {job}_{task} was ended; the same command goes on")
+            return Event(index, "stopped", says=f"task {job}_{task} was ended; the same command resumes it")
         how = "was ended before it began" if outcome is None else f"ended without a word on {outcome.host}"
         return Event(index, "failed", says=f"task {job}_{task} {how} (log: {log}); the same command resumes the run")
 
