@@ -184,7 +184,7 @@ def test_planted_growth_in_one_seed_of_three_is_named():
     assert outcomes(found) == but(scale=OPEN)
     assert found.verdict == OPEN
     assert "above the limit of 50× in seed 123" in finding(found, "scale").says
-    assert "within it in seeds 42 and 456" in finding(found, "scale").says
+    assert "within the limit in seeds 42 and 456" in finding(found, "scale").says
 
 
 def test_planted_block_that_explodes_and_one_that_shrinks_are_not_averaged():

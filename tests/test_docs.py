@@ -90,7 +90,11 @@ def shrunk(words: list[str]) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+LONG = ("studies.md", "reproduction.md")  # minutes: every study is run, drawn and printed
+COMMANDS = [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in PAGES]
+
+
+@pytest.mark.parametrize("page", COMMANDS)
 def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
     """Every walkback line, in the order of the page, where what the page speaks of is; only the budget is cut."""
     root, _ = carried_out

@@ -58,7 +58,7 @@ def written(out: Path) -> int:
     return sum(p.stat().st_mtime_ns for p in out.glob("*/*.safetensors"))
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_sigkill_again_and_again_then_the_same_bits(tmp_path, jobs):
     """Killed before anything is there, then five times soon after it went on: in a step, a snapshot, a checkpoint."""
     words = ["--rules", "dfa,random", "--epochs", "40", "--jobs", jobs, "--checkpoint-every", "0.02"]
