@@ -111,6 +111,8 @@ EASY = {"frozen": by_seed(0.970, 0.971, 0.969), "frozen_bp": by_seed(0.970, 0.97
 LOW = (0.306, 0.300, 0.310)  # below the frozen net
 LOWER = {"half": by_seed(0.280, 0.274, 0.284)}  # what reaches LOW, with its lower half frozen
 FLAT = {"half_bp": by_seed(0.613, 0.612, 0.618)}  # a task on which bp's own lower half brings nothing
+ONE_END = [ok(0.4), ok(0.001), ok(-0.0004), ok(-0.002)]
+DYING = [ok(0.9), dead("zero credit"), dead("zero gradient"), dead("below precision")]
 ALL = ("scale", "reference", "depth", "reach", "coverage")
 
 # name: (evidence, its repair or None, what differs from "every check passes", verdict)
@@ -144,11 +146,10 @@ CASES: dict[str, tuple[Evidence, dict[str, str], str]] = {
         subject(accuracy=(0.1, 0.11, 0.09), baselines=EASY | {"half": by_seed(0.08, 0.09, 0.07)}), {"depth": ASIDE},
         "inconclusive"),
     "credit at one end": (
-        subject({"cosine": [ok(0.4), ok(0.001), ok(-0.0004), ok(-0.002)], "gamma": 0.1}),
-        {"coverage": FIRES}, "walked back"),
-    "dead layers": (
-        subject({"cosine": [ok(0.9), dead("zero credit"), dead("zero gradient"), dead("below precision")]}),
-        {"coverage": FIRES}, "walked back"),
+        subject({"cosine": ONE_END, "cosine_out": ONE_END, "gamma": 0.1}), {"coverage": FIRES}, "walked back"),
+    "credit at one end by the blocks' input, everywhere by their output": (
+        subject({"cosine": ONE_END, "cosine_out": [ok(0.9)] * 4, "gamma": 0.1}), {"coverage": OPEN}, "inconclusive"),
+    "dead layers": (subject({"cosine": DYING, "cosine_out": DYING}), {"coverage": FIRES}, "walked back"),
     "one dead layer of four": (subject({"cosine": [ok(0.9), dead("zero credit"), ok(0.9), ok(0.9)]}), {}, "holds"),
     "sign-flipped credit": (
         subject({"cosine": [ok(-0.9)] * 4, "gamma": -0.9}, accuracy=LOW, baselines=LOWER),
@@ -266,7 +267,7 @@ def test_each_check_fires_alone_and_passes_after_the_repair(check: str) -> None:
         "reference": subject({"precision": precise(0.5)}),
         "depth": subject(accuracy=LOW, baselines=LOWER),
         "reach": subject(baselines={"half": by_seed(0.600, 0.604, 0.598)}),
-        "coverage": subject({"cosine": [ok(0.9), ok(0.9), ok(0.0), ok(0.0)]}),
+        "coverage": subject({key: [ok(0.9), ok(0.9), ok(0.0), ok(0.0)] for key in ("cosine", "cosine_out")}),
     }[check]
     found = judge(sick)
     assert [f.check for f in found.findings if f.outcome == FIRES] == [check] == found.decided_by

@@ -225,7 +225,8 @@ def test_an_unknown_batch_is_taken_as_it_is_and_a_proxy_is_named() -> None:
 
 
 def test_coverage_is_no_part_of_it() -> None:
-    collapsed = subject({"cosine": [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]})
+    collapse = [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]
+    collapsed = subject({"cosine": collapse, "cosine_out": collapse})
     found = coverage(collapsed, protocol="published")
     assert found.outcome == "not applicable"
     assert found.says == "The published protocol does not ask in how many blocks credit clears its null."

@@ -237,7 +237,7 @@ def drawn(seed):
         changes.append({
             "hidden_norms": [9.0, 9.0 * growth * draw.uniform(0.8, 1.2), 9.0, 9.0, 9.0],
             "precision": precise(chord * draw.uniform(0.5, 1.5)), "gradient_norms": [gradient] * (L + 1),
-            "cosine": [ok(c) for c in cosines], "gamma": sum(cosines) / L,
+            "cosine": [ok(c) for c in cosines], "cosine_out": [ok(c) for c in cosines], "gamma": sum(cosines) / L,
         })  # fmt: skip
     return subject(
         *changes, accuracy=near(best, 0.01), name=f"drawn {seed}",
@@ -389,7 +389,8 @@ def test_the_bar_of_an_easy_task_is_found_though_no_finding_tells_it(sweeps) -> 
 
 def test_what_lies_between_two_values_of_the_grid_is_found_by_the_findings_ranges() -> None:
     """Three blocks of four are covered below 4.00 and two above, and Γ is above its null below 4.05."""
-    change = {"cosine": [ok(0.5), ok(0.5), ok(0.0400), ok(0.0)], "gamma": 0.0405, "null_gamma": null(std=0.01)}
+    cosines = [ok(0.5), ok(0.5), ok(0.0400), ok(0.0)]
+    change = {"cosine": cosines, "cosine_out": cosines, "gamma": 0.0405, "null_gamma": null(std=0.01)}
     e = subject(change, baselines={"frozen": None})  # depth stays open, so nothing but coverage decides
     swept = SWEPT["coverage.band"]
     assert not [value for value in swept.grid() if 4.0 <= value <= 4.05]

@@ -3,18 +3,18 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from walkback.checks.base import Check, Gain, register
+from walkback.checks.base import Gain, register
 from walkback.checks.finding import (
     Basis,
     Finding,
     Outcome,
     Protocol,
-    gain_said,
     known,
     points,
     seeds_said,
     stable_range,
 )
+from walkback.checks.gain import GainCheck
 from walkback.checks.margin import (
     DIGITS,
     Margin,
@@ -147,7 +147,7 @@ def _published(evidence: Evidence, required: float) -> Finding:
     )  # fmt: skip
 
 
-class Depth(Check):
+class Depth(GainCheck):
     """The accuracy gained over the same net with its blocks left at random init."""
 
     name = "depth"
@@ -199,31 +199,10 @@ class Depth(Check):
         "not applicable": "Choose a harder task.",
     }
 
-    def phrase(self, finding: Finding) -> str:
-        """What training them gains or costs."""
-        if finding.outcome == "not applicable":
-            return "the task is too easy to judge depth"
-        if finding.value is None:
-            return "the accuracy of its frozen net is not known"
-        only = "only " if finding.outcome == "fires" else ""
-        said = gain_said("training its blocks", finding.value, "random init", only)
-        if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
-            said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
-        elif finding.outcome == "inconclusive":
-            said += ", on one seed"
-        return said
-
-    def advice(self, finding: Finding) -> str:
-        """What is missing, if something is; more seeds, if the interval straddles the margin."""
-        if finding.outcome != "inconclusive":
-            return super().advice(finding)
-        if finding.value is None:
-            return "Supply the accuracy of its frozen net on every seed."
-        if finding.low is None or finding.high is None:
-            return "Train at least two seeds: one gives no interval."
-        if finding.low <= finding.threshold <= finding.high:
-            return "More seeds: the interval straddles the margin."
-        return "Supply bp and its frozen net, or choose a harder task: bp must show the margin."
+    trained, against = "training its blocks", "random init"
+    unasked = "the task is too easy to judge depth"
+    unknown = "the accuracy of its frozen net"
+    bp_missing = "Supply bp and its frozen net, or choose a harder task: bp must show the margin."
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""

@@ -6,9 +6,10 @@ A rule can gain all that it gains in the blocks next to the output, while those 
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-from walkback.checks.base import Check, Gain, register
+from walkback.checks.base import Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, gain_said, seeds_said, stable_range
+from walkback.checks.finding import Basis, Finding, Outcome, Protocol, seeds_said, stable_range
+from walkback.checks.gain import GainCheck
 from walkback.checks.margin import (
     Margin,
     accuracies,
@@ -113,7 +114,7 @@ def _says(
     return f"{gain} {least}, but {why}."
 
 
-class Reach(Check):
+class Reach(GainCheck):
     """The accuracy gained by training the lower half of the blocks as well."""
 
     name = "reach"
@@ -160,31 +161,10 @@ class Reach(Check):
         "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
     }
 
-    def phrase(self, finding: Finding) -> str:
-        """What training them gains or costs."""
-        if finding.outcome == "not applicable":
-            return "what the lower half of its blocks brings cannot be asked here"
-        if finding.value is None:
-            return "the accuracy with its lower half frozen is not known"
-        only = "only " if finding.outcome == "fires" else ""
-        said = gain_said("training the lower half of its blocks", finding.value, "leaving it at random init", only)
-        if finding.outcome == "inconclusive" and finding.low is not None and finding.high is not None:
-            said += f" ({100 * finding.low:+.1f} to {100 * finding.high:+.1f})"
-        elif finding.outcome == "inconclusive":
-            said += ", on one seed"
-        return said
-
-    def advice(self, finding: Finding) -> str:
-        """What is missing, if something is; more seeds, if the interval straddles the margin."""
-        if finding.outcome != "inconclusive":
-            return super().advice(finding)
-        if finding.value is None:
-            return "Supply the accuracy with its lower half frozen on every seed."
-        if finding.low is None or finding.high is None:
-            return "Train at least two seeds: one gives no interval."
-        if finding.low <= finding.threshold <= finding.high:
-            return "More seeds: the interval straddles the margin."
-        return "Supply bp with only the upper half of its blocks trained (`--train-last`)."
+    trained, against = "training the lower half of its blocks", "leaving it at random init"
+    unasked = "what the lower half of its blocks brings cannot be asked here"
+    unknown = "the accuracy with its lower half frozen"
+    bp_missing = "Supply bp with only the upper half of its blocks trained (`--train-last`)."
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Fires if the lower half is shown to bring too little and bp's to bring more; see docs/checks.md."""
