@@ -37,7 +37,15 @@ def document(template: str, /, **view: Any) -> str:
 
 def piece(template: str, /, **view: Any) -> str:
     """What a template makes of plain data."""
-    return _environment().get_template(template).render(**view)
+    return only_seen(_environment().get_template(template).render(**view))
+
+
+def only_seen(text: str) -> str:
+    """What values were joined to others in a template, and so escaped but not cleaned, loses what is not seen as well."""
+    for character in set(text) - {"\n"}:
+        if clean(character) != character:
+            text = text.replace(character, clean(character))
+    return text
 
 
 def write_document(text: str, to: Path | str) -> Path:
