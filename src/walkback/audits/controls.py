@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from walkback.audits import trained
+from walkback.audits import answers
 from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
@@ -195,7 +195,7 @@ def _facts(judgement: Judgement) -> dict[str, object]:
 def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
     failed = [control for control in controls if not control.ok]
-    says = trained.validity(failed) if len(groups) == 1 else _several(failed)
+    says = answers.validity(failed) if len(groups) == 1 else _several(failed)
     noise = {group.random for group in groups if group.random is not None}
     subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
@@ -220,11 +220,11 @@ def _groups(material: Here) -> list[Setting]:
     found: dict[str, dict[str, int]] = {}
     for place, subject in enumerate(material.subjects):
         config = subject.runs[0].config if subject.runs else None
-        if config is None or config.rule not in trained.CONTROLS or not subject.frozen:
+        if config is None or config.rule not in answers.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
             found.setdefault(config.setting(), {}).setdefault(config.rule, place)
-    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(trained.CONTROLS)}
+    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(answers.CONTROLS)}
     runs: dict[str, list[Known]] = {key: [] for key in whole}
     for run in material.runs if whole else ():
         runs.get(run.config.setting(), []).append(run)
@@ -262,9 +262,9 @@ def _controls(
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
-        found.append(trained.control_bp(here.subjects[group.bp], titles[0]))
-        found.append(trained.control_random(here.subjects[group.random], titles[1]))
-        others = [trained._control_null(trained.Probed(run.config, material.probes(run)) for run in group.runs)]
+        found.append(answers.control_bp(here.subjects[group.bp], titles[0]))
+        found.append(answers.control_random(here.subjects[group.random], titles[1]))
+        others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in group.runs)]
         others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         found += [control.model_copy(update={"name": control.name + behind}) for control in others]

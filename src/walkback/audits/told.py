@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from walkback.audits.controls import Here, settled
-from walkback.audits.records import Gathered, Note, audits_beside, gather, judge_crowd, nothing_to_judge
+from walkback.audits.many import Note, audits_beside, judge_crowd
+from walkback.audits.records import Gathered, gather, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
