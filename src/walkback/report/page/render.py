@@ -41,7 +41,7 @@ def piece(template: str, /, **view: Any) -> str:
 
 
 def only_seen(text: str) -> str:
-    """What values were joined to others in a template, and so escaped but not cleaned, loses what is not seen as well."""
+    """Values that a template joins are escaped but not cleaned: take out here what is not seen."""
     for character in set(text) - {"\n"}:
         if clean(character) != character:
             text = text.replace(character, clean(character))
