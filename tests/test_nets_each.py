@@ -27,7 +27,7 @@ from walkback.records import read_run
 from walkback.rules import RULES, START, Batch, Credits, Rule, make_rule
 from walkback.train import Stopped, plan, train
 from walkback.train.deep import deep_probes
-from walkback.train.loop import Trainer
+from walkback.train.trainer import Trainer
 
 CLASSES = 5
 SMALL = {

@@ -19,7 +19,7 @@ from walkback.records import DeepProbes, IdentityRecord, NullRecord, PrecisionRe
 from walkback.train.streams import stream
 
 if TYPE_CHECKING:
-    from walkback.train.loop import Trainer
+    from walkback.train.trainer import Trainer
 
 FUNCTIONAL_IMAGES = 128
 FUNCTIONAL_IMAGES_WIDE = 32  # where rows are whole feature maps: each image is moved 32 times per block, in float64
@@ -36,7 +36,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         return stream(seed, purpose, trainer.step)
 
     null = feedback_null(net, rule, trainer.fresh_rule, inputs, labels, draws("null draws"), clock=trainer.clock)
-    seen = trainer.observe()
+    seen = trainer.observation()
     turned = drift(seen.gradients[net.depth // 2])
     moved_images = FUNCTIONAL_IMAGES if max(net.widths) <= WIDE else FUNCTIONAL_IMAGES_WIDE
     few = slice(moved_images)
@@ -52,7 +52,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
-        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels)],
+        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels, seen.gradients)],
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
         null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
