@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from walkback.audits.notes import dead_notes, proof_notes, seen_notes
+from walkback.audits.reference import Asked, Reference, reference_of, uncut
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
     Look,
     Null,
-    Precision,
     Proof,
     credit_cosine,
     drift,
@@ -26,57 +26,19 @@ from walkback.probes import (
     look,
     nudging,
     perturbation,
-    precision,
     replay_module,
     slopes,
 )
 from walkback.probes.backward import at_places, delivered
-from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.precision import against_double, dtype_of, in_single
-from walkback.probes.proof import prove
-from walkback.probes.redrawn import Redraw, redrawn_null
+from walkback.probes.redrawn import redrawn_null
 from walkback.probes.rotated import mean_of, null_of
-from walkback.probes.uncut import Uncut
-from walkback.probes.worker import Worker, double_worker, gathered
+from walkback.probes.worker import Picked, Worker, spread
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
-PROOF_SAMPLES, DOUBLE_SAMPLES, DESCRIBED_SAMPLES = 64, 128, 32
-DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
-STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
+DESCRIBED_SAMPLES = 32
 THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
 BACKWARD: Literal["backward"] = "backward"
-Batches = Sequence[tuple[Any, Tensor]]
-
-
-class Asked(NamedTuple):
-    """What the user asked for, as `wb.audit` takes it."""
-
-    batches: Batches
-    blocks: str | Sequence[str]
-    credits: CreditFunction | Literal["backward"] | None
-    redraw: Redraw | None
-    reduction: str
-    loss: PerSampleLoss | None
-    describe: bool
-    residual: bool | None
-
-
-class Reference(NamedTuple):
-    """The true gradient at h_0 … h_L, as far as it is known.
-
-    rows     as rows of samples, the first so many; None where only slopes along directions tell it, or nothing does
-    worker   what takes finite differences, in float64; None if nothing does
-    values   the whole features of the worker's samples
-    """
-
-    proofs: list[Proof]
-    rows: list[Tensor | None]
-    precision: Precision
-    worker: Worker | None
-    values: list[Tensor | None]
-    remark: str  # about the float64 copy, or the model's own precision
-    dtype: str  # what the deepest gradient was computed in
 
 
 class Judged(NamedTuple):
@@ -94,9 +56,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     known   proofs of an earlier look at the same model, taken as they are: finite differences are not taken again
     """
     seen, training, notes = _seen(model, asked)
-    reference = _reference(model, seen, asked, known, training)
+    reference = reference_of(model, seen, asked, known, training)
     rows, proofs = seen, reference.proofs
-    mended = _uncut(model, asked) if any(p.standing == "wrong" for p in proofs) else None
+    mended = uncut(model, asked) if any(p.standing == "wrong" for p in proofs) else None
     if mended is not None:
         rows, reference = mended
     by_differences = reference.proofs[-1].standing == "wrong" and reference.precision.status == "ok"
@@ -116,7 +78,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
         backward=asked.credits == BACKWARD, precise=by_differences,
     )  # fmt: skip
-    notes += [*seen_notes(rows), *dead_notes(seen), *proofs_said]
+    notes += [*seen_notes(rows), *dead_notes(seen, proofs), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     if asked.credits == BACKWARD:
 
@@ -191,80 +153,6 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reference(model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None, training: bool) -> Reference:
-    """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
-    states = len(seen.gradients)
-    double, why = None, ""
-    values: list[Tensor | None] = [None] * states
-    try:
-        inputs, labels = gathered(asked.batches, PROOF_SAMPLES)
-        own = Worker(model, inputs, labels, asked.blocks, asked.loss, training).first(PROOF_SAMPLES)
-        # With proofs at hand the losses of the look save a pass.
-        losses = own.still.losses if known is None else seen.losses[: own.samples].cpu()
-        double, why = double_worker(own, asked.blocks, losses)
-        proofs = list(known) if known is not None else prove(own, double, torch.Generator().manual_seed(0))
-    except Exception as error:  # whatever a stranger's model raises when it is run again
-        reason = f"finite differences could not be taken ({type(error).__name__})"
-        proofs = [Proof("not verified", reason)] * states
-    if double is None:
-        proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
-    precise, doubles = against_double(
-        seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
-        reduction=asked.reduction, loss=asked.loss, why=why, training=training,
-    )  # fmt: skip
-    rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
-    last, dtype = precise[-1], str(dtype_of(model)).removeprefix("torch.")
-    single = in_single(
-        model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES, reduction=asked.reduction, loss=asked.loss
-    )
-    if single is not None and last.status == "ok" and single.gradients[-1] is not None and doubles[-1] is not None:
-        why = (
-            f"{dtype} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken in it can be off by that"
-        )
-        last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
-        dtype = f"a float32 copy of the {dtype} weights"
-    if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
-        says = (
-            "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
-        )
-        last = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
-    if double is not None and any(p.standing == "wrong" for p in proofs):
-        values = list(double.states().values)
-        cls = has_cls_token(model)
-        for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
-            if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
-                how = reduction_of(value.dim(), asked.reduction, cls)
-                measured = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
-                rows[layer] = measured
-                if layer == states - 1 and double.epsilon < DOUBLE_ENOUGH:
-                    # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
-                    again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
-                    last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
-    return Reference(proofs, rows, last, double, values, "" if double is None else why, dtype)
-
-
-def _uncut(model: nn.Module, asked: Asked) -> tuple[Look, Reference] | None:
-    """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
-    whole = Uncut(model)
-    try:
-        inputs, labels = gathered(asked.batches, 1)
-        Worker(whole, inputs, labels, asked.blocks, asked.loss).first(1).run()
-        if not whole.cuts:
-            return None
-        seen = look(whole, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
-        reference = _reference(whole, seen, asked, None, False)
-    except Exception:  # whatever a stranger's model raises when a cut is not there
-        return None
-    proved = all(proof.standing in ("proved", "float64") for proof in reference.proofs)
-    return (seen, reference) if proved else None
-
-
-def _rows(proof: Proof, own: Tensor | None, double: Tensor | None) -> Tensor | None:
-    if proof.standing == "float64":
-        return double
-    return own if proof.standing in ("proved", "not verified") else None
-
-
 class _Differences:
     """What finite differences tell where autograd is wrong: each state and credit is measured once."""
 
@@ -284,7 +172,8 @@ class _Differences:
         place, key = self._at(layer), (layer, id(credit))
         if place is not None and key not in self.known:
             worker, value, how = place
-            self.known[key] = slopes.along_credit(worker, layer, value, credit[: len(value)], how, self.generator)
+            few = credit[self.reference.picked.rows.to(credit.device)]
+            self.known[key] = slopes.along_credit(worker, layer, value, few, how, self.generator)
         return self.known.get(key)
 
     def norm(self, layer: int, width: int) -> float | None:
@@ -320,12 +209,16 @@ def _directions(
     ]
     redrawn = None
     if asked.redraw is not None:
+        first = asked.batches[0]
+        batch = Picked(*first, torch.arange(len(first[1])))
+        if any(proof.standing == "wrong" for proof in reference.proofs):
+            batch = reference.picked  # what finite differences measured
         redrawn = redrawn_null(
-            model, asked.batches[0], asked.blocks, asked.redraw, reference.rows, asked.reduction, asked.loss
+            model, batch, asked.blocks, asked.redraw, reference.rows, reference.which, asked.reduction, asked.loss
         )
     places = []
     for place, rows in enumerate(credits):
-        known = [_slice(a, g) for a, g in zip(rows, reference.rows[place:], strict=False)]
+        known = [_of(a, which) for a, which in zip(rows, reference.which[place:], strict=False)]
         if redrawn is not None:
             chance = redrawn.at_output if place else redrawn.at_input
         else:
@@ -353,8 +246,9 @@ def _directions(
     }
 
 
-def _slice(credit: Tensor | None, gradient: Tensor | None) -> Tensor | None:
-    return credit if credit is None or gradient is None else credit[: len(gradient)]
+def _of(credit: Tensor | None, which: Tensor | None) -> Tensor | None:
+    """The credits of these samples."""
+    return credit if credit is None or which is None else credit[which.to(credit.device)]
 
 
 def _one(
@@ -377,9 +271,8 @@ def _one(
 def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked) -> dict[str, Any]:
     """Perturbation correlation and nudging on a few samples; described, so that their failure is no failure."""
     try:
-        inputs, labels = gathered(asked.batches, DESCRIBED_SAMPLES)
-        few = Worker(model, inputs, labels, asked.blocks, asked.loss).first(DESCRIBED_SAMPLES)
-        own = [None if a is None else a[: few.samples] for a in credits]
+        few = spread(asked.batches, DESCRIBED_SAMPLES)
+        own = [_of(a, few.rows) for a in credits]
         replay = replay_module(
             model, few.inputs, few.labels, asked.blocks, reduction=asked.reduction, loss=asked.loss
         )  # fmt: skip
