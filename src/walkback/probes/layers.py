@@ -70,8 +70,8 @@ def middle_drift(gradients: Sequence[Tensor | None]) -> Drift | None:
 
 
 def moved_along(
-    at_input: Credits | Tensor,
-    at_output: Credits | Tensor,
+    at_input: Credits,
+    at_output: Credits,
     replay: Replay,
     *,
     outward: bool,
