@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from walkback.audits.measured import BACKWARD, Asked, at_init, measured
+from walkback.audits.measured import BACKWARD, at_init, measured
+from walkback.audits.reference import Asked
 from walkback.audits.result import ModelAudit
 from walkback.audits.seeds import barred, doubts, guarded, repeated, same_weights
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, check_rows, option
+from walkback.cli.options import JUDGE, WHERE, Judging, TableFolder, TableFormat, check_rows, option
 from walkback.cli.shown import give_page, give_table, make_console, open_page, progress, show_audit
 from walkback.errors import BadValue
 
@@ -14,12 +14,7 @@ from walkback.errors import BadValue
 @app.command
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[
-        Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")
-    ] = None,
-    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
-    strict: Annotated[bool, STRICT] = False,
+    judging: Judging = Judging(),
     out: Annotated[Path | None, option(JUDGE, "Folder to write audit.json to (default: none is written).")] = None,
     rows: Annotated[int | None, option(WHERE, "Subjects that are named at most (40).")] = None,
 ) -> int:
@@ -32,11 +27,11 @@ def judge(
     """
     from walkback.audits import judge_crowd
 
-    given = Judging(frozen, protocol, thresholds).given()
+    given = judging.given()
     check_rows(rows)
     with progress() as note:
         found, _ = judge_crowd(*paths, **given, note=note)
-    return show_audit(found, out, strict, rows)
+    return show_audit(found, out, judging.strict, rows)
 
 
 @app.command
@@ -99,8 +94,8 @@ def compare(
 @app.command
 def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
+    format: TableFormat = "text",
+    to: TableFolder = None,
     judging: Judging = Judging(),
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
