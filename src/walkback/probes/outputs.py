@@ -100,8 +100,8 @@ def taken(output: Any, asked: Asked = None, fits: Callable[[Tensor], int] | None
     scores = {key: fits(value) if fits else 0 for key, value in tensors.items()}
     best = [key for key, score in scores.items() if score == max(scores.values())]
     if len(best) == 1 and scores[best[0]] > 0:
-        said = f"the output is a {kind}; {_named(best[0])} was taken, {shape_said(tensors[best[0]])}, because it alone fits"
-        return Taken(best[0], None, f"{said} the labels")
+        said = f"the output is a {kind}; {_named(best[0])} was taken, {shape_said(tensors[best[0]])}, because it alone"
+        return Taken(best[0], None, f"{said} fits the labels")
     several = "several parts that fit the labels" if max(scores.values()) else "several tensors, none of which is named"
     raise BadValue(f"the model gives a {kind} with {several}{'' if max(scores.values()) else ' logits'}: "
                    f"{listing(output)}",
