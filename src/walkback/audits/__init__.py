@@ -7,14 +7,13 @@ from walkback.audits.card import make_card
 from walkback.audits.carded import cards_of_folder, measure_cards
 from walkback.audits.compared import compare_paths
 from walkback.audits.model import audit
-from walkback.audits.records import fired_by, judge_crowd, judge_paths, report_audit, report_paths, stopping
-from walkback.audits.told import Told, told_by
+from walkback.audits.records import fired_by, judge_crowd, judge_paths, report_paths, stopping
+from walkback.audits.told import told_by
 from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
 from walkback.audits.training.door import audit_training
 from walkback.audits.watching import Watch, watch
 
 __all__ = [
-    "Told",
     "Watch",
     "audit",
     "audit_plan",
@@ -28,7 +27,6 @@ __all__ = [
     "judge_paths",
     "make_card",
     "measure_cards",
-    "report_audit",
     "report_paths",
     "stopping",
     "told_by",

@@ -114,11 +114,11 @@ def table(
     from walkback.report.audit_tables import audit_tables
 
     with progress() as note:
-        all_told = told_by(*paths, **judging.given(), cases=False, note=note)
-    for number, told in enumerate(all_told, 1):
-        for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
+        found = told_by(*paths, **judging.given(), cases=False, note=note)
+    for number, material in enumerate(found, 1):
+        for each in audit_tables(material.audit, material.trained, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)
-    return judging.exit_status(*(told.audit for told in all_told))
+    return judging.exit_status(*(material.audit for material in found))
 
 
 @app.command
@@ -139,7 +139,7 @@ def form(
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    all_told = told_by(*paths, **judging.given())
-    forms = [fill(case) for told in all_told for case in told.cases]
+    found = told_by(*paths, **judging.given())
+    forms = [fill(case, material.audit) for material in found for case in material.subjects]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
-    return judging.exit_status(*(told.audit for told in all_told))
+    return judging.exit_status(*(material.audit for material in found))
