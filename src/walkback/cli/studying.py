@@ -26,7 +26,7 @@ def _studies(names: tuple[str, ...]) -> list[Any]:
 
 @study_app.command(name="list")
 def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
-    """List the studies, what each asks, and how many of its runs are there.
+    """List the studies, the question of each, and how many of its runs are finished.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def study_run(
     out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
     to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
     records: Annotated[
-        list[Path] | None, option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
+        list[Path] | None, option(WHERE, "Folders with finished runs, which are not trained again.", name="--from")
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
@@ -55,10 +55,10 @@ def study_run(
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
-    """Train what a study needs and is not there yet, print its tables and draw its figures.
+    """Train the missing runs of a study, print its tables and draw its figures.
 
-    Runs are shared with every other study and command. Stop it any time: the same command resumes. With a budget, the
-    runs that matter most come first, and what is left is listed at the end.
+    All studies and commands share their runs. Stop it any time: the same command resumes. With a budget, the runs that
+    matter most come first, and the rest is listed at the end.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def study_draw(
     records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
     to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
 ) -> int:
-    """Draw the figures of a study, as PDF and PNG, from records alone. Runs that are missing are gaps with a note.
+    """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def study_table(
     format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
     to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
 ) -> int:
-    """Print the tables of a study from records alone. Runs that are missing are named.
+    """Print the tables of a study from records. Missing runs are named.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ def study_table(
 def study_time(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),
-    cores: Annotated[str, option(WHERE, "Numbers of cores, by comma.")] = "2,32,512",
-    overhead: Annotated[float, option(WHERE, "Seconds per run beside its training (`make bench-executors`).")] = 0.0,
+    cores: Annotated[str, option(WHERE, "Numbers of cores, separated by commas.")] = "2,32,512",
+    overhead: Annotated[float, option(WHERE, "Overhead per run in seconds (`make bench-executors`).")] = 0.0,
     records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder for the file (else it is printed).")] = None,
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Format of the table.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "Folder for the file (default: print).")] = None,
 ) -> int:
-    """Say how long studies would take on so many cores, from the measured seconds of the runs that are there.
+    """Estimate how long studies take on a number of cores, from the measured seconds of finished runs.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def study_time(
         counts = []
     if not counts or not 0 <= overhead < float("inf"):
         given = f"--cores {cores} --overhead {overhead:g}"
-        raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
+        raise BadValue(f"{given} is not possible", "write --cores 2,32,512 --overhead 3")
     places = records or [Path("runs")]
     arms = in_order(_studies(names), which.extent(), *places)
     configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())

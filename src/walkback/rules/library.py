@@ -1,4 +1,4 @@
-"""The rules by name, and the way in for a rule that lives in somebody's own file."""
+"""The rules by name, and rules in a user's own file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ RULES: Registry[type[Rule]] = Registry("rule")
 
 
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
-    """Make a rule of yours known by `name` to everything in this process."""
+    """Register your own rule under `name` in this process."""
     if not (isinstance(rule, type) and issubclass(rule, Rule)):
         raise BadValue(f"{rule!r} is not a rule", "derive it from walkback.Rule; docs/write-a-rule.md shows one")
     return RULES.add(name, rule)
@@ -35,7 +35,7 @@ def _is_rule(thing: Any) -> bool:
 
 
 def fingerprint(name: str) -> str | None:
-    """A hash of the source of a rule that is not ours, so that an edited rule is a different run; None for ours."""
+    """A hash of the source of a user's rule: an edited rule is another run. None for ours."""
     return source_hash(name, find_rule(name))
 
 
@@ -49,7 +49,7 @@ def make_rule(name: str, net: Net, generator: torch.Generator, options: Mapping[
 
 
 def _check_saved(name: str, rule: Rule, net: Net) -> None:
-    """Refuse a rule that keeps tensors where no checkpoint finds them, or the net itself."""
+    """Refuse a rule that keeps the net, or tensors that no checkpoint would save."""
     if any(part is net for part in rule.modules()):
         raise BadValue(
             f"rule {name} keeps the net", "read its sizes in __init__; `backward` and `credits` are given it"
