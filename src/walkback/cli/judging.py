@@ -114,11 +114,11 @@ def table(
     from walkback.report.audit_tables import audit_tables
 
     with progress() as note:
-        all_told = told_by(*paths, **judging.given(), cases=False, note=note)
-    for number, told in enumerate(all_told, 1):
-        for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
-            give_table(each, format, to)
-    return judging.exit_status(*(told.audit for told in all_told))
+        judged = told_by(*paths, **judging.given(), cases=False, note=note)
+    for number, each in enumerate(judged, 1):
+        for one in audit_tables(each.audit, each.runs, "audit" if number == 1 else f"audit-{number}"):
+            give_table(one, format, to)
+    return judging.exit_status(*(each.audit for each in judged))
 
 
 @app.command
@@ -139,7 +139,7 @@ def form(
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    all_told = told_by(*paths, **judging.given())
-    forms = [fill(case) for told in all_told for case in told.cases]
+    judged = told_by(*paths, **judging.given())
+    forms = [fill(case) for each in judged for case in each.cases]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
-    return judging.exit_status(*(told.audit for told in all_told))
+    return judging.exit_status(*(each.audit for each in judged))

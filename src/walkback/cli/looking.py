@@ -23,8 +23,8 @@ def card(
 ) -> int:
     """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs.
 
-    Weights are changed so that no hidden state, error or label changes: only a rule that reads those weights reacts.
-    It runs on a small ResMLP and takes seconds.
+    Weights are changed so that no hidden state, error or label changes: only a
+    rule that reads those weights reacts. It runs on a small ResMLP, in seconds.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def show(
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
     from walkback.report.fitting import print_whole
@@ -89,7 +89,7 @@ def show(
     else:
         print_whole(runs_table([read_run(path) for path in paths[:rows]]), console)
         if len(paths) > rows:
-            console.print(f"… and {len(paths) - rows:,} more, which were not read: --rows, or --format csv for all")
+            console.print(f"… and {len(paths) - rows:,} more, not read: use --rows N, or --format csv for all")
         console.print(f"\n{LEGEND}", style="dim")
     return 0
 
@@ -101,7 +101,7 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     to
         The folder to copy to.
     """
@@ -129,7 +129,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
     from walkback.studies.reproduction import page

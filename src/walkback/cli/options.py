@@ -8,10 +8,10 @@ from cyclopts import Group, Parameter
 
 from walkback.errors import BadValue
 
-WHAT = Group("What is trained", sort_key=1)
-HOW = Group("How it is trained", sort_key=2)
-WHERE = Group("Where and how fast (changes no result)", sort_key=3)
-JUDGE = Group("How it is judged", sort_key=4)
+WHAT = Group("What to train", sort_key=1)
+HOW = Group("How to train", sort_key=2)
+WHERE = Group("Output and machine (no effect on results)", sort_key=3)
+JUDGE = Group("How to judge", sort_key=4)
 
 
 def option(group: Group, words: str, **more: Any) -> Any:
@@ -30,15 +30,17 @@ class Recipe:
     """What is trained and how: the options that `train` and `audit` share."""
 
     data: Annotated[
-        str | None, option(WHAT, "Data set (`walkback data list`; mnist1d, for audits mnist1d-10k), or my.py:load.")
+        str | None, option(WHAT, "Data set (mnist1d, in audits mnist1d-10k; see `walkback list`), or my.py:load.")
     ] = None
     net: Annotated[str, option(WHAT, "Net (`walkback list`); your own as my_net.py:MyNet.")] = "resmlp"
     rules: Annotated[str, option(WHAT, "Rules, separated by commas; your own as my_rule.py:MyRule.")] = "bp,fa,dfa"
     seeds: Annotated[
-        str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7); for audits also auto.")
+        str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7). Audits also take auto.")
     ] = None
     seed: Annotated[int | None, option(WHAT, "One seed.")] = None
-    width: Annotated[int | None, option(WHAT, "Width d of the net (resmlp and mlp 256, others 128).")] = None
+    width: Annotated[
+        int | None, option(WHAT, "Width d of the net (resmlp and mlp 256, others 128; less in audits of MNIST-1D).")
+    ] = None
     depth: Annotated[int | None, option(WHAT, "Number of blocks L (4).")] = None
     terminal_norm: Annotated[bool | None, option(WHAT, "LayerNorm before the head (yes).")] = None
     gains: Annotated[bool | None, option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
@@ -53,7 +55,7 @@ class Recipe:
     rule_option: Annotated[
         list[str] | None, option(WHAT, "Another option of the rules, as name=value.", negative="")
     ] = None
-    epochs: Annotated[int | None, option(HOW, "Epochs (100).")] = None
+    epochs: Annotated[int | None, option(HOW, "Epochs (100; in audits of mnist1d 16, of mnist1d-10k 8).")] = None
     batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
     lr: Annotated[float, option(HOW, "AdamW's learning rate.")] = 1e-3
     schedule: Annotated[
@@ -72,16 +74,16 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """As `plan` takes them; options that were not given are left to it."""
         net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
-        said: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
         if self.seed is not None or self.seeds is not None:
-            said["seeds"] = read_seeds(self.seed, self.seeds)
+            given["seeds"] = read_seeds(self.seed, self.seeds)
         return {
             "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
             "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
             "labels": self.labels, "validation": self.validation,
             "net_options": {n: value for n, value in net.items() if value is not None} | read_options(self.net_option),
             "rule_options": read_options(self.rule_option),
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
         }  # fmt: skip
 
 
@@ -128,8 +130,8 @@ class Judging:
 
     def words(self) -> list[str]:
         """The options as typed."""
-        said = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
-        return [str(word) for pair in said.items() if pair[1] is not None for word in pair]
+        given = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
+        return [str(word) for pair in given.items() if pair[1] is not None for word in pair]
 
 
 def by_comma(text: str) -> list[str]:

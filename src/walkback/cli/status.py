@@ -20,12 +20,13 @@ def status(
 ) -> int:
     """Show which runs are done, running, waiting, stopped or failed, and why. Nothing is judged or changed.
 
-    It reads the run folders, and the plans that `--executor ray` and `--executor slurm` write next to them.
+    It reads the run folders, and the plans that `--executor ray` and
+    `--executor slurm` write next to them.
 
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs (runs).
+        Run folders, or folders of runs (runs).
     """
     from walkback.files import write_whole
     from walkback.records.status import statuses

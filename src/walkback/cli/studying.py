@@ -31,7 +31,7 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
     Parameters
     ----------
     out
-        Folder that holds the runs.
+        Folder of the runs.
     """
     from walkback.report.tables import print_table
     from walkback.studies import catalogue, studies
@@ -44,7 +44,7 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
 def study_run(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
     to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
     records: Annotated[
         list[Path] | None, option(WHERE, "Folders with finished runs, which are not trained again.", name="--from")
@@ -57,8 +57,9 @@ def study_run(
 ) -> int:
     """Train the missing runs of a study, print its tables and draw its figures.
 
-    All studies and commands share their runs. Stop it any time: the same command resumes. With a budget, the runs that
-    matter most come first, and the rest is listed at the end.
+    All studies and commands share their runs. Stop it any time: the same
+    command resumes. With a budget, the runs that matter most come first, and
+    the rest is listed at the end.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def study_run(
 def study_draw(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    records: Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")] = None,
     to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
 ) -> int:
     """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs.
@@ -117,7 +118,7 @@ def study_draw(
 def study_table(
     *names: Annotated[str, Parameter(json_list=False)],
     which: Which = Which(),
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    records: Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")] = None,
     format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
     to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
 ) -> int:
@@ -142,7 +143,7 @@ def study_time(
     which: Which = Which(),
     cores: Annotated[str, option(WHERE, "Numbers of cores, separated by commas.")] = "2,32,512",
     overhead: Annotated[float, option(WHERE, "Overhead per run in seconds (`make bench-executors`).")] = 0.0,
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
+    records: Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")] = None,
     format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Format of the table.")] = "text",
     to: Annotated[Path | None, option(WHERE, "Folder for the file (default: print).")] = None,
 ) -> int:

@@ -33,7 +33,7 @@ def train(
     stop_when_fired: Annotated[
         bool, option(HOW, "Stop a run when its growth passes 50 or its gradient falls below 1e-7.", negative="")
     ] = False,
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
@@ -89,14 +89,15 @@ def audit(
 ) -> int:
     """Train rules with their baselines and controls, and give each claim a verdict: holds or walked back.
 
-    Without options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where the answer is not
-    settled. It takes about a minute.
+    Without options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three
+    seeds and more where the answer is not settled. It takes about a minute.
 
     Parameters
     ----------
     file
-        A file with your own training: make_model, train, test and blocks (docs/your-training.md). The file defines what
-        is trained and how; only --seeds, --max-seeds, --out, --jobs and the options of judging go with it.
+        Your own training: a file that defines make_model, train, test and
+        blocks (docs/your-training.md). Only --seeds, --max-seeds, --out, --jobs
+        and the options of judging can be given with it.
     """
     if file is not None:
         extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
@@ -135,8 +136,8 @@ def work(
 ) -> int:
     """Train one task of a plan that `--executor slurm` wrote. Scripts of job arrays call it.
 
-    Exits with 0 if all its runs are done, 1 if one is not, 75 if it was stopped (SIGTERM) with a checkpoint: the same
-    command resumes it.
+    Exits with 0 if all its runs are done, 1 if one is not, 75 if it was stopped
+    (SIGTERM) with a checkpoint: the same command resumes it.
 
     Parameters
     ----------

@@ -40,21 +40,21 @@ def make_dataset(
                [0, 1] and are computed from the training part if not given; floats are not changed
     """
     splits = [_split(name, part, pair) for part, pair in (("training", train), ("test", test))]
-    ours, theirs = splits
-    if ours.inputs.shape[1:] != theirs.inputs.shape[1:] or ours.inputs.dtype != theirs.inputs.dtype:
+    training, testing = splits
+    if training.inputs.shape[1:] != testing.inputs.shape[1:] or training.inputs.dtype != testing.inputs.dtype:
         raise DataError(
-            f"{name}: training inputs are {_words(ours.inputs)}, test inputs {_words(theirs.inputs)}",
+            f"{name}: training inputs are {_words(training.inputs)}, test inputs {_words(testing.inputs)}",
             f"give both parts the same type and shape; {ORDER}",
         )
-    _check_classes(name, ours.labels, theirs.labels)
-    _check_overlap(name, ours.inputs, theirs.inputs)
-    if augment and ours.inputs.dtype != torch.uint8:
+    _check_classes(name, training.labels, testing.labels)
+    _check_overlap(name, training.inputs, testing.inputs)
+    if augment and training.inputs.dtype != torch.uint8:
         raise DataError(
-            f"{name}: augment=True crops and flips uint8 images, and the inputs are {_words(ours.inputs)}",
+            f"{name}: augment=True crops and flips uint8 images, and the inputs are {_words(training.inputs)}",
             "leave augment=True out, or give uint8 images (N, C, H, W)",
         )
-    given = _statistics(name, ours.inputs, mean, std)
-    return assemble(name, ours, theirs, augment=augment, statistics=given)
+    given = _statistics(name, training.inputs, mean, std)
+    return assemble(name, training, testing, augment=augment, statistics=given)
 
 
 def as_dataset(name: str, returned: Any) -> Dataset:
@@ -134,11 +134,11 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
 @contextmanager
 def random_kept() -> Iterator[None]:
     """Restore the global random state of Python, numpy and torch."""
-    ours, numpys, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    pythons, numpys, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
     try:
         yield
     finally:
-        random.setstate(ours)
+        random.setstate(pythons)
         np.random.set_state(numpys)
         torch.set_rng_state(torchs)
 

@@ -100,10 +100,10 @@ def _check_parameters(name: str, net: Net) -> None:
 
 def _check_words(name: str, net: Net, options: Mapping[str, Any]) -> None:
     """Check that the class methods agree with what was built: runs and baselines are planned by them."""
-    said, built = type(net).blocks_in(options), net.depth
-    if said != built:
+    stated, built = type(net).blocks_in(options), net.depth
+    if stated != built:
         raise BadValue(
-            f"net {name} says that it has {said} blocks with these options, and has {built}", "fix blocks_in"
+            f"net {name} says that it has {stated} blocks with these options, and has {built}", "fix blocks_in"
         )
     if type(net).residual_in(options) != net.residual:
         raise BadValue(

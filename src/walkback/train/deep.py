@@ -1,4 +1,4 @@
-"""The probes that cost more than a snapshot may, once for a trained net: what judging needs beside the snapshots."""
+"""The expensive probes, once per trained net: what judging needs in addition to the snapshots."""
 
 import math
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ IDENTITY_IMAGES = 256
 
 
 def deep_probes(trainer: "Trainer") -> DeepProbes:
-    """Precision, nulls, drift, perturbation correlation and nudging of the net as it stands. Changes nothing of it."""
+    """Precision, nulls, drift, perturbation correlation and nudging of the current net. It does not change."""
     net, rule, seed = trainer.net, trainer.rule, trainer.config.seed
     inputs, labels = trainer.probe_inputs, trainer.probe_labels
 
@@ -43,11 +43,11 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     credits = [None if a is None else a[few] for a in (seen.credits.blocks if seen.at_output else seen.at_input)]
     if trainer.config.train_last:
         replay = replay_net(net, inputs[few], labels[few])
-        if seen.at_output:  # the credit of block l speaks of h_{l+1}
+        if seen.at_output:  # the credit of block l is about h_{l+1}
             replay = replay.from_layer(1)
         rho = [Valued.of(r.value, r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
         moved = [Valued.of(n.value, n.status) for n in nudging(credits, *replay)]
-    else:  # a baseline: what its blocks would have heard is of no use to anybody
+    else:  # a baseline: nobody needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
         step=trainer.step,
@@ -66,7 +66,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
 
 
 def identity_now(trainer: "Trainer") -> IdentityRecord:
-    """How near the blocks are to the identity as the net stands: of a new trainer, at its init."""
+    """How near the blocks of the current net are to the identity; for a new trainer, at init."""
     net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
     with undisturbed(net), torch.no_grad():
         stream_, branches = net.unroll(net.embed(inputs))

@@ -1,8 +1,8 @@
-"""The one loop: trains one net by one rule with one seed, watches every layer, and can be stopped anywhere.
+"""The one loop: trains one net by one rule with one seed, measures every layer, and can stop anywhere.
 
-All randomness is a function of (seed, purpose, counter), so a checkpoint after any step is enough to go on bit for
-bit. Snapshots are written before the checkpoint that includes them; what a killed process wrote beyond its last
-checkpoint is dropped and comes out the same again.
+All randomness is a function of (seed, purpose, counter), so a checkpoint after any step is enough to resume bit for
+bit. Snapshots are written before the checkpoint that includes them; what a killed process wrote after its last
+checkpoint is dropped and computed again, with the same result.
 """
 
 import ctypes
@@ -35,8 +35,8 @@ EVAL_BATCH = 1000
 
 
 def keep_memory() -> None:
-    """Where the C library is glibc, keep freed memory: else the embedding's gradient is given back at every step, and
-    its pages must be faulted in again."""
+    """With glibc, keep freed memory: otherwise the embedding's gradient is freed at every step, and its pages must be
+    faulted in again."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):
@@ -48,8 +48,8 @@ def keep_memory() -> None:
 def arithmetic() -> Iterator[None]:
     """One torch thread inside, and denormal numbers taken as zero.
 
-    At these sizes more threads are slower, and sums depend on their number. Denormals (below 1e-38) arise where a net
-    has learnt its batch by heart; computing with them is several times slower and means nothing.
+    At these sizes more threads are slower, and sums depend on their number. Denormals (below 1e-38) appear when a net
+    has memorised its batch; computing with them is several times slower and means nothing.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -68,7 +68,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """Told after every snapshot: where the run is, and how many seconds are left at this pace."""
+    """Reported after every snapshot: where the run is, and how many seconds are left at this pace."""
 
     snapshot: Snapshot
     epochs: int
@@ -100,7 +100,7 @@ class Trainer:
         self.steps_per_epoch = math.ceil(len(self.batches) / config.batch_size)
         self.total_steps = self.steps_per_epoch * config.epochs
         self.step = 0
-        self.loss_sum, self.loss_count = 0.0, 0  # of the epoch under way
+        self.loss_sum, self.loss_count = 0.0, 0  # of the current epoch
 
     def make_rule(self, purpose: str, counter: int = 0) -> Rule:
         """The config's rule with feedback drawn from a stream of that purpose."""
@@ -166,7 +166,7 @@ class Trainer:
         return observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws, self.clock)
 
     def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
-        """What the probes that are one file each read now."""
+        """What the registered probes measure now."""
         view = View(
             self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
             fresh=self.fresh_rule, draws=lambda p: stream(self.config.seed, p, self.step),
@@ -174,7 +174,7 @@ class Trainer:
         return {name: [Reading.of(r) for r in found] for name, found in readings(view).items()}
 
     def snapshot(self) -> Snapshot:
-        """Measure everything now, and begin the next epoch's running loss."""
+        """Measure everything now, and start the next epoch's running loss."""
         accuracy, loss = accuracy_and_loss(self.net, self.test)
         looked = self.observe()
         seen = quantities(looked)
@@ -217,7 +217,7 @@ class Trainer:
         }  # fmt: skip
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, object]) -> None:
-        """Go back to a checkpoint. Values are copied into our own memory, whose alignment the arithmetic depends on."""
+        """Go back to a checkpoint. Values are copied into existing memory, because results depend on its alignment."""
         own = self.tensors()
         odd = sorted(own.keys() ^ tensors.keys())
         odd = odd or [k for k in own if (own[k].shape, own[k].dtype) != (tensors[k].shape, tensors[k].dtype)]
@@ -230,7 +230,7 @@ class Trainer:
         self.step, self.loss_sum, self.loss_count = step, loss_sum, loss_count
 
     def _counters(self, state: dict[str, object]) -> tuple[int, float, int]:
-        """Step, running loss and how many it is of, refused unless a training of this config can have been there."""
+        """Step, running loss and its count; refused if a training of this config cannot have had them."""
         step, loss, count = state.get("step"), state.get("loss_sum"), state.get("loss_count")
         try:
             loss_sum = float.fromhex(loss) if isinstance(loss, str) else math.nan
@@ -240,7 +240,7 @@ class Trainer:
             seen = min(step % self.steps_per_epoch * self.config.batch_size, len(self.batches))
             if type(count) is int and count == seen:
                 return step, loss_sum, count
-        raise RecordError(f"the checkpoint's counters cannot be of this run: {str(state)[:200]}", FRESH)
+        raise RecordError(f"the checkpoint's counters do not belong to this run: {str(state)[:200]}", FRESH)
 
 
 def train(
@@ -255,22 +255,22 @@ def train(
     fresh: bool = False,
     fired: Callable[[Snapshot], str | None] = lambda _: None,
 ) -> Run:
-    """Train a run to its end, from wherever its folder stands; a finished one is read and returned.
+    """Train a run to its end, resuming from its folder; a finished one is read and returned.
 
-    Raises `Stopped` after `should_stop` said so, with the checkpoint written; `Busy` if another process has it.
-    Nothing is judged here: a run with `stop_when_fired` ends where `fired` gives its reason.
+    Raises `Stopped` if `should_stop` is true, after writing the checkpoint; `Busy` if another process has the run.
+    Nothing is judged here: a run with `stop_when_fired` ends when `fired` gives a reason.
     """
     with RunFolder(out, config, fresh=fresh) as folder, arithmetic():
         before = folder.read()
         if before.result is not None and (before.probes is not None or before.result.status == "diverged"):
-            if is_own(config.data):  # the same code may return other data today: a finished run must not pass for them
+            if is_own(config.data):  # the same code may return other data today: a finished run must not count for them
                 check_same_data(before, load(config.data, data_folder))
             return before
         began = time.monotonic()
         dataset = load(config.data, data_folder)
         trainer = Trainer(config, dataset, device)
         checkpoint = folder.load_checkpoint()
-        if before.result is not None:  # ended, but its probes are not there: they need no training
+        if before.result is not None:  # ended, but without its probes: they need no training
             if checkpoint is not None:
                 trainer.restore(checkpoint[0], checkpoint[1])
                 folder.write("probes.json", deep_probes(trainer))
@@ -320,7 +320,7 @@ def train(
         result = None
         try:
             while trainer.step < trainer.total_steps:
-                # Asked before an epoch, so that a run killed on the way to its result ends where it would have.
+                # Asked before an epoch, so that a run killed just before its result still ends at the same epoch.
                 fresh_off = config.stop_when_fired and latest.step == trainer.step > 0
                 if fresh_off and (reason := fired(latest)) is not None:
                     saved = config.epochs - latest.epoch

@@ -1,4 +1,4 @@
-"""processes: one process per core on this machine, one thread each, every run written by the one that trains it."""
+"""processes: one process per core on this machine, one thread each; the process that trains a run writes it."""
 
 import multiprocessing as mp
 import signal
@@ -38,12 +38,12 @@ def _in_processes(
     note: Callable[[Event], None],
     interrupted: Callable[[], bool],
 ) -> None:
-    """A pool that survives the death of its workers: each has a pipe of its own, and a lost one costs only its run."""
+    """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
     context = mp.get_context("spawn")
     waiting = list(enumerate(configs))[::-1]
     workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
     stopping = False
-    lost = ""  # how a worker ended that had no run yet
+    lost = ""  # how a worker without a run ended
 
     def start() -> None:
         ours, theirs = context.Pipe()
@@ -65,7 +65,7 @@ def _in_processes(
         workers[pipe] = (process, -1 if task is None else task[0])
         try:
             pipe.send(task)
-        except OSError:  # it is dead, which its end of the pipe will say; the run is another's
+        except OSError:  # it is dead, which the pipe will show; another worker gets the run
             workers[pipe] = (process, -1)
             waiting.extend([] if task is None else [task])
 
@@ -84,7 +84,7 @@ def _in_processes(
                     if waiting and not interrupted():
                         start()
                 elif waiting:
-                    lost = ended(process.exitcode)  # no other is started in its place: it would end the same way
+                    lost = ended(process.exitcode)  # it is not replaced: another would end the same way
                 continue
             if message == "ready":
                 give(pipe)
@@ -95,14 +95,14 @@ def _in_processes(
         if interrupted() and not stopping:
             stopping = True
             for process, _ in workers.values():
-                process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
+                process.terminate()  # on SIGTERM a worker stops after its current step
     if lost and not interrupted():
         for index, _ in reversed(waiting):
             note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
 
 
 def ended(code: int | None) -> str:
-    """How a process ended that should not have, and what to do.
+    """How a process ended unexpectedly, and what to do.
 
     >>> ended(-9)
     'its process was killed (SIGKILL), as the system does when memory runs out: try fewer --jobs'
@@ -121,7 +121,7 @@ def ended(code: int | None) -> str:
 
 
 def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
-    """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
+    """The loop of one process: get a run, train it, report; until there are no more, or the parent is gone."""
     die_with_parent()
     bring(things)
     stop = threading.Event()
@@ -137,7 +137,7 @@ def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
 
 @contextmanager
 def sigint_ignored() -> Iterator[None]:
-    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and our parent answers."""
+    """A process started inside always ignores Ctrl-C: the terminal sends it to all, and the parent handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -149,7 +149,7 @@ def sigint_ignored() -> Iterator[None]:
 
 
 def die_with_parent() -> None:
-    """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
+    """On Linux, ask to be killed when the parent dies, so that no orphan keeps a run locked."""
     if sys.platform == "linux":
         import ctypes
 
