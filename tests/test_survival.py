@@ -219,7 +219,7 @@ def test_edited_config_is_refused(out):
     with pytest.raises(RecordError, match="edited"):
         train(config, out)
     (path / "config.json").write_text("{")
-    with pytest.raises(RecordError, match="not whole JSON"):
+    with pytest.raises(RecordError, match="not valid JSON"):
         read_run(path)
     (path / "config.json").write_text(json.dumps(text | {"colour": "red"}))
     with pytest.raises(RecordError, match="colour"):

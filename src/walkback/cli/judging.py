@@ -1,4 +1,4 @@
-"""The commands that judge and show what is there: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
+"""The commands that judge and show records: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,15 +15,15 @@ from walkback.errors import BadValue
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
     judging: Judging = Judging(),
-    out: Annotated[Path | None, option(JUDGE, "Folder to write audit.json to (default: none is written).")] = None,
-    rows: Annotated[int | None, option(WHERE, "Subjects that are named at most (40).")] = None,
+    out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (default: not written).")] = None,
+    rows: Annotated[int | None, option(WHERE, "Largest number of subjects to name (40).")] = None,
 ) -> int:
-    """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
+    """Judge run folders, or logs of others, even incomplete ones. Nothing is trained.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, or log files.
+        Run folders, folders of runs, or log files.
     """
     from walkback.audits import judge_crowd
 
@@ -41,12 +41,12 @@ def report(
     open: Annotated[bool, option(WHERE, "Open the page in your browser.", negative="")] = False,
     judging: Judging = Judging(),
 ) -> int:
-    """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
+    """Write one HTML page about run folders or logs: claims, findings, evidence. Nothing is trained.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, or log files.
+        Run folders, folders of runs, or log files.
     """
     from walkback.audits import report_paths
 
@@ -62,7 +62,7 @@ def compare(
     before: Path,
     after: Path,
     *,
-    to: Annotated[Path | None, option(WHERE, "A page to write (none is written without it).")] = None,
+    to: Annotated[Path | None, option(WHERE, "HTML page to write (default: none).")] = None,
     open: Annotated[bool, option(WHERE, "Open the page in your browser (with --to).", negative="")] = False,
 ) -> int:
     """Compare two audits: which verdicts, findings and settings differ, and why. Nothing is trained.
@@ -80,7 +80,7 @@ def compare(
     from walkback.report.page.comparison import write_comparison
 
     if open and to is None:
-        raise BadValue("there is no page to open", "name one with --to compare.html")
+        raise BadValue("--open needs a page", "name one with --to compare.html")
     found = compare_paths(before, after)
     console = make_console()
     print_comparison(found, console)
@@ -103,7 +103,7 @@ def table(
     Parameters
     ----------
     paths
-        An audit.json, run folders, folders that hold runs, or log files.
+        An audit.json, run folders, folders of runs, or log files.
     """
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
@@ -123,12 +123,12 @@ def form(
     to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
     judging: Judging = Judging(),
 ) -> int:
-    """Fill in the reporting form of a paper from its records; what they do not say stays blank.
+    """Fill in the reporting form of a paper from its records. What they do not say stays blank.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, log files, or an audit.json.
+        Run folders, folders of runs, log files, or an audit.json.
     """
     from walkback.audits import told_by
     from walkback.report.form import fill, render, write_form

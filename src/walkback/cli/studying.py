@@ -48,12 +48,12 @@ def _gathered(names: tuple[str, ...], which: Which, records: list[Path] | None) 
 
 @study_app.command(name="list")
 def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
-    """List the studies, what each asks, and how many of its runs are there.
+    """List the studies, the question of each, and how many of its runs are finished.
 
     Parameters
     ----------
     out
-        Folder that holds the runs.
+        Folder of the runs.
     """
     from walkback.report.tables import print_table
     from walkback.studies import catalogue, studies
@@ -66,10 +66,10 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
 def study_run(
     *names: StudyName,
     which: Which = Which(),
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
     to: FigureFolder = None,
     records: Annotated[
-        list[Path] | None, option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
+        list[Path] | None, option(WHERE, "Folders with finished runs, which are not trained again.", name="--from")
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
@@ -77,10 +77,11 @@ def study_run(
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
-    """Train what a study needs and is not there yet, print its tables and draw its figures.
+    """Train the missing runs of a study, print its tables and draw its figures.
 
-    Runs are shared with every other study and command. Stop it any time: the same command resumes. With a budget, the
-    runs that matter most come first, and what is left is listed at the end.
+    All studies and commands share their runs. Stop it any time: the same
+    command resumes. With a budget, the runs that matter most come first, and
+    the rest is listed at the end.
     """
     from walkback.report.terminal import LiveTable
     from walkback.studies import carry_out, in_order, left, measure, train_studies
@@ -114,7 +115,7 @@ def study_draw(
     records: Places = None,
     to: FigureFolder = None,
 ) -> int:
-    """Draw the figures of a study, as PDF and PNG, from records alone. Runs that are missing are gaps with a note."""
+    """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs."""
     from walkback.report.numbers import relative
     from walkback.studies import draw
 
@@ -132,7 +133,7 @@ def study_table(
     format: TableFormat = "text",
     to: TableFolder = None,
 ) -> int:
-    """Print the tables of a study from records alone. Runs that are missing are named."""
+    """Print the tables of a study from records. Missing runs are named."""
     from walkback.studies import tables
 
     for study, gathered in _gathered(names, which, records):
@@ -145,13 +146,13 @@ def study_table(
 def study_time(
     *names: StudyName,
     which: Which = Which(),
-    cores: Annotated[str, option(WHERE, "Numbers of cores, by comma.")] = "2,32,512",
-    overhead: Annotated[float, option(WHERE, "Seconds per run beside its training (`make bench-executors`).")] = 0.0,
+    cores: Annotated[str, option(WHERE, "Numbers of cores, separated by commas.")] = "2,32,512",
+    overhead: Annotated[float, option(WHERE, "Overhead per run in seconds (`make bench-executors`).")] = 0.0,
     records: Places = None,
     format: TableFormat = "text",
     to: TableFolder = None,
 ) -> int:
-    """Say how long studies would take on so many cores, from the measured seconds of the runs that are there."""
+    """Estimate how long studies take on a number of cores, from the measured seconds of finished runs."""
     from walkback.studies import in_order, sizing
 
     try:
@@ -160,7 +161,7 @@ def study_time(
         counts = []
     if not counts or not 0 <= overhead < float("inf"):
         given = f"--cores {cores} --overhead {overhead:g}"
-        raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
+        raise BadValue(f"{given} is not possible", "write --cores 2,32,512 --overhead 3")
     places = records or [Path("runs")]
     arms = in_order(_studies(names), which.extent(), *places)
     configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())

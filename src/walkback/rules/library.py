@@ -1,4 +1,4 @@
-"""The rules by name, and the way in for a rule that lives in somebody's own file."""
+"""The rules by name, and rules in a user's own file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ SHOWN = "docs/write-a-rule.md"
 
 
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
-    """Make a rule of yours known by `name` to everything in this process."""
+    """Register your own rule under `name` in this process."""
     return add_class(name, rule, RULES, Rule, SHOWN)
 
 
@@ -28,7 +28,7 @@ def find_rule(name: str) -> type[Rule]:
 
 
 def fingerprint(name: str) -> str | None:
-    """A hash of the source of a rule that is not ours, so that an edited rule is a different run; None for ours."""
+    """A hash of the source of a user's rule: an edited rule is another run. None for ours."""
     return source_hash(name, find_rule(name))
 
 
@@ -42,7 +42,7 @@ def make_rule(name: str, net: Net, generator: torch.Generator, options: Mapping[
 
 
 def _check_saved(name: str, rule: Rule, net: Net) -> None:
-    """Refuse a rule that keeps tensors where no checkpoint finds them, or the net itself."""
+    """Refuse a rule that keeps the net, or tensors that no checkpoint would save."""
     if any(part is net for part in rule.modules()):
         raise BadValue(
             f"rule {name} keeps the net", "read its sizes in __init__; `backward` and `credits` are given it"

@@ -1,4 +1,4 @@
-"""The probes that cost more than a snapshot may, once for a trained net: what judging needs beside the snapshots."""
+"""The expensive probes, once per trained net: what judging needs in addition to the snapshots."""
 
 import math
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ IDENTITY_IMAGES = 256
 
 
 def deep_probes(trainer: "Trainer") -> DeepProbes:
-    """Precision, nulls, drift, perturbation correlation and nudging of the net as it stands. Changes nothing of it."""
+    """Precision, nulls, drift, perturbation correlation and nudging of the current net. It does not change."""
     net, rule, seed = trainer.net, trainer.rule, trainer.config.seed
     inputs, labels = trainer.probe_inputs, trainer.probe_labels
 
@@ -43,7 +43,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         )  # fmt: skip
         rho = [Valued.of(r.value, r.status) for r in correlations]
         moved = [Valued.of(n.value, n.status) for n in nudges]
-    else:  # a baseline: what its blocks would have heard is of no use to anybody
+    else:  # a baseline: nobody needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
         step=trainer.step,
@@ -62,7 +62,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
 
 
 def identity_now(trainer: "Trainer") -> IdentityRecord:
-    """How near the blocks are to the identity as the net stands: of a new trainer, at its init."""
+    """How near the blocks of the current net are to the identity; for a new trainer, at init."""
     net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
     with undisturbed(net), torch.no_grad():
         stream_, branches = net.unroll(net.embed(inputs))

@@ -1,4 +1,4 @@
-"""The one loop: trains one net by one rule with one seed, watches every layer, and can be stopped anywhere.
+"""The one loop: trains one net by one rule with one seed, measures every layer, and can stop anywhere.
 
 A checkpoint after any step is enough to go on bit for bit (trainer.py). Snapshots are written before the checkpoint
 that includes them; what a killed process wrote beyond its last checkpoint is dropped and comes out the same again.
@@ -25,7 +25,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """Told after every snapshot: where the run is, and how many seconds are left at this pace."""
+    """Reported after every snapshot: where the run is, and how many seconds are left at this pace."""
 
     snapshot: Snapshot
     epochs: int
@@ -45,15 +45,15 @@ def train(
     fresh: bool = False,
     fired: Callable[[Snapshot], str | None] = lambda _: None,
 ) -> Run:
-    """Train a run to its end, from wherever its folder stands; a finished one is read and returned.
+    """Train a run to its end, resuming from its folder; a finished one is read and returned.
 
-    Raises `Stopped` after `should_stop` said so, with the checkpoint written; `Busy` if another process has it.
-    Nothing is judged here: a run with `stop_when_fired` ends where `fired` gives its reason.
+    Raises `Stopped` if `should_stop` is true, after writing the checkpoint; `Busy` if another process has the run.
+    Nothing is judged here: a run with `stop_when_fired` ends when `fired` gives a reason.
     """
     with RunFolder(out, config, fresh=fresh) as folder, arithmetic():
         before = folder.read()
         if before.result is not None and (before.probes is not None or before.result.status == "diverged"):
-            if is_own(config.data):  # the same code may return other data today: a finished run must not pass for them
+            if is_own(config.data):  # the same code may return other data today: a finished run must not count for them
                 check_same_data(before, load(config.data, data_folder))
             return before
         began = time.monotonic()

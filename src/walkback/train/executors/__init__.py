@@ -1,4 +1,4 @@
-"""The executors: one file each, found by walking this folder. They say where runs are trained, never what comes out."""
+"""The executors: one file each, found by walking this folder. They never change a result."""
 
 from walkback.registry import walk
 from walkback.train.executors.base import EXECUTORS, Executor, make_executor

@@ -1,4 +1,4 @@
-"""processes: one process per core on this machine, one thread each, every run written by the one that trains it."""
+"""processes: one process per core on this machine, one thread each; the process that trains a run writes it."""
 
 import signal
 import threading
@@ -36,11 +36,11 @@ def _in_processes(
     note: Callable[[Event], None],
     interrupted: Callable[[], bool],
 ) -> None:
-    """A pool that survives the death of its workers: each has a pipe of its own, and a lost one costs only its run."""
+    """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
     waiting = list(enumerate(configs))[::-1]
     workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
     stopping = False
-    lost = ""  # how a worker ended that had no run yet
+    lost = ""  # how a worker without a run ended
 
     def start() -> None:
         try:
@@ -58,7 +58,7 @@ def _in_processes(
         workers[pipe] = (process, -1 if task is None else task[0])
         try:
             pipe.send(task)
-        except OSError:  # it is dead, which its end of the pipe will say; the run is another's
+        except OSError:  # it is dead, which the pipe will show; another worker gets the run
             workers[pipe] = (process, -1)
             waiting.extend([] if task is None else [task])
 
@@ -84,7 +84,7 @@ def _in_processes(
         if interrupted() and not stopping:
             stopping = True
             for process, _ in workers.values():
-                process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
+                process.terminate()  # on SIGTERM a worker stops after its current step
     if lost and not interrupted():
         for index, _ in reversed(waiting):
             note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
