@@ -22,6 +22,14 @@ class Spread(NamedTuple):
     mean: float
     std: float | None = None
 
+    def __str__(self) -> str:
+        """As it is printed.
+
+        >>> str(Spread(0.615, 0.004)), str(Spread(0.585))
+        ('0.615 ± 0.004', '0.585')
+        """
+        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+
 
 class Between(NamedTuple):
     """A size that is published as a range, or about; `words` as printed."""
