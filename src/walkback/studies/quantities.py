@@ -127,6 +127,3 @@ def branch_at(block: int, moment: int = -1) -> Quantity:
 
     return Quantity(f"branch at {block}", f"‖f_{block}‖/‖h_{block}‖", "share", ratio,
                     at_end=lambda run: ratio(run.snapshots[moment]))  # fmt: skip
-
-
-accuracy, deep_cosine = ACCURACY.pick, DEEP_COSINE.pick
