@@ -144,21 +144,35 @@ def handle(ink: Ink, **more: Any) -> Line2D:
     return Line2D([], [], **looks)
 
 
-def legend(figure: Figure, inks: Sequence[Ink], extra: Sequence[Line2D] = (), most: int = 8) -> None:
+def legend(figure: Figure, inks: Sequence[Ink], extra: Sequence[Line2D] = ()) -> None:
     """One legend above all panels, where it hides nothing: the inks, then every level that a panel shows."""
     levels = {str(line.get_label()): line for axes in figure.axes for line in axes.lines if line.get_gid() == LEVEL}
     handles = [*map(handle, inks), *extra, *levels.values()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(most, len(handles)))
+    lengths = [len(str(each.get_label()).replace("$", "")) for each in handles]
+
+    def columns(letter: float) -> int:
+        """How many fit side by side, with so many inches a letter: all, or as many as of the longest."""
+        whole = sum(0.48 + letter * length for length in lengths)
+        return (
+            len(handles)
+            if whole < figure.get_figwidth()
+            else int(figure.get_figwidth() / (0.48 + letter * max(lengths)))
+        )
+
+    size = 7.5 if columns(0.062) >= min(len(handles), 3) else 6.5
+    rows = -(-len(handles) // max(1, columns(0.062 if size > 7 else 0.054)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=-(-len(handles) // rows), fontsize=size)
 
 
 LEVEL = "level"  # marks a line that the legend names
+LEVELS = {"chance": ":", "limit of scale": (0, (3, 1.5, 1, 1.5))}  # those that are not dashed
 
 
 def level(axes: Axes, value: float | None, words: str, **more: Any) -> None:
     """A horizontal line. The legend names it: curves may lie anywhere, so nothing is written beside it."""
     if value is not None and math.isfinite(value):
-        looks = {"color": GREY, "linewidth": 0.9, "linestyle": (0, (4, 2)), "zorder": 1.5, "gid": LEVEL} | more
-        axes.axhline(value, label=words, **looks)
+        looks: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5, "gid": LEVEL}
+        axes.axhline(value, label=words, **looks | {"linestyle": LEVELS.get(words, (0, (4, 2)))} | more)
 
 
 def whole_epochs(axes: Axes, label: str = "epoch") -> None:
@@ -171,12 +185,16 @@ def whole_epochs(axes: Axes, label: str = "epoch") -> None:
 
 
 def log_scale(axes: Axes) -> None:
-    """Decades alone: the ticks between them tell nothing at this size."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    """Decades alone, where there are enough of them: the ticks between them tell nothing at this size."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    low, high = axes.get_ylim()
+    few = 0 < low < high < 30 * low
+    axes.yaxis.set_major_locator(LogLocator(numticks=6, subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axes.yaxis.set_minor_locator(NullLocator())
+    if few and low >= 0.01 and high < 1e4:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def say_empty(axes: Axes, words: str = "no finished run") -> None:

@@ -111,7 +111,7 @@ def draw(g: Gathered) -> Figure:
         frozen = replace(ink, marker="_", colour=GREY)
         for part, look in (("", ink), (" frozen", frozen)):
             draw_steps(panels[0], [place], [g.last(_name(method, epochs, part), ACCURACY)], look, linestyle="none")
-    panels[0].set_title("accuracy (–: own frozen net)")
+    panels[0].set_title("accuracy (–: own frozen net)", pad=14)
     panels[0].set_ylim(bottom=0)
     for axes, check in zip(panels[1:], checks, strict=False):
         _panel(axes, check, judged)
@@ -143,14 +143,14 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
             textcoords="offset points", ha="center", fontsize=7.5, annotation_clip=False,
         )  # fmt: skip
     known = [f for f in findings.values() if f is not None and f.value is not None]
-    if form in ("times", "size") and any(f.value for f in known):
-        log_scale(axes)
     axes.margins(y=0.15)
     axes.set_title(check + {"points": " (points)", "share": " (%)", "times": " (growth)"}.get(form, ""), pad=14)
     if known:
         level(axes, factor * known[0].threshold, "threshold")
     else:
         say_empty(axes, "no value yet")
+    if form in ("times", "size") and any(f.value for f in known):
+        log_scale(axes)
 
 
 STUDIES.add(

@@ -168,7 +168,7 @@ class Gathered:
         parts = [setting(self, arms), words]
         if alone:
             parts.append(
-                "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4)}."
+                "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4, '; ')}."
             )
         return " ".join(filter(None, [*parts, f"Not drawn, {missing}. {self._continues()}" if missing else ""]))
 
@@ -181,9 +181,9 @@ class Gathered:
         return f"`walkback study run {self.study}{self.extent.words()}` continues."
 
 
-def _first(names: Sequence[str], most: int) -> str:
+def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
     more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more])
+    return mark.join([*names[:most], *more])
 
 
 WAITS = "follows from runs that are not there yet"

@@ -59,7 +59,7 @@ def draw(g: Gathered) -> Figure:
     rows = {control: {_name(control, rule): INKS[rule] for rule in RULES} for control in WITHOUT}
     return through_training(
         g, rows, (ACCURACY, STREAM, GRADIENT), height=1.65,
-        also=lambda axes, quantity: level(axes, CHANCE if quantity is ACCURACY else None, "chance", linestyle=":"),
+        also=lambda axes, quantity: level(axes, CHANCE if quantity is ACCURACY else None, "chance"),
     )  # fmt: skip
 
 

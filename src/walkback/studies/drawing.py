@@ -34,14 +34,14 @@ def draw_curves(g: Gathered, axes: Axes, lines: Lines, quantity: Quantity) -> No
 
 def scaled(axes: Axes, quantity: Quantity, there: bool = True) -> None:
     """The axis that a quantity asks for; a panel of which nothing is there says so."""
+    if there and quantity.level is not None:
+        level(axes, *quantity.level)
     if quantity.log:
         log_scale(axes)
     elif quantity.form == "share":
         axes.set_ylim(bottom=0)
     if not there:
         say_empty(axes)
-    elif quantity.level is not None:
-        level(axes, *quantity.level)
     axes.set_ylabel(quantity.axis)
 
 
@@ -51,17 +51,19 @@ def through_training(
 ) -> Figure:  # fmt: skip
     """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
     arms = list(dict.fromkeys(arm for lines in rows.values() for arm in lines))
-    fig = figure(
-        width, height * len(rows) + 0.35, g.note(f"Gradients at N = 128. {words} {BANDS}".replace("  ", " "), arms)
-    )
+    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, BANDS])), arms)
+    rows = {title: lines for title, lines in rows.items() if any(g[arm] for arm in lines)} or rows
+    fig = figure(width, height * len(rows) + 0.35, note)
     panels = fig.subplots(len(rows), len(columns), squeeze=False, sharex=share, sharey="col" if share else False)
     for place, (row, (title, lines)) in enumerate(zip(panels, rows.items(), strict=True), 1):
         for axes, quantity in zip(row, columns, strict=True):
             draw_curves(g, axes, lines, quantity)
-            also(axes, quantity)
+            if any(g[arm] for arm in lines):
+                also(axes, quantity)
             axes.set_xlabel("epoch" if place == len(rows) else "")
         row[0].set_title(title)
-    legend(fig, list(dict.fromkeys(ink for lines in rows.values() for ink in lines.values())))
+    inks = {ink: bool(g[arm]) for lines in rows.values() for arm, ink in lines.items()}
+    legend(fig, [ink for ink, there in inks.items() if there or not any(inks.values())])
     return fig
 
 

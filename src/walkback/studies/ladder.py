@@ -160,7 +160,7 @@ def draw_identity(g: Gathered) -> Figure:
     axes.set_xlabel("block l")
     axes.set_ylabel("‖f$_l$‖ / ‖h$_l$‖")
     axes.set_ylim(bottom=0)
-    legend(fig, inks, most=2)
+    legend(fig, inks)
     return fig
 
 

@@ -6,6 +6,7 @@ rule. A frozen net has no block that a penalty could act on, so one of λ = 0 se
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -118,7 +119,7 @@ def draw(g: Gathered) -> Figure:
     drawn = [*(name("dfa", each) for each in PENALTIES), *(arm for arm, _ in BESIDE.values())]
     words = (
         f"{BANDS} Where lines lie on each other, the smaller λ is the wider line below; marks of different λ stand at "
-        "different epochs. (d): (c) without BP, from epoch 1 on."
+        "different epochs. (d): (c) without BP and from epoch 1 on; the bars at its right are ± one standard deviation."
     )
     fig = figure(PAGE, 4.6, g.note(words, drawn))
     panels = fig.subplots(2, 2).flatten()
@@ -127,28 +128,31 @@ def draw(g: Gathered) -> Figure:
         _lines(g, axes, quantity, alone=axes is panels[3])
         axes.set_title(title)
     inks = [handle(ink, linestyle="-", linewidth=w) for ink, w in zip(SHADES.values(), WIDTHS, strict=True)]
-    legend(fig, [], [*inks, *(Line2D([], [], label=words, **look) for words, (_, look) in BESIDE.items())], most=4)
+    legend(fig, [], [*inks, *(Line2D([], [], label=words, **look) for words, (_, look) in BESIDE.items())])
     return fig
 
 
 def _lines(g: Gathered, axes: Axes, quantity: Quantity, alone: bool) -> None:
-    curves = {each: curve(g[name("dfa", each)], quantity.pick, log=quantity.log) for each in SHADES}
+    epochs = g.arms[name("dfa", 0)].configs[0].epochs
     for place, (each, ink) in enumerate(SHADES.items()):
-        every = max(len(SHADES), len(curves[each].epochs) // 4)
+        found = curve(g[name("dfa", each)], quantity.pick, log=quantity.log)
+        every = max(len(SHADES), len(found.epochs) // 4)
         looks = {"linewidth": WIDTHS[place], "markevery": (place * every // len(SHADES), every)}
-        draw_curve(axes, curves[each], ink, linestyle="-", zorder=2 + 0.1 * place, **looks)
+        if alone:  # bands would hide each other: the spread stands at the right, one bar a λ
+            later = epochs * (1.03 + 0.025 * place)
+            draw_steps(axes, [later], [g.last(name("dfa", each), quantity)], ink, linestyle="none")
+            found = replace(found, epochs=found.epochs[1:], middle=found.middle[1:], n=0)
+        draw_curve(axes, found, ink, linestyle="-", zorder=2 + 0.1 * place, **looks)
     beside = {ACCURACY: ("DFA, frozen",) if alone else tuple(BESIDE), STREAM: ("BP, λ = 0",)}.get(quantity, ())
     for arm, look in (BESIDE[words] for words in beside):
         found = curve(g[arm], quantity.pick, log=quantity.log)
+        found = replace(found, epochs=found.epochs[1:], middle=found.middle[1:], n=0) if alone else found
         draw_curve(axes, found, INKS[rule_of(arm)], marker=None, zorder=3, **look)
     epochs_axis(axes)
     scaled(axes, quantity)
-    epochs = g.arms[name("dfa", 0)].configs[0].epochs
-    axes.set_xlim(-0.02 * epochs, 1.02 * epochs)
-    values = [y for c in curves.values() for x, y in zip(c.epochs, c.middle, strict=True) if x >= 1 and y == y]
-    if alone and values:
-        room = 0.12 * (max(values) - min(values)) + 1e-3
-        axes.set(xlim=(1 - 0.02 * epochs, 1.02 * epochs), ylim=(min(values) - room, max(values) + room))
+    if alone:
+        axes.autoscale(axis="y")
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= epochs])
 
 
 def draw_sweep(g: Gathered) -> Figure:

@@ -19,17 +19,15 @@ from matplotlib.patches import Patch, Rectangle
 from walkback.checks import DEFAULT, Outcome, VerdictName, in_order
 from walkback.checks.finding import known, listed
 from walkback.checks.margin import DIGITS
-from walkback.checks.thresholds import PAPER
 from walkback.records import BaselineName, Evidence
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
-from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
 from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
 from walkback.studies.drawing import matrix
 from walkback.studies.judged import BothVerdicts, both, finding, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA
-from walkback.studies.sweep import Edge, Stretch, Swept, by_verdict, first_changes, stretches
+from walkback.studies.sweep import Stretch, Swept, by_verdict, moves_table, stretches, thresholds_table
 
 PENALTY = 0.01
 NO_NORM = {"terminal_norm": False}
@@ -206,7 +204,7 @@ def tables(g: Gathered) -> list[Table]:
     """Who walks back what; the thresholds, and how far each can move; and every verdict that moves at all."""
     subjects = evidence(g)
     sweeps = {swept: {e.name: stretches(e, swept) for e in subjects.values()} for swept in SWEPT}
-    return [_utility_table(g, subjects), _thresholds_table(g, sweeps), _moves_table(sweeps)]
+    return [_utility_table(g, subjects), thresholds_table(g, sweeps), moves_table(sweeps)]
 
 
 def _utility_table(g: Gathered, subjects: Mapping[Contender, Evidence]) -> Table:
@@ -235,63 +233,6 @@ def _apart(g: Gathered) -> str:
         f"With λ: {epochs} epochs, held against nets of that budget. Without norm: no terminal norm, held against nets "
         "without one."
     )
-
-
-Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
-
-
-def _thresholds_table(g: Gathered, sweeps: Sweeps) -> Table:
-    rows: list[list[Cell]] = []
-    for swept, parts in sweeps.items():
-        default = DEFAULT.table[swept.name]
-        verdicts = first_changes({s: by_verdict(p) for s, p in parts.items()}, default.value)
-        findings = first_changes(parts, default.value)
-        row: list[Cell] = [swept.title, f"{default.value:g}", "published" if default.who == PAPER else "ours"]
-        if verdicts is None or findings is None:
-            rows.append([*row, None, None, None, None, None])
-            continue
-        below, above = verdicts
-        ends = [_end(edge, side) for edge, side in ((below, "≤"), (above, "≥"))]
-        steady = " to ".join(str(_end(edge, side, shown=True)) for edge, side in zip(findings, "≤≥", strict=True))
-        rows.append([*row, *ends, _flips_said(below), _flips_said(above), steady])
-    headings = ["threshold", "default", "set by", "same verdicts from", "to", "first to change below",
-                "first to change above", "same findings"]  # fmt: skip
-    spans = "; ".join(f"{swept.name} {swept.low:g} to {swept.high:g}" for swept in SWEPT)
-    notes = g.notes(
-        "One threshold moves and the others stay. Ends are exact: at the next number beyond, the verdict is the other. "
-        f"≤ and ≥: nothing changes as far as it was moved ({spans}).",
-        "same findings: no outcome of any check changes. A verdict is steadier than its findings where several checks "
-        "fire. The floor is judged by the published protocol alone; by ours it warns.",
-    )
-    return Table("thresholds", "How far each threshold can move before a verdict changes", headings, rows, notes)
-
-
-def _end(edge: Edge, side: str, shown: bool = False) -> Cell:
-    """An end of a range: a number, or that none was found as far as the threshold was moved."""
-    at = float(f"{edge.at:.12g}")  # neighbouring floats are one number to a reader
-    if not edge.flips:
-        return f"{side} {number(at)}"
-    return number(at) if shown else at
-
-
-def _flips_said(edge: Edge) -> str:
-    return "; ".join(f"{who}: {was.verdict} → {then.verdict}" for who, was, then in edge.flips) or "nobody"
-
-
-def _moves_table(sweeps: Sweeps) -> Table:
-    rows: list[list[Cell]] = []
-    for swept, parts in sweeps.items():
-        for name, whole in parts.items():
-            joined = by_verdict(whole)
-            said = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
-            if len(joined) > 1:
-                rows.append([swept.title, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
-    return Table(
-        "moves", "Every verdict that moves with a threshold",
-        ["threshold", "default", "subject", "verdict, from the lowest value to the highest"], rows,
-        ["A subject that is not named has one verdict over the whole range, or no run. A margin larger than what BP "
-         "gains over its frozen net cannot be asked for: there depth is not applicable, and the other checks decide."],
-    )  # fmt: skip
 
 
 # Figures

@@ -9,7 +9,7 @@ from walkback.checks.finding import listed, seeds_said
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, compare, of_size, ratio_to
 from walkback.report.tables import Cell
-from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, STREAM, cosine_at
+from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, STREAM, Quantity, cosine_at
 from walkback.studies.reproduced.claims import AS_LOG, TRIED, TRIED_CLAIMS, TRIED_GAINS
 from walkback.studies.reproduced.found import DFA, FA, SCALED, Ours, Trained
 from walkback.studies.reproduced.statements import BATCH, D1, D2_LOG, DATES, LOG, by_seed, first
@@ -180,11 +180,11 @@ def _between(method: Ours, groups: Mapping[str, Trained]) -> list[str]:
     if gains is None or not seeds:
         return []
     rule, between = method.rule, []
-    claims = {ACCURACY: theirs.ACCURACY[rule].mean, STREAM: theirs.LAST_HIDDEN[rule],
+    claims: dict[Quantity, Any] = {ACCURACY: theirs.ACCURACY[rule].mean, STREAM: theirs.LAST_HIDDEN[rule],
               GRADIENT: theirs.LAST_GRADIENT[rule], GAMMA: theirs.GAMMA[rule]}  # fmt: skip
     for what, claim in claims.items():
         ends = [what.over(group.only(seeds).runs).mean for group in (groups[usual], gains)]
-        low, high = (claim, claim) if isinstance(claim, float) else claim[:2]
+        low, high = claim[:2] if isinstance(claim, theirs.SizeRange) else (claim, claim)
         if None not in ends and min(e or 0.0 for e in ends) <= low and high <= max(e or 0.0 for e in ends):
             between.append(what.symbol)
     on, said = seeds_said([*map(str, seeds)]), listed(between) if between else "none"
