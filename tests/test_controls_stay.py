@@ -217,8 +217,8 @@ def counted(audit: Audit) -> dict[str, bool]:
 def test_planted_a_bad_control_voids_its_own_setting_and_no_other(mixed: Path) -> None:
     found = judge_paths(mixed)
     assert counted(found) == COUNTED
-    assert [(s.valid, sorted(s.subjects)) for s in found.settings] == [
-        (False, ["bp · 4 epochs", "fa · 4 epochs"]), (True, ["bp · 8 epochs", "fa · 8 epochs"])
+    assert sorted((s.valid, *sorted(s.subjects)) for s in found.settings) == [
+        (False, "bp · 4 epochs", "fa · 4 epochs"), (True, "bp · 8 epochs", "fa · 8 epochs")
     ]  # fmt: skip
     assert not found.valid
     assert found.exit_status() == 4
@@ -272,7 +272,8 @@ def test_planted_taking_the_bad_controls_away_makes_nothing_count(mixed: Path, b
         if "-random" in run.name and json.loads((run / "config.json").read_text())["epochs"] == 4:
             shutil.rmtree(run)
     found = judge_paths(mixed)
-    assert counted(found) == COUNTED
+    assert sorted(counted(found).values()) == [False, False, True, True]
+    assert {name for name, counts in counted(found).items() if not counts} == {"bp · 4 epochs", "fa · 4 epochs"}
     assert found.exit_status() == 4
 
 
@@ -288,10 +289,29 @@ def test_a_subject_whose_setting_has_no_controls_counts_by_itself_and_that_is_sa
 def test_an_audit_of_one_setting_is_written_as_ever_and_a_contradiction_is_refused(both: Path, mixed: Path) -> None:
     assert "settings" not in json.loads((both / GOOD / "audit.json").read_text())
     raw = json.loads(judge_paths(mixed).write(mixed).read_text())
-    raw["settings"][0]["valid"] = True
+    bad, good = sorted(raw["settings"], key=lambda setting: setting["valid"])
+    bad["valid"] = True
     (mixed / "audit.json").write_text(json.dumps(raw))
     with pytest.raises(WalkbackError, match="its settings say otherwise"):
         judge_paths(mixed)
-    raw["settings"][1]["valid"] = False  # the wrong one: what the runs show stands
+    good["valid"] = False  # the wrong one: what the runs show stands
     (mixed / "audit.json").write_text(json.dumps(raw))
     assert counted(judge_paths(mixed)) == COUNTED
+
+
+def test_nothing_is_judged_or_read_twice(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six subjects beside an audit.json that does not vouch for them; the page, the form and the tables judge none."""
+    from walkback.audits import controls, records
+    from walkback.report.audit_tables import audit_tables
+
+    judge_paths(mixed).model_copy(update={"subjects": [], "settings": []}).write(mixed)
+    asked: list[str] = []
+    read: list[Path] = []
+    judge, read_run = controls.judge, records.read_run
+    monkeypatch.setattr(controls, "judge", lambda e, *way: asked.append(e.name) or judge(e, *way))
+    monkeypatch.setattr(records, "read_run", lambda path: read.append(path) or read_run(path))
+    material = report_paths(mixed)
+    page(material)
+    audit_tables(material.audit, material.trained)
+    assert len(asked) == len(set(asked)) == 6
+    assert sorted(read) == sorted(find_runs(mixed))

@@ -1,8 +1,9 @@
 """Validity by setting: the controls of one setting (data, net and budget) say nothing for the subjects of another."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walkback.checks import Audit, Control, Judgement, SettingValidity
 from walkback.checks.finding import listed
@@ -50,20 +51,34 @@ def remembered(shown: Audit, audits: Mapping[Path, Audit]) -> Audit:
     """
     settings, controls = [*shown.settings], [*shown.controls]
     known = {name for setting in settings for name in setting.subjects}
-    names = {subject.name for subject in shown.subjects}
-    for path, beside in audits.items():
+    # By what was found and not by name: a name tells in what a subject differs from the others that are there.
+    lost = {_key(subject): subject.name for subject in shown.subjects if subject.name not in known}
+    for path, beside in audits.items() if settings and lost else ():
         whole = SettingValidity(name=f"audit in {path}", valid=beside.valid, subjects=[s.name for s in beside.subjects])
+        failed = [control for control in beside.controls if not control.ok]
         for stated in beside.settings or [whole]:
-            left = [name for name in stated.subjects if name in names and name not in known]
-            failed = [c for c in beside.controls if not c.ok and c.name not in {control.name for control in controls}]
-            if settings and left and failed and not stated.valid:
+            theirs = [_key(subject) for subject in beside.subjects if subject.name in stated.subjects]
+            left = [lost[key] for key in theirs if key in lost]
+            if left and failed and not stated.valid:
                 settings.append(stated.model_copy(update={"subjects": left}))
-                controls += failed
+                controls += [control for control in failed if control not in controls]
     if len(controls) == len(shown.controls):
         return shown
     failed_names = listed([control.name for control in controls if not control.ok])
     words = f"{shown.says} Invalid still, as {listed([str(path) for path in audits])} states: {failed_names}."
     return shown.model_copy(update={"valid": False, "settings": settings, "controls": controls, "says": words})
+
+
+def facts(judgement: Judgement) -> dict[str, object]:
+    """All that a judgement states but its name and its sentences."""
+    words: Any = {"name": True, "says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
+    found = judgement.model_dump(mode="json", exclude=words)
+    found["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
+    return found
+
+
+def _key(judgement: Judgement) -> str:
+    return json.dumps(facts(judgement), sort_keys=True)
 
 
 def still_stated(beside: Audit, here: Audit) -> list[SettingValidity]:

@@ -6,12 +6,11 @@ audit.json where that is of these runs, and else from the first snapshot, which 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from walkback.audits import trained
-from walkback.audits.by_setting import remembered, settings_of, several_words, still_stated
+from walkback.audits.by_setting import facts, remembered, settings_of, several_words, still_stated
 from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
@@ -69,9 +68,23 @@ class Here(NamedTuple):
         evidences = [evidence for evidence, _ in gathered]
         return cls(
             [Seen(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
-            partial(judged, evidences), lambda run: in_full[run.path].probes,
+            _once(evidences), lambda run: in_full[run.path].probes,
             lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
         )  # fmt: skip
+
+
+def _once(evidences: Sequence[Evidence]) -> Callable[[Thresholds, Protocol], Audit]:
+    """`judged` of this evidence, which judges nothing twice in the same way."""
+    done: list[tuple[tuple[Thresholds, Protocol], Audit]] = []
+
+    def judge_so(thresholds: Thresholds, protocol: Protocol) -> Audit:
+        for way, audit in done:
+            if way == (thresholds, protocol):
+                return audit
+        done.append(((thresholds, protocol), judged(evidences, thresholds, protocol)))
+        return done[-1][1]
+
+    return judge_so
 
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
@@ -192,14 +205,6 @@ def _judged_by(audit: Audit) -> tuple[str, str, dict[str, float]]:
     return audit.protocol, audit.thresholds.version, {name: threshold.value for name, threshold in table.items()}
 
 
-def _facts(judgement: Judgement) -> dict[str, object]:
-    """All that a judgement states but its sentences."""
-    words: Any = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
-    facts = judgement.model_dump(mode="json", exclude=words)
-    facts["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
-    return facts
-
-
 def _with_controls(
     here: Audit, material: Here, groups: Sequence[Setting], by_group: Sequence[list[Control]], doubts: str
 ) -> Audit:
@@ -308,8 +313,8 @@ def differs(beside: Audit, here: Audit) -> str | None:
     checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
     if beside.subjects and here.subjects and checks[0] != checks[1]:
         return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
-    theirs = {subject.name: _facts(subject) for subject in beside.subjects}
-    ours = {subject.name: _facts(subject) for subject in here.subjects}
+    theirs = {subject.name: facts(subject) for subject in beside.subjects}
+    ours = {subject.name: facts(subject) for subject in here.subjects}
     if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
         return "two subjects have the same name"
     absent = [name for name in theirs if name not in ours]
