@@ -65,7 +65,10 @@ def remembered(shown: Audit, audits: Mapping[Path, Audit]) -> Audit:
     if len(controls) == len(shown.controls):
         return shown
     failed_names = listed([control.name for control in controls if not control.ok])
-    words = f"{shown.says} Invalid still, as {listed([str(path) for path in audits])} states: {failed_names}."
+    words = (
+        f"This audit is invalid: {failed_names}, as {listed([str(path) for path in audits])} states; their runs are "
+    )
+    words += f"not here any more. Of the other settings: {shown.says.removeprefix('This audit is invalid: ')}"
     return shown.model_copy(update={"valid": False, "settings": settings, "controls": controls, "says": words})
 
 
@@ -95,7 +98,8 @@ def several_words(failed: Sequence[Control], settings: Sequence[SettingValidity]
     names = alone if len(alone) <= NAMED else [*alone[:NAMED], f"{len(alone) - NAMED} more"]
     without = f" No controls were trained in the setting of {listed(names)}." if alone else ""
     if not failed:
-        return f"Every control behaved as it must, in each of the settings.{without}"
+        each = ", in each of the settings" if len(settings) != 1 else ""
+        return f"Every control behaved as it must{each}.{without}"
     words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
     wrong = [setting.name for setting in settings if not setting.valid]
     whose = f" The verdicts of {'; '.join(wrong)} do not count." if wrong else ""

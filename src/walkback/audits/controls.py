@@ -137,9 +137,8 @@ def settled(
             doubts += f" The controls of {path} do not vouch for this: {why}."
     here = material.judged(*usual)
     if groups:
-        return _with_controls(
-            here, material, groups, _controls(groups, here, material, [*audits.values()]), doubts
-        ), here
+        found = _controls(groups, here, material, [*audits.values()])
+        return remembered(_with_controls(here, material, groups, found, doubts), audits), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
         says = (
