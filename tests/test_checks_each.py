@@ -511,6 +511,16 @@ def test_a_typed_in_number_is_subtracted_and_said() -> None:
     assert depth(subject(baselines=by_hand)).low == depth(subject()).low
 
 
+def test_a_bp_that_gains_nothing_where_the_subject_does_is_no_easy_task() -> None:
+    broken = {name: by_seed(0.1, 0.101, 0.1) for name in ("bp", "frozen_bp", "half_bp")}
+    found = depth(subject(baselines=broken))
+    assert found.outcome == "not applicable"
+    assert found.says.endswith("the task is not too easy, and bp is in doubt: was it trained as well as the subject?")
+    judged = judge(subject(baselines=broken))
+    assert judged.verdict == "inconclusive"
+    assert "bp as it is given tells nothing of the task" in judged.says
+
+
 def test_a_task_that_is_too_easy_is_no_question() -> None:
     found = depth(subject(accuracy=LOW, baselines=EASY | {"frozen": BASELINES["frozen"]}))
     assert told(found) == (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from walkback.audits import trained
+from walkback.audits import answers
 from walkback.audits.by_setting import facts, remembered, settings_of, several_words, still_stated
 from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
@@ -215,7 +215,7 @@ def _with_controls(
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
         subjects = here.subjects  # by their names alone they could not be told apart
     settings = settings_of(here, material, groups, by_group, {subject.name for subject in subjects})
-    says = several_words(failed, settings, subjects) if settings or len(groups) > 1 else trained.validity(failed)
+    says = several_words(failed, settings, subjects) if settings or len(groups) > 1 else answers.validity(failed)
     update = {"valid": not failed, "says": says + doubts, "controls": controls, "subjects": subjects}
     return here.model_copy(update=update | {"settings": settings})
 
@@ -225,11 +225,11 @@ def _groups(material: Here) -> list[Setting]:
     found: dict[str, dict[str, int]] = {}
     for place, subject in enumerate(material.subjects):
         config = subject.runs[0].config if subject.runs else None
-        if config is None or config.rule not in trained.CONTROLS or not subject.frozen:
+        if config is None or config.rule not in answers.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
             found.setdefault(config.setting(), {}).setdefault(config.rule, place)
-    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(trained.CONTROLS)}
+    whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(answers.CONTROLS)}
     runs: dict[str, list[Known]] = {key: [] for key in whole}
     for run in material.runs if whole else ():
         runs.get(run.config.setting(), []).append(run)
@@ -269,10 +269,10 @@ def _controls(
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
         both = [
-            trained.control_bp(here.subjects[group.bp], titles[0]),
-            trained.control_random(here.subjects[group.random], titles[1]),
+            answers.control_bp(here.subjects[group.bp], titles[0]),
+            answers.control_random(here.subjects[group.random], titles[1]),
         ]
-        others = [trained._control_null(trained.Probed(run.config, material.probes(run)) for run in group.runs)]
+        others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in group.runs)]
         others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         others = [control.model_copy(update={"name": control.name + behind}) for control in others]

@@ -4,9 +4,12 @@ import re
 from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
+from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE
+from walkback.checks.gain import GainCheck
 from walkback.checks.judge import FirstFired
 from walkback.checks.looks import is_open, needed
+from walkback.records import Evidence
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "inconclusive", "not applicable", "holds")
 
@@ -47,13 +50,20 @@ def waits_for_seeds(finding: Finding, n: int) -> bool:
     return finding.outcome == "inconclusive" and is_open(finding) and n > 1
 
 
-def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> str:
+def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evidence: Evidence | None = None) -> str:
     """What to do about a finding, fit to the case; empty where there is nothing to do."""
     n = judgement.accuracy.n
     if waits_for_seeds(finding, n):
         advice = needed(finding, n, thresholds[CONFIDENCE]).advice()
         return f"More seeds: {advice}; there are {n}."
-    return check_named(finding.check).advice(finding)
+    check = check_named(finding.check)
+    advice = check.advice(finding)
+    if isinstance(check, GainCheck) and advice == check.bp_missing and evidence and isinstance(check.figure, Gain):
+        if all(name in evidence.baselines for name in check.figure.task):  # bp is there, and does not show it
+            return (
+                "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin here either."
+            )
+    return advice
 
 
 def followed(fired: FirstFired) -> bool:
