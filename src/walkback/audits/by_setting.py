@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.checks import Audit, Control, Judgement, SettingValidity
 from walkback.checks.finding import listed
-from walkback.report.case import setting_words
 
 if TYPE_CHECKING:
     from walkback.audits.controls import Here, Setting
@@ -36,7 +35,9 @@ def settings_of(
         else:
             assert group.bp is not None
             config = material.subjects[group.bp].runs[0].config
-            name, key = f"{setting_words(config)} ({every[group.bp]})", config.setting()
+            sizes = [f"{key} {value}" for key, value in config.net_options.items() if type(value) is int]
+            words = ", ".join([config.data, " ".join([config.net, *sizes]), f"{config.epochs} epochs"])
+            name, key = f"{words} ({every[group.bp]})", config.setting()
             places = [n for n, s in enumerate(material.subjects) if s.runs and s.runs[0].config.setting() == key]
         names = [every[place] for place in places if every[place] in shown]
         found.append(SettingValidity(name=name, valid=all(c.ok for c in controls), subjects=names))

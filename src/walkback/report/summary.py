@@ -58,11 +58,10 @@ def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evide
         return f"More seeds: {advice}; there are {n}."
     check = check_named(finding.check)
     advice = check.advice(finding)
-    if isinstance(check, GainCheck) and advice == check.bp_missing and evidence and isinstance(check.figure, Gain):
-        if all(name in evidence.baselines for name in check.figure.task):  # bp is there, and does not show it
-            return (
-                "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin here either."
-            )
+    known = evidence.baselines if evidence is not None else {}
+    of_bp = check.figure.task if isinstance(check.figure, Gain) else ("bp",)
+    if isinstance(check, GainCheck) and advice == check.bp_missing and all(name in known for name in of_bp):
+        return "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin either."
     return advice
 
 
