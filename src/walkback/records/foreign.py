@@ -10,7 +10,6 @@ Each gives one `Evidence` a method. What a log does not say is None, a NaN stays
 shapes is an error that tells where and what was found.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,16 +22,12 @@ from walkback.errors import RecordError
 from walkback.files import parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
-from walkback.records.schema import BLOCKS, first_fault
+from walkback.records.schema import PYDANTICS, first_fault
+from walkback.records.stated import BATCH, CLASSES, DEPTH, EPOCHS, MOST, Config, kind_of, seed_of
 from walkback.records.watched import is_watched, read_watched
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
-DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
-BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
-CLASSES = ("classes", "n_classes", "num_classes")
-RESIDUAL = ("residual", "skip")
-EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
 METHOD = ("method", "rule", "algorithm")
 SHAPES = (
     'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
@@ -41,7 +36,6 @@ SHAPES = (
 STREAM = (
     "the log does not say whether its net has a residual stream; it is of a kind kept of such nets, so it is taken to"
 )
-MOST = 10**12  # of epochs, images, classes: more cannot be meant
 NAME = 200  # characters of a method's name
 CELLS = 10_000_000  # of the table that single norms are spread out in
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
@@ -63,7 +57,7 @@ def read_foreign(path: Path | str) -> list[Evidence]:
 def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list[Evidence]:
     """The same for JSON that is read already; `name` is used where the log names no method."""
     if not isinstance(raw, dict):
-        raise RecordError(f"{where} is {_kind(raw)}, not an object", SHAPES)
+        raise RecordError(f"{where} is {kind_of(raw)}, not an object", SHAPES)
     try:
         logs = {key: value for key, value in raw.items() if key.endswith("_log") and len(key) > 4}
         if logs:
@@ -83,7 +77,7 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
 
 def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) -> Evidence:
     config = _config(raw, where)
-    batch = _whole(config, BATCH, where)
+    batch = config.whole(BATCH)
     moments: list[Moment] = []
     notes: list[str] = []
     for number, entry in enumerate(_list(entries, where)):
@@ -104,8 +98,8 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
                 gamma=_number(entry, gamma, here) if gamma else None,
             )
         )
-    moments = _in_order(moments, config, notes, where)
-    return _evidence(method, method, config, raw, moments, notes, where)
+    trainings = _by_seed(_list(entries, where), moments, config, notes, where)
+    return _evidence(method, method, config, raw, trainings, notes, where)
 
 
 # --- {"config", "log": [{"epoch", "h_L_norm", "g_2_norm", "acc_eval"}], "final_test_acc"} ---------------------------
@@ -113,7 +107,7 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
 
 def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     config = _config(raw, where)
-    depth, batch = _whole(config, DEPTH, where), _whole(config, BATCH, where)
+    depth, batch = config.whole(DEPTH), config.whole(BATCH)
     moments: list[Moment] = []
     notes: list[str] = []
     entries = _list(raw["log"], f"{where}: log")
@@ -125,16 +119,20 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     for number, entry in enumerate(entries):
         here = f"{where}: log[{number}]"
         moments.append(_sparse_moment(_object(entry, here), depth, batch, here))
-    moments = _in_order(moments, config, notes, f"{where}: log")
+    trainings = _by_seed(entries, moments, config, notes, f"{where}: log")
     final = _number(raw, "final_test_acc", where)
     if final is not None:
+        if len(trainings) > 1:
+            raise RecordError(f"{where}: final_test_acc is one number, and the entries are of {len(trainings)} seeds",
+                              "give one log per seed")  # fmt: skip
+        (moments,) = trainings.values()
         last = moments.pop() if moments else Moment()
         if last.accuracy is not None and last.accuracy != final:
             notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
         moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
-    method = _first(config, METHOD)
-    rule = _name(config[method], where) if method and isinstance(config[method], str) else None
-    return _evidence(rule or name, rule, config, raw, moments, notes, where)
+    method = config.table.get(_first(config.table, METHOD) or "")
+    rule = _name(method, where) if isinstance(method, str) else None
+    return _evidence(rule or name, rule, config, raw, trainings, notes, where)
 
 
 def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | None, here: str) -> Moment:
@@ -174,7 +172,7 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
 
 def _of_ladder(raw: Mapping[str, Any], where: str) -> list[Evidence]:
     config = _config(raw, where)
-    depth = _whole(config, DEPTH, where)
+    depth = config.whole(DEPTH)
     methods = _object(raw["results"], where)
     ladders = {method: _rungs(rungs, f"{where}.{_name(method, where)}") for method, rungs in methods.items()}
     if not ladders:
@@ -196,7 +194,7 @@ def _of_rungs(
     method: str,
     ladders: Mapping[str, dict[int, dict[int, float | None]]],
     depth: int | None,
-    config: Mapping[str, Any],
+    config: Config,
     where: str,
 ) -> Evidence:
     """The top rung is the subject, rung 0 its frozen net, the middle one its upper half; those of bp are the task's."""
@@ -228,14 +226,14 @@ def _of_rungs(
         rule=method,
         depth=depth,
         trained=None if top in (0, depth) or depth is None else top,
-        residual=_stated(config, RESIDUAL, bool),
-        classes=_whole(config, CLASSES, where),
+        residual=config.residual()[0],
+        classes=config.whole(CLASSES),
         seeds=[
             SeedEvidence(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
             for seed, value in (rungs[top].items() if top > 0 else ())
         ],
         baselines=baselines,
-        notes=notes,
+        notes=[*notes, *config.notes],
     )
 
 
@@ -245,27 +243,48 @@ def _of_rungs(
 def _evidence(
     name: str,
     rule: str | None,
-    config: Mapping[str, Any],
+    config: Config,
     raw: Mapping[str, Any],
-    moments: list[Moment],
+    trainings: Mapping[int | None, list[Moment]],
     notes: list[str],
     where: str,
 ) -> Evidence:
-    residual = _stated(config, RESIDUAL, bool)
-    norms = any(m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for m in moments)
-    if residual is None and norms:
+    residual, stated = config.residual()
+    norms = any(
+        m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for moments in trainings.values() for m in moments
+    )
+    if not stated and norms:
         residual, notes = True, [*notes, STREAM]
-    seed = _seed(raw, where)
-    seed = _seed(config, where) if seed is None else seed
+    seed = seed_of(raw, where)
+    seed = seed_of(config.table, f"{where}: config") if seed is None else seed
     return Evidence(
         name=name,
         rule=rule,
-        depth=_whole(config, DEPTH, where),
+        depth=config.whole(DEPTH),
         residual=residual,
-        classes=_whole(config, CLASSES, where),
-        seeds=[SeedEvidence(seed=seed, moments=moments)],
-        notes=notes,
+        classes=config.whole(CLASSES),
+        seeds=[SeedEvidence(seed=seed if own is None else own, moments=moments) for own, moments in trainings.items()],
+        notes=[*notes, *config.notes],
     )
+
+
+def _by_seed(
+    entries: Sequence[Mapping[str, Any]], moments: list[Moment], config: Config, notes: list[str], where: str
+) -> dict[int | None, list[Moment]]:
+    """The entries of each training in their order. Most logs are of one; where entries state seeds, of one per seed."""
+    seeds = [seed_of(entry, f"{where}[{number}]") for number, entry in enumerate(entries)]
+    if None in seeds and len(set(seeds)) > 1:
+        place = seeds.index(None)
+        raise RecordError(
+            f"{where}[{place}] states no seed, and others do", "state the seed of every entry, or of none"
+        )
+    trainings = {
+        seed: _in_order([m for own, m in zip(seeds, moments, strict=True) if own == seed], config, notes, where)
+        for seed in dict.fromkeys(seeds)
+    } or {None: []}
+    if len(trainings) > 1:
+        notes.append(f"its entries are of {len(trainings)} seeds, and each is a training of its own")
+    return trainings
 
 
 def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Moment:
@@ -276,7 +295,8 @@ def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Momen
         first = error.errors()[0]
         field, *rest = first["loc"] or ("",)
         place = ".".join(str(part) for part in (names.get(str(field)) or field, *rest))
-        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "correct the log") from error
+        words = first["msg"].removeprefix(PYDANTICS)
+        raise RecordError(f"{where}: {place}{': ' if place else ''}{words}", "correct the log") from error
 
 
 def _loss(entry: Mapping[str, Any], where: str) -> float | None:
@@ -288,18 +308,18 @@ def _loss(entry: Mapping[str, Any], where: str) -> float | None:
         raise RecordError(f"{where}: loss: {error}", "correct the log") from error
 
 
-def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str], where: str) -> list[Moment]:
+def _in_order(moments: list[Moment], config: Config, notes: list[str], where: str) -> list[Moment]:
     """By epoch, if every moment has one; the last is the one that is judged."""
     epochs = [m.epoch for m in moments if m.epoch is not None]
-    most = _stated(config, EPOCHS, int)
+    most = config.number(EPOCHS)
     for number, moment in enumerate(moments):
         if moment.epoch is None:
             continue
         words = ""
         if moment.epoch in [m.epoch for m in moments[:number]]:
             words = f"epoch {moment.epoch} is there twice"
-        elif most is not None and moment.epoch > most:
-            words = f"epoch is {moment.epoch}, and config has {_first(config, EPOCHS)} = {most}"
+        elif most is not None and moment.epoch > most[1]:
+            words = f"epoch is {moment.epoch}, and config has {most[0]} = {most[1]}"
         if words:
             said = invariants.broken("log-epochs", f"{where}[{number}]: {words}")
             raise RecordError(said, "correct the log: one entry for each epoch")
@@ -309,29 +329,14 @@ def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str]
     return sorted(moments, key=lambda m: m.epoch or 0)
 
 
-def _config(raw: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _config(raw: Mapping[str, Any], where: str) -> Config:
     config = raw.get("config")
-    return {} if config is None else _object(config, f"{where}: config")
+    return Config({} if config is None else _object(config, f"{where}: config"), where)
 
 
 def _first(table: Mapping[str, Any], names: Sequence[str]) -> str | None:
     """The first of some names that the table has with a value."""
     return next((name for name in names if table.get(name) is not None), None)
-
-
-def _stated(table: Mapping[str, Any], names: Sequence[str], kind: type) -> Any:
-    """The value of the first name whose value is of that kind; True is no whole number."""
-    return next((table[name] for name in names if type(table.get(name)) is kind), None)
-
-
-def _whole(config: Mapping[str, Any], names: Sequence[str], where: str) -> int | None:
-    """A whole number of at least 1 that the config states."""
-    value: int | None = _stated(config, names, int)
-    if value is not None and not 1 <= value <= (BLOCKS if names is DEPTH else MOST):
-        raise RecordError(
-            f"{where}: config has {_first(config, names)} = {_short(value)}, which cannot be", "correct the log"
-        )
-    return value
 
 
 def _epoch(entry: Mapping[str, Any], where: str) -> int | None:
@@ -362,7 +367,7 @@ def _as_number(value: Any, where: str) -> float | None:
             raise RecordError(f"{where} is too large a number", "correct the log") from None
     if isinstance(value, str) and value.strip().lower() in NOT_FINITE:
         return float(value)  # the way strict JSON writes NaN
-    raise RecordError(f"{where} is {_kind(value)}, not a number", "correct the log")
+    raise RecordError(f"{where} is {kind_of(value)}, not a number", "correct the log")
 
 
 def _key(key: str, where: str, what: str) -> int:
@@ -373,30 +378,14 @@ def _key(key: str, where: str, what: str) -> int:
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise RecordError(f"{where} is {_kind(value)}, not an object", SHAPES)
+        raise RecordError(f"{where} is {kind_of(value)}, not an object", SHAPES)
     return value
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise RecordError(f"{where} is {_kind(value)}, not a list", SHAPES)
+        raise RecordError(f"{where} is {kind_of(value)}, not a list", SHAPES)
     return value
-
-
-def _kind(value: Any) -> str:
-    """What somebody's JSON holds, in words."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str):
-        return f"the text {value[:40]!r}"
-    if isinstance(value, dict):
-        return "an object"
-    return "a list" if isinstance(value, list) else f"the number {_short(value)}"
-
-
-def _short(value: float) -> str:
-    """A number in a message, however many digits it has."""
-    return f"{value!r:.40}"
 
 
 def _name(method: str, where: str) -> str:
@@ -406,10 +395,3 @@ def _name(method: str, where: str) -> str:
             f"give it a name of at most {NAME} characters",
         )
     return method
-
-
-def _seed(table: Mapping[str, Any], where: str) -> int | None:
-    value: int | None = _stated(table, ("seed",), int)
-    if value is not None and not -(2**63) <= value < 2**63:
-        raise RecordError(f"{where}: seed is {_short(value)}, which has more than 64 bits", "correct the log")
-    return value
