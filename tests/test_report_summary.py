@@ -13,8 +13,8 @@ from walkback.cli import main
 from walkback.errors import WalkbackError
 from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, SeedEvidence
 from walkback.records.card import Card, read_cards, write_cards
+from walkback.report.case import distinct
 from walkback.report.page import page
-from walkback.report.page.material import distinct
 from walkback.report.summary import followed, remedy, sentence
 
 

@@ -10,11 +10,13 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from walkback.errors import BadValue, UnknownName
 from walkback.files import read_bytes
 from walkback.registry import Registry, nearest
+
+T = TypeVar("T")
 
 
 def in_file(name: str) -> bool:
@@ -50,6 +52,36 @@ def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, r
     if wanted not in found:
         raise UnknownName(f"{place} has no {kind} {wanted!r}", nearest(wanted, own) if own else remedy)
     return found[wanted]
+
+
+def is_kind_of(thing: Any, base: type) -> bool:
+    """Whether a thing is a class derived from `base`.
+
+    >>> is_kind_of(bool, int), is_kind_of(int, int), is_kind_of(True, int)
+    (True, False, False)
+    """
+    return isinstance(thing, type) and issubclass(thing, base) and thing is not base
+
+
+def find_class(name: str, registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
+    """A registered name (`dfa`), or a class derived from `base` in a file (`my_rule.py:MyRule`).
+
+    shown   the page of the documentation that shows one
+    """
+    if not in_file(name):
+        return registry.get(name)
+    example = f"path/to/my_{registry.kind}.py:My{base.__name__}"
+    remedy = f"derive a class from walkback.{base.__name__} there; {shown} shows one"
+    found: type[T] = from_file(name, registry.kind, lambda thing: is_kind_of(thing, base), example, remedy)
+    return found
+
+
+def add_class(name: str, thing: type[T], registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
+    """Register a class of the user's; refused if it is not derived from `base`."""
+    if not is_kind_of(thing, base):
+        remedy = f"derive it from walkback.{base.__name__}; {shown} shows one"
+        raise BadValue(f"{thing!r} is not a {registry.kind}", remedy)
+    return registry.add(name, thing)
 
 
 def load_file(path: Path) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, check_rows, option
+from walkback.cli.options import JUDGE, WHERE, Judging, TableFolder, TableFormat, check_rows, option
 from walkback.cli.shown import give_page, give_table, make_console, open_page, progress, show_audit
 from walkback.errors import BadValue
 
@@ -14,12 +14,7 @@ from walkback.errors import BadValue
 @app.command
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[
-        Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")
-    ] = None,
-    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
-    strict: Annotated[bool, STRICT] = False,
+    judging: Judging = Judging(),
     out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (default: not written).")] = None,
     rows: Annotated[int | None, option(WHERE, "Largest number of subjects to name (40).")] = None,
 ) -> int:
@@ -32,11 +27,11 @@ def judge(
     """
     from walkback.audits import judge_crowd
 
-    given = Judging(frozen, protocol, thresholds).given()
+    given = judging.given()
     check_rows(rows)
     with progress() as note:
         found, _ = judge_crowd(*paths, **given, note=note)
-    return show_audit(found, out, strict, rows)
+    return show_audit(found, out, judging.strict, rows)
 
 
 @app.command
@@ -99,8 +94,8 @@ def compare(
 @app.command
 def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
+    format: TableFormat = "text",
+    to: TableFolder = None,
     judging: Judging = Judging(),
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
@@ -114,11 +109,11 @@ def table(
     from walkback.report.audit_tables import audit_tables
 
     with progress() as note:
-        judged = told_by(*paths, **judging.given(), cases=False, note=note)
-    for number, each in enumerate(judged, 1):
-        for one in audit_tables(each.audit, each.runs, "audit" if number == 1 else f"audit-{number}"):
-            give_table(one, format, to)
-    return judging.exit_status(*(each.audit for each in judged))
+        found = told_by(*paths, **judging.given(), cases=False, note=note)
+    for number, material in enumerate(found, 1):
+        for each in audit_tables(material.audit, material.trained, "audit" if number == 1 else f"audit-{number}"):
+            give_table(each, format, to)
+    return judging.exit_status(*(material.audit for material in found))
 
 
 @app.command
@@ -139,7 +134,7 @@ def form(
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    judged = told_by(*paths, **judging.given())
-    forms = [fill(case) for each in judged for case in each.cases]
+    found = told_by(*paths, **judging.given())
+    forms = [fill(case, material.audit) for material in found for case in material.subjects]
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
-    return judging.exit_status(*(each.audit for each in judged))
+    return judging.exit_status(*(material.audit for material in found))

@@ -21,6 +21,13 @@ def option(group: Group, words: str, **more: Any) -> Any:
 
 DEVICE = option(WHERE, "Torch device, such as cuda or cuda:1. Another kind of device gives other bits.")
 
+# What several commands take, each with its words once.
+StudyName = Annotated[str, Parameter(help="Studies by name, or all.", json_list=False)]
+Places = Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")]
+FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")]
+TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
+TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
+
 STRICT = option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
 
 
@@ -111,7 +118,7 @@ class Executing:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Judging:
-    """How records are judged: the options that `report`, `table` and `form` share. None: not given."""
+    """How records are judged: the options that `judge`, `report`, `table` and `form` share. None: not given."""
 
     frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
     protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")] = None

@@ -64,29 +64,27 @@ def give_table(table: Any, form: str, to: Path | None) -> None:
         print(table_text(table, form))
 
 
-def give_audit_page(found: Any, folders: list[Path], out: Path, cards: bool) -> None:
+def give_audit_page(found: Any, out: Path, cards: bool) -> None:
     """Write report.html of a new audit, with the cards of its rules if `cards` is set."""
-    from walkback.audits import measure_cards, report_audit
-    from walkback.records import read_run
+    from dataclasses import replace
+
+    from walkback.audits import measure_cards
     from walkback.records.card import read_cards
 
-    runs = [read_run(path) for path in folders]
-    names = {subject.name for subject in found.subjects}
+    material = found.material
     if cards:
         console = make_console()
-        audited = [run.config for run in runs if run.config.rule in names]
+        audited = [run.config for case in material.subjects for run in case.runs]
         measure_cards(audited, out, say=lambda line: console.print(line, style="dim", soft_wrap=True))
-    material = report_audit(found, runs, source=[str(out)], cards=read_cards(out))
-    give_page(material, out / "report.html")
+    give_page(replace(material, cards=read_cards(out)), out / "report.html")
 
 
 def give_page(material: Any, to: Path) -> int:
     """Write a page, and say where."""
     from walkback.report.numbers import relative
-    from walkback.report.page import write_page
 
     console = make_console()
-    console.print(f"Page in {relative(write_page(material, to))}", style="dim", soft_wrap=True)
+    console.print(f"Page in {relative(material.to_html(to))}", style="dim", soft_wrap=True)
     return 0
 
 

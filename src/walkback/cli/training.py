@@ -123,7 +123,7 @@ def audit(
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
-    give_audit_page(found, [out / config.folder() for config in live.configs], out, cards)
+    give_audit_page(found, out, cards)
     return status
 
 

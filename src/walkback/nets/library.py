@@ -9,27 +9,19 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets.base import NETS, Net, check_options, defaults, looking
-from walkback.own import from_file, in_file, is_ours, source_hash
+from walkback.own import add_class, find_class, is_ours, source_hash
+
+SHOWN = "docs/bring-your-net.md"
 
 
 def register_net(name: str, net: type[Net]) -> type[Net]:
     """Register your own net under `name` in this process."""
-    if not _is_net(net):
-        raise BadValue(f"{net!r} is not a net", "derive it from walkback.Net; docs/bring-your-net.md shows one")
-    return NETS.add(name, net)
+    return add_class(name, net, NETS, Net, SHOWN)
 
 
 def find_net(name: str) -> type[Net]:
     """A registered name (`resmlp`), or a class in a file (`my_net.py:MyNet`)."""
-    if not in_file(name):
-        return NETS.get(name)
-    remedy = "derive a class from walkback.Net there; docs/bring-your-net.md shows one"
-    found: type[Net] = from_file(name, "net", _is_net, "path/to/my_net.py:MyNet", remedy)
-    return found
-
-
-def _is_net(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Net) and thing is not Net
+    return find_class(name, NETS, Net, SHOWN)
 
 
 def net_source(name: str) -> str | None:
@@ -62,9 +54,7 @@ def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
     """Check a user's net once: its parts, its parameters, what it declares, how it runs."""
     for part, kind in (("embed", nn.Module), ("blocks", nn.ModuleList), ("readout", nn.Module)):
         if not isinstance(getattr(net, part, None), kind):
-            raise BadValue(
-                f"net {name} has no {part} that is an nn.{kind.__name__}", "docs/bring-your-net.md shows one"
-            )
+            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{SHOWN} shows one")
     _check_parameters(name, net)
     _check_words(name, net, options)
     try:

@@ -7,31 +7,24 @@ import torch
 
 from walkback.errors import BadValue
 from walkback.nets import Net, check_options
-from walkback.own import from_file, in_file, source_hash
+from walkback.own import add_class, find_class, source_hash
 from walkback.registry import Registry
 from walkback.rules.base import Rule
 
 RULES: Registry[type[Rule]] = Registry("rule")
 
 
+SHOWN = "docs/write-a-rule.md"
+
+
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
     """Register your own rule under `name` in this process."""
-    if not (isinstance(rule, type) and issubclass(rule, Rule)):
-        raise BadValue(f"{rule!r} is not a rule", "derive it from walkback.Rule; docs/write-a-rule.md shows one")
-    return RULES.add(name, rule)
+    return add_class(name, rule, RULES, Rule, SHOWN)
 
 
 def find_rule(name: str) -> type[Rule]:
     """A registered name (`dfa`), or a class in a file (`my_rule.py:MyRule`)."""
-    if not in_file(name):
-        return RULES.get(name)
-    remedy = "derive a class from walkback.Rule there"
-    found: type[Rule] = from_file(name, "rule", _is_rule, "path/to/my_rule.py:MyRule", remedy)
-    return found
-
-
-def _is_rule(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Rule) and thing is not Rule
+    return find_class(name, RULES, Rule, SHOWN)
 
 
 def fingerprint(name: str) -> str | None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.base import Credits
+from walkback.rules.base import Credits, Rule
 from walkback.rules.signal import Batch, Signal
 
 LocalLoss = Callable[[int, Tensor], Tensor]
@@ -106,3 +106,21 @@ class LocalHeads(nn.Module):
         seen = F.layer_norm(rows, rows.shape[1:]) if self.norm else rows
         logits: Tensor = seen @ self.M[layer].T
         return logits
+
+
+class LocalLosses(Rule):
+    """A rule whose blocks learn by a loss of their own, read from the rows of their output by `self.heads`."""
+
+    heads: LocalHeads
+
+    def local_loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """The batch mean of block l's own loss."""
+        raise NotImplementedError
+
+    def credits(self, signal: Signal) -> Credits:
+        """The gradient of each block's own loss at its output."""
+        return local_credits(signal, lambda layer, rows: self.local_loss(layer, rows, signal.labels))
+
+    def backward(self, net: Net, batch: Batch) -> Tensor:
+        """Every block by its own loss."""
+        return train_by_local_losses(net, batch, lambda layer, rows: self.local_loss(layer, rows, batch.labels))

@@ -5,13 +5,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
-from walkback.rules.local import LocalHeads, local_credits, train_by_local_losses
-from walkback.rules.signal import Batch, Signal
+from walkback.rules.local import LocalHeads, LocalLosses
 
 
-class MonoForward(Rule):
+class MonoForward(LocalLosses):
     """Mono-Forward: block l and a projection M_l minimise the cross-entropy of M_l h_{l+1}, with h_l fixed.
 
     credit      a_l = ∂ℓ(M_l LN(h_{l+1}), y)/∂h_{l+1}, of each sample: the exact gradient of the block's own loss at its
@@ -29,15 +27,8 @@ class MonoForward(Rule):
         super().__init__(net, generator)
         self.heads = LocalHeads(net, generator)
 
-    def credits(self, signal: Signal) -> Credits:
-        """The gradient of each block's own loss at its output."""
-        return local_credits(signal, lambda layer, rows: self._loss(layer, rows, signal.labels))
-
-    def backward(self, net: Net, batch: Batch) -> Tensor:
-        """Every block by its own cross-entropy."""
-        return train_by_local_losses(net, batch, lambda layer, rows: self._loss(layer, rows, batch.labels))
-
-    def _loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+    def local_loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of the block's projection."""
         return F.cross_entropy(self.heads(layer, rows), labels)
 
 

@@ -6,13 +6,11 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
-from walkback.rules.local import LocalHeads, local_credits, train_by_local_losses
-from walkback.rules.signal import Batch, Signal
+from walkback.rules.local import LocalHeads, LocalLosses
 
 
-class PredSim(Rule):
+class PredSim(LocalLosses):
     """Predsim: each block minimises its own cross-entropy and makes samples of one class similar.
 
     credit      a_l = N ∂ℒ_l/∂h_{l+1}, the exact gradient of the block's own loss at its output, its only signal.
@@ -39,15 +37,8 @@ class PredSim(Rule):
         self.beta = beta
         self.heads = LocalHeads(net, generator)
 
-    def credits(self, signal: Signal) -> Credits:
-        """The gradient of each block's own loss at its output."""
-        return local_credits(signal, lambda layer, rows: self._loss(layer, rows, signal.labels))
-
-    def backward(self, net: Net, batch: Batch) -> Tensor:
-        """Every block by its own loss."""
-        return train_by_local_losses(net, batch, lambda layer, rows: self._loss(layer, rows, batch.labels))
-
-    def _loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+    def local_loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """How alike the samples are, and the cross-entropy of the block's head."""
         logits = self.heads(layer, rows)
         wanted = similarity(F.one_hot(labels, logits.shape[1]).to(rows))
         alike = F.mse_loss(similarity(rows), wanted)

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from walkback.errors import BadValue
 from walkback.nets import check_options
-from walkback.own import from_file, in_file
+from walkback.own import find_class
 from walkback.records import RunConfig
 from walkback.registry import Registry
 from walkback.train.task import Event, Settings
@@ -50,22 +50,9 @@ class Executor(ABC):
 EXECUTORS: Registry[type[Executor]] = Registry("executor")
 
 
-def find_executor(name: str) -> type[Executor]:
-    """A registered name (`ray`), or a class in a file (`my_executor.py:MyExecutor`)."""
-    if not in_file(name):
-        return EXECUTORS.get(name)
-    remedy = "derive a class from walkback.Executor there; docs/cluster.md shows one"
-    found: type[Executor] = from_file(name, "executor", _is_executor, "path/to/my_executor.py:MyExecutor", remedy)
-    return found
-
-
-def _is_executor(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Executor) and thing is not Executor
-
-
 def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
     """An executor with its options; unknown options and impossible values are refused."""
-    kind = find_executor(name)
+    kind = find_class(name, EXECUTORS, Executor, "docs/cluster.md")
     what = f"executor {name}"
     check_options(what, kind, options)
     hints = typing.get_type_hints(kind.__init__, include_extras=True)
