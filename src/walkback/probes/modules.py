@@ -162,7 +162,7 @@ def look(
 ) -> Look:
     """Run `model` over (inputs, labels) batches and see what passes its blocks; one backward, to hidden states only.
 
-    credits   (model, inputs, labels) → one credit per block, each (N, d) as reduced, or of the block output's own shape;
+    credits   (model, inputs, labels) → one credit per block, each (N, d) as reduced, or of the block output's shape;
               None for a block that has none. In the scale of each sample's own loss
     loss      (output, labels) → one loss per sample; cross-entropy unless given
 
