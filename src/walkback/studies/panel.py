@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from walkback.audits.answers import control_bp, control_random
 from walkback.audits.card import step_cost
-from walkback.audits.trained import control_bp, control_random
 from walkback.checks import Judgement, judge
 from walkback.checks.finding import listed
 from walkback.data import load
