@@ -103,7 +103,7 @@ def vit(page: Writer) -> list[str]:
     headings = ["", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "largest growth at any epoch", "first D1"]
     date, at_ours = (
         claims.VIT_DATE.label.removesuffix(f", at N = {LOG}"),
-        fired_by([claims.VIT[DFA]], D2, by)(page.found).words,
+        fired_by([claims.VIT[DFA]], D2, by, page.found).words,
     )
     said = [
         page.said(claims.VIT_GROWTH),
