@@ -31,11 +31,12 @@ def judge(
         Run folders, folders that hold runs, or log files.
     """
     from walkback.audits import judge_crowd
+    from walkback.audits.workers import usual_count
 
     given = Judging(frozen, protocol, thresholds).given()
     check_rows(rows)
     with progress() as note:
-        found, _ = judge_crowd(*paths, **given, note=note)
+        found, _ = judge_crowd(*paths, **given, note=note, processes=usual_count())
     return show_audit(found, out, strict, rows)
 
 
@@ -111,10 +112,11 @@ def table(
         An audit.json, run folders, folders that hold runs, or log files.
     """
     from walkback.audits import told_by
+    from walkback.audits.workers import usual_count
     from walkback.report.audit_tables import audit_tables
 
     with progress() as note:
-        all_told = told_by(*paths, **judging.given(), cases=False, note=note)
+        all_told = told_by(*paths, **judging.given(), cases=False, note=note, processes=usual_count())
     for number, told in enumerate(all_told, 1):
         for each in audit_tables(told.audit, told.runs, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)
