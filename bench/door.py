@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from walkback.audits.measured import Asked, measured
+from walkback.audits.measured import measured
+from walkback.audits.reference import Asked
 
 WIDTH, DEPTH, CLASSES, INPUTS, BATCH, SAMPLES = 256, 24, 10, 3072, 128, 1280
 

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.audits.measured import Asked, measured
+from walkback.audits.measured import measured
+from walkback.audits.reference import Asked
 from walkback.errors import BadValue
 from walkback.probes import credit_cosine, gradient_norm, look
 from walkback.probes.proof import Proof, agreement, prove
 from walkback.probes.rotated import turned_null
-from walkback.probes.worker import Worker, double_worker, gathered
+from walkback.probes.worker import Worker, double_worker, spread
 from walkback.records import Moment
 
 WIDTH, DEPTH, CLASSES, INPUTS = 24, 4, 3, 6
@@ -513,17 +514,80 @@ def test_closed_form_of_the_agreement() -> None:
 # --- the door -------------------------------------------------------------------------------------------------------
 
 
-def test_small_batches_are_gathered_for_the_proof() -> None:
+def test_the_samples_of_the_proof_are_spread_over_all_batches() -> None:
     data = batches(4, 20)
-    x, y = gathered(data, 64)
-    assert (len(x), len(y)) == (64, 64)
-    assert torch.equal(x[:8], torch.cat([data[0][0], data[1][0]]))
-    uneven = [(torch.zeros(4, 7, 2), y[:4]), (torch.zeros(4, 9, 2), y[:4])]
-    assert len(gathered(uneven, 64)[1]) == 4
-    mapped, labels = gathered([({"a": x[:4], "n": 3}, y[:4]), ({"a": x[4:8], "n": 3}, y[4:8])], 8)
+    x, y, rows = spread(data, 40)
+    assert rows.tolist() == list(range(0, 80, 2))
+    assert torch.equal(x, torch.cat([inputs for inputs, _ in data])[rows])
+    assert torch.equal(y, torch.cat([labels for _, labels in data])[rows])
+    assert spread(data, 100).rows.tolist() == list(range(80))
+    uneven = [(torch.zeros(4, 7, 2), y[:4]), (torch.zeros(4, 9, 2), y[:4]), (torch.ones(4, 7, 2), y[:4])]
+    assert spread(uneven, 64).rows.tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
+    mapped, labels, _ = spread([({"a": x[:4], "n": 3}, y[:4]), ({"a": x[4:8], "n": 3}, y[4:8])], 8)
     assert torch.equal(mapped["a"], x[:8])
     assert len(labels) == 8
-    assert standings(net((2,)), data=[gathered(batches(1, 5), 64)])[:3] == ["wrong"] * 3
+    assert standings(net((2,)), data=[spread(batches(1, 5), 64)[:2]])[:3] == ["wrong"] * 3
+
+
+class Late(torch.autograd.Function):
+    """Nothing, whose backward is right for the first 64 samples of a batch and noise for the others."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        draw = torch.Generator().manual_seed(0)
+        noise = torch.randn(g[64:].shape, generator=draw, dtype=g.dtype) * g.norm() / g.numel() ** 0.5
+        return torch.cat([g[:64], noise])
+
+
+class Halved(torch.autograd.Function):
+    """Nothing, whose backward forgets every second sample."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g * (torch.arange(len(g)) % 2 == 0).to(g).view(-1, 1)
+
+
+class Through(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.function.apply(x)
+        return out
+
+
+@pytest.mark.parametrize("function", [Late, Halved])
+def test_second_way_a_backward_that_is_right_for_some_samples_is_found(function: Any) -> None:
+    model = net()
+    model[2].append(Through(function))
+    data = batches(500)
+    plain = look(net(), data, NAMES)
+    found = measured(model, Asked(data, NAMES, "backward", None, "auto", None, False, False))
+    assert [p.standing for p in found.reference.proofs] == ["wrong", "wrong", "proved", "proved", "proved"]
+    rows = found.reference.picked.rows
+    assert len(rows) == 64
+    assert rows[-1] > 480
+    for state in (0, 1):  # what finite differences measured is the plain net's gradient of the same samples
+        true, mine = plain.gradients[state], found.reference.rows[state]
+        assert true is not None
+        assert mine is not None
+        assert credit_cosine(mine, true[rows]).value > 0.9999
+    delivered, true = look(model, data, NAMES).gradients[1], plain.gradients[1]
+    assert delivered is not None
+    assert true is not None
+    told = (found.moment.cosine_out or [])[0]
+    assert told is not None
+    assert told.value == pytest.approx(credit_cosine(delivered[rows], true[rows]).value, abs=1e-3)
+    assert any("not in these batches" in note for note in found.notes) == (function is Late)
 
 
 def test_error_an_unknown_word_for_credits() -> None:

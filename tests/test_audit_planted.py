@@ -315,7 +315,7 @@ def test_planted_nan_in_one_layer_is_inconclusive_and_named():
     assert "seed 123" in finding(found, "reference").says
     (note,) = (n for n in found.notes if "not seen" in n)
     assert note.startswith("seed 123: layers not seen: ")
-    assert "blocks.2: not finite" in note
+    assert "blocks.2, blocks.3: not finite (hidden state)" in note
     assert judged(change, credits=None).verdict == OPEN  # in every seed: still nobody holds, and nobody is accused
 
 

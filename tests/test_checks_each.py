@@ -51,12 +51,38 @@ def told(finding: Finding) -> tuple[str, str]:
 # --- Student's t ----------------------------------------------------------------------------------------------------
 
 
+def closed_form(t: float, df: int) -> float:
+    """P(|T| ≤ t) for a whole number of degrees of freedom, as a finite sum: a second implementation.
+
+    With θ = atan(t/√df) it is sin θ · Σ for even df and (2/π)(θ + sin θ cos θ · Σ) for odd, where Σ is a sum in cos²θ
+    whose j-th term is the one before times (2j − 1)/(2j), or 2j/(2j + 1).
+    """
+    theta = math.atan2(t, math.sqrt(df))
+    sine, cosine = math.sin(theta), math.cos(theta)
+    term = total = 1.0 if df > 1 else 0.0
+    for j in range(1, df // 2):
+        term *= cosine * cosine * ((2 * j) / (2 * j + 1) if df % 2 else (2 * j - 1) / (2 * j))
+        total += term
+    return 2 / math.pi * (theta + sine * cosine * total) if df % 2 else sine * total
+
+
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 6, 7, 10, 29, 30, 101])
-def test_student_agrees_with_scipy(df: int) -> None:
+def test_student_agrees_with_its_closed_form(df: int) -> None:
     for t in (0.0, 0.3, 1.0, 2.5, 12.7, 100.0):
-        assert central(t, df) == pytest.approx(2 * stats.t.cdf(t, df) - 1, abs=1e-13)
-    for confidence in (0.5, 0.9, 0.95, 0.999):
-        assert two_sided(confidence, df) == pytest.approx(stats.t.ppf(0.5 + confidence / 2, df), rel=1e-10)
+        assert central(t, df) == pytest.approx(closed_form(t, df), abs=1e-12)
+        assert central(t, df) == pytest.approx(2 * stats.t.cdf(t, df) - 1, abs=1e-12)
+    for confidence in (0.5, 0.9, 0.95, 0.99, 0.999):
+        t = two_sided(confidence, df)
+        assert closed_form(t, df) == pytest.approx(confidence, rel=1e-12)
+        assert t == pytest.approx(_bisected(confidence, df), rel=1e-12)
+
+
+def _bisected(confidence: float, df: int) -> float:
+    low, high = 0.0, 2.0**60
+    for _ in range(130):
+        middle = (low + high) / 2
+        low, high = (middle, high) if closed_form(middle, df) < confidence else (low, middle)
+    return high
 
 
 def test_interval_agrees_with_scipy() -> None:
@@ -483,6 +509,16 @@ def test_a_typed_in_number_is_subtracted_and_said() -> None:
     )
     by_hand = {"frozen": Baseline.by_seed({42: 0.35, 123: 0.352, 456: 0.348}, typed=True)}
     assert depth(subject(baselines=by_hand)).low == depth(subject()).low
+
+
+def test_a_bp_that_gains_nothing_where_the_subject_does_is_no_easy_task() -> None:
+    broken = {name: by_seed(0.1, 0.101, 0.1) for name in ("bp", "frozen_bp", "half_bp")}
+    found = depth(subject(baselines=broken))
+    assert found.outcome == "not applicable"
+    assert found.says.endswith("the task is not too easy, and bp is in doubt: was it trained as well as the subject?")
+    judged = judge(subject(baselines=broken))
+    assert judged.verdict == "inconclusive"
+    assert "bp as it is given tells nothing of the task" in judged.says
 
 
 def test_a_task_that_is_too_easy_is_no_question() -> None:

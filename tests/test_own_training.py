@@ -72,7 +72,7 @@ def test_second_way_the_folder_read_again_gives_the_same_audit(whole, tmp_path):
     assert wb.judge_paths(folder).text() == audit.text()
     (told,) = told_by(folder)
     assert told.audit.text() == audit.text()
-    assert "your training" in render([fill(case) for case in told.cases], "markdown")
+    assert "your training" in render([fill(case, told.audit) for case in told.subjects], "markdown")
     assert report_paths(folder).audit.text() == audit.text()
     assert "your training" in audit.to_html(tmp_path / "page.html").read_text()
     one = find_trainings(folder)[0]

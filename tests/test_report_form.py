@@ -14,7 +14,8 @@ from test_report_tables import DEMO, HOSTILE, ROOT, command, golden, renamed
 from walkback.audits import told_by
 from walkback.checks import DEFAULT, Audit, Control, judge
 from walkback.records import Baseline, Evidence, Moment, Run, SeedEvidence, read_run
-from walkback.report.form import Case, Form, Question, fill, render
+from walkback.report.case import Case
+from walkback.report.form import Form, Pitfall, fill, render
 from walkback.rules import rule_words
 from walkback.train import plan
 
@@ -24,20 +25,20 @@ CIFAR = [ROOT / f"results/cifar10-resmlp-{name}" for name in (
 
 
 def forms(*paths: Path) -> list[Form]:
-    return [fill(case) for told in told_by(*paths) for case in told.cases]
+    return [fill(case, told.audit) for told in told_by(*paths) for case in told.subjects]
 
 
 def rows(form: Form, section: str) -> dict[str, str | None]:
     (found,) = [s for s in form.sections if s.title == section]
-    return {row.label: row.value for row in found.rows if not isinstance(row, Question)}
+    return {row.label: row.value for row in found.rows if not isinstance(row, Pitfall)}
 
 
 def why(form: Form, section: str, label: str) -> str:
     (found,) = [s for s in form.sections if s.title == section]
-    return next(row.why for row in found.rows if not isinstance(row, Question) and row.label == label)
+    return next(row.why for row in found.rows if not isinstance(row, Pitfall) and row.label == label)
 
 
-def answers(form: Form) -> dict[str, Question]:
+def answers(form: Form) -> dict[str, Pitfall]:
     """By a word of the question."""
     words = {"reference batch": "batch", "frozen baseline": "frozen", "either frozen": "either", "growth": "growth",
              "clamp": "clamp", "precision": "precision", "feedback weights": "feedback", "left out": "dead",
@@ -104,10 +105,10 @@ def a_run(tmp_path_factory) -> Run:
     return read_run(write_run(tmp_path_factory.mktemp("form"), config))
 
 
-def case(evidence: Evidence, runs: list[Run], **more: Any) -> Case:
+def case(evidence: Evidence, runs: list[Run], **more: Any) -> tuple[Case, Audit]:
     found = judge(evidence, more.get("thresholds", DEFAULT), more.get("protocol", "ours"))
     audit = Audit(valid=True, says="Said.", protocol=found.protocol, thresholds=DEFAULT, controls=[], subjects=[found])
-    return Case(found, evidence, runs, audit)
+    return Case(found, evidence, runs), audit
 
 
 HIGH = {"frozen_bp": by_seed(0.590, 0.594, 0.588)}  # by bp's frozen net it would fall short
@@ -153,10 +154,10 @@ FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
 
 @pytest.mark.parametrize("key", FLIPS)
 def test_an_answer_flips_when_its_evidence_does_and_no_other_evidence_is_there_for_it(key, a_run):
-    whole = answers(fill(case(subject(), [a_run])))
+    whole = answers(fill(*case(subject(), [a_run])))
     assert {q.answer for q in whole.values()} == {"yes"}
     for evidence, answer, says in FLIPS[key]:
-        found = answers(fill(case(evidence, [a_run])))[key]
+        found = answers(fill(*case(evidence, [a_run])))[key]
         assert found.answer == answer, found
         assert says in found.says
 
@@ -164,26 +165,25 @@ def test_an_answer_flips_when_its_evidence_does_and_no_other_evidence_is_there_f
 def test_answers_tell_their_numbers(a_run):
     half = ok(0.9).model_copy(update={"alive": 200})
     evidence = subject({"cosine": [half] * 4, "precision": precise(3e-7, 0.4)})
-    found = answers(fill(case(evidence, [a_run])))
+    found = answers(fill(*case(evidence, [a_run])))
     assert found["dead"].says == "at most 56 of 256 in a block"
     assert found["clamp"].says == "F.cosine_similarity would be off by 0.4 at g_L"
     assert found["precision"].says == "its direction at g_L is off by 3e-07"
     assert found["interval"].says.startswith("95%, n = 3: +2")
-    assert answers(fill(case(subject(), [a_run], protocol="published")))["interval"].answer == "no"
+    assert answers(fill(*case(subject(), [a_run], protocol="published")))["interval"].answer == "no"
 
 
 def test_the_checks_controls_and_baselines_are_told_with_their_numbers(a_run):
     evidence = subject({"hidden_norms": [9.0, 600.0, 4e4, 3e6, 2e8]}, baselines={"shallow": None})
-    plain = case(evidence, [a_run])
+    plain, audit = case(evidence, [a_run])
     control = Control(name="bp", expected="holds", got="holds", ok=True)
-    with_control = Case(plain.judgement, evidence, [a_run], plain.audit.model_copy(update={"controls": [control]}))
-    made = render([fill(with_control)], "markdown")
+    made = render([fill(plain, audit.model_copy(update={"controls": [control]}))], "markdown")
     assert "- **Verdict**: Walked back: scale fires." in made
     assert "| scale | fires | 75.0 | 75.0 | 75.0 | 50 | exact |" in made
     assert "| own frozen net | 0.350 ± 0.002 | 3 | +25.1 (+24.8 to +25.4) | measured |" in made
     assert "| shallow net | ____ | 0 | – | not there |" in made
     assert "| bp | holds | holds | yes |" in made
-    assert "- **Controls**: ____ (Said.)" in render([fill(plain)], "markdown")
+    assert "- **Controls**: ____ (Said.)" in render([fill(plain, audit)], "markdown")
 
 
 # --- what is not there ----------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_run_without_its_probes_or_environment_has_blanks_with_a_reason(a_run)
 
 def test_nothing_at_all_is_a_form_of_blanks():
     for evidence in (Evidence(name="x"), Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[Moment()])])):
-        form = fill(case(evidence, []))
+        form = fill(*case(evidence, []))
         assert {q.answer for q in answers(form).values()} == {"not known"}
         assert rows(form, "Accuracy")["Test accuracy, mean ± std"] is None
         sound(render([form], "latex"))
@@ -299,8 +299,7 @@ def hostile_forms() -> list[Form]:
     audit = renamed(Audit.model_validate_json(DEMO.read_text()), HOSTILE)
     notes = {"notes": HOSTILE}
     return [
-        fill(Case(j.model_copy(update=notes), Evidence(name=j.name, rule=j.name), [], audit))
-        for j in audit.subjects[:4]
+        fill(Case(j.model_copy(update=notes), Evidence(name=j.name, rule=j.name)), audit) for j in audit.subjects[:4]
     ]
 
 
@@ -315,7 +314,7 @@ def test_hostile_names_do_nothing():
 
 
 def test_check_boxes_are_ticked_for_yes_alone(a_run):
-    made = render([fill(case(subject(baselines={"frozen": Baseline.number(0.349)}), [a_run]))], "markdown")
+    made = render([fill(*case(subject(baselines={"frozen": Baseline.number(0.349)}), [a_run]))], "markdown")
     for line in made.splitlines():
         if line.startswith("- ["):
             assert line.startswith("- [x] ") == ("? **yes** (" in line)
@@ -323,7 +322,7 @@ def test_check_boxes_are_ticked_for_yes_alone(a_run):
 
 
 def test_forms_of_several_subjects_are_one_document(a_run):
-    both = [fill(case(subject(name=name), [a_run])) for name in ("one", "two")]
+    both = [fill(*case(subject(name=name), [a_run])) for name in ("one", "two")]
     assert render(both, "markdown").count("\n---\n") == 1
     assert render(both, "latex").count(r"\section*{Reporting form: ") == 2
 
@@ -331,7 +330,7 @@ def test_forms_of_several_subjects_are_one_document(a_run):
 @pytest.mark.latex
 def test_all_forms_compile(a_run, tmp_path):
     evidences = [subject(), subject(baselines=dict.fromkeys(BASELINES)), Evidence(name="nothing")]
-    made = [fill(case(evidence, [a_run] if evidence.seeds else [])) for evidence in evidences]
+    made = [fill(*case(evidence, [a_run] if evidence.seeds else [])) for evidence in evidences]
     compiles([render([*made, *forms(*CIFAR), *forms(DEMO)], "latex"), render(hostile_forms(), "latex")], tmp_path)
 
 

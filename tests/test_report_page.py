@@ -20,6 +20,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
+from jinja2 import UndefinedError
 
 import walkback.report.page as room
 from report_material import HOSTILE, config, write_many, write_run, write_runs
@@ -29,9 +30,11 @@ from walkback.checks import DEFAULT, Audit, Control, Protocol, Threshold, Thresh
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
 from walkback.records import Evidence, Moment, SeedEvidence
-from walkback.report.page import Material, Subject, page, write_page
+from walkback.report.case import Case, Material
+from walkback.report.page import page, write_page
 from walkback.report.page.markup import clean, num, plain, prose, tag
-from walkback.report.page.reproduce import all_runs, commands
+from walkback.report.page.render import _environment, only_seen, piece
+from walkback.report.page.reproduce import commands
 from walkback.train import plan
 
 VOID = {"br", "col", "hr", "link", "meta", "path", "rect"}
@@ -147,6 +150,43 @@ def test_property_prose_keeps_its_words(sentence):
     assert {node.name for node in found.everything()} <= {"", "p", "i", "sub"}
 
 
+TEMPLATES = Path(room.__path__[0])
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.text() | st.sampled_from(HOSTILE))
+def test_property_a_template_writes_any_text_as_that_text(content):
+    """In an element and in an attribute, through a macro, a list and a join; `{{` in a value is no template."""
+    source = (
+        '{% import "macros.html.j2" as m with context %}<p title="{{ it }}">{{ it }}</p>'
+        '{{ m.bdi(it) }}<b>{{ [it, it]|join(m.bdi("x")) }}</b>{% set made %}<i>{{ it }}</i>{% endset %}{{ made ~ it }}'
+    )
+    root = Tree(only_seen(_environment().from_string(source).render(it=content))).root
+    p, bdi, b, i = root.children
+    assert (p.attributes, p.parts) == ({"title": clean(content)}, [clean(content)] if content else [])
+    assert "".join(bdi.pieces()) == "".join(i.pieces()) == clean(content)
+    assert [n.name for n in root.everything()] == ["", "p", "bdi", "b", "bdi", "i"]
+    assert clean("".join(root.pieces())).endswith(clean(content) * 2)
+    assert clean("".join(b.pieces())) == f"{clean(content)}x{clean(content)}"
+
+
+def test_no_template_turns_escaping_off_and_every_one_is_used():
+    names = {path.name for path in TEMPLATES.glob("*.j2")}
+    sources = {name: (TEMPLATES / name).read_text() for name in names}
+    code = "".join(path.read_text() for path in TEMPLATES.parent.rglob("*.py"))
+    for name, source in sources.items():
+        assert not re.search(r"\|\s*safe\b|autoescape|\bMarkup\b", source), name
+        assert f'"{name}"' in code + "".join(sources.values()), name
+    assert (
+        code.count("Markup(f") + code.count("Markup(css)") + code.count("Markup(js)") == 4
+    )  # `tag`, and our own files
+
+
+def test_what_a_template_lacks_is_an_error_and_not_a_blank():
+    with pytest.raises(UndefinedError):
+        piece("validity.html.j2")
+
+
 def test_numbers_are_set():
     assert plain("4.2e-09") == "4.2\u202f×\u202f10⁻⁹"
     assert plain("from -2 to -0.5, k-2, 2026-11-15") == "from −2 to −0.5, k-2, 2026-11-15"
@@ -158,6 +198,10 @@ def test_the_examples_in_the_docstrings_hold():
     for found in pkgutil.iter_modules(room.__path__):
         outcome = doctest.testmod(importlib.import_module(f"walkback.report.page.{found.name}"))
         assert outcome.failed == 0, found.name
+    for name in ("case", "harmless"):
+        outcome = doctest.testmod(importlib.import_module(f"walkback.report.{name}"))
+        assert outcome.attempted > 0
+        assert outcome.failed == 0, name
 
 
 # --- structure ------------------------------------------------------------------------------------------------------
@@ -344,7 +388,7 @@ def test_oracle_the_commands_train_the_same_configs():
     lines, unsaid = commands(material)
     assert unsaid == []
     trained = sorted(found for line in lines for found in configs_of(line))
-    assert trained == sorted(run.config.hash() for run in all_runs(material))
+    assert trained == sorted(run.config.hash() for run in material.runs)
 
 
 def test_oracle_the_command_of_an_audit_trains_all_its_runs(tmp_path):
@@ -473,7 +517,7 @@ def test_an_audit_without_its_runs_is_shown_as_it_was_judged(tmp_path):
 
 
 def material_of(*evidences: Evidence, protocol: Protocol = "ours") -> Material:
-    subjects = [Subject(judge(e, DEFAULT, protocol), e) for e in evidences]
+    subjects = [Case(judge(e, DEFAULT, protocol), e) for e in evidences]
     audit = Audit(
         valid=True, says="Judged as it was given.", protocol=protocol, thresholds=DEFAULT, controls=[],
         subjects=[s.judgement for s in subjects],
@@ -561,7 +605,7 @@ def hostile_material(tmp_path: Path) -> Material:
         Evidence(name=name, rule=name, residual=True, notes=HOSTILE, seeds=[SeedEvidence(moments=moments)])
         for name in HOSTILE
     ]
-    subjects = [*ours.subjects, *(Subject(judge(e, thresholds), e) for e in foreign)]
+    subjects = [*ours.subjects, *(Case(judge(e, thresholds), e) for e in foreign)]
     controls = [Control(name=evil, expected=HOSTILE[1], got=HOSTILE[5], ok=False)]
     audit = ours.audit.model_copy(update={
         "subjects": [s.judgement for s in subjects], "says": evil, "valid": False, "controls": controls,
@@ -649,10 +693,10 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (["nowhere"], "cannot read nowhere", "name a file that is there"),
         (["empty"], "no runs in empty", "give a folder that `walkback train` made"),
         ([], "no path is given", "give run folders, or log files"),
-        (["torn"], "torn/audit.json is not whole JSON", "give the command that wrote it again"),
+        (["torn"], "torn/audit.json is not valid JSON", "give the command that wrote it again"),
         (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
         (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
-        (["bytes"], "bytes/audit.json is not whole JSON (byte 0 is not UTF-8)", "give the command that wrote it again"),
+        (["bytes"], "bytes/audit.json is not valid JSON (byte 0 is not UTF-8)", "give the command that wrote it again"),
         (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
         (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
         (["runs", "--frozen", "34.9"], "--frozen 34.9 is not an accuracy", "divide a percentage by 100"),

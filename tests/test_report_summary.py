@@ -13,8 +13,8 @@ from walkback.cli import main
 from walkback.errors import WalkbackError
 from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, SeedEvidence
 from walkback.records.card import Card, read_cards, write_cards
+from walkback.report.case import distinct
 from walkback.report.page import page
-from walkback.report.page.material import distinct
 from walkback.report.summary import followed, remedy, sentence
 
 
@@ -154,7 +154,7 @@ def test_cards_are_measured_once_and_a_damaged_file_is_named(tmp_path, monkeypat
     assert sorted(asked) == ["bp", "dfa", "fa"]
     assert cards_beside([tmp_path]) == read_cards(tmp_path)
     (tmp_path / "cards.json").write_text('{"schema": "walkback.cards/1", "cards": [')
-    with pytest.raises(WalkbackError, match=r"cards\.json is not whole JSON") as error:
+    with pytest.raises(WalkbackError, match=r"cards\.json is not valid JSON") as error:
         report_paths(tmp_path)
     assert "walkback card --to" in str(error.value.remedy)
     measure_cards([config("dfa")], tmp_path)

@@ -23,7 +23,7 @@ from walkback.errors import WalkbackError
 from walkback.report import harmless, latex
 from walkback.report.audit_tables import audit_tables
 from walkback.report.harmless import for_markdown
-from walkback.report.tables import SUFFIXES, Stat, Table, Told, table_text, write_table
+from walkback.report.tables import SUFFIXES, Stat, Summarised, Table, table_text, write_table
 from walkback.train import plan
 from walkback.version import own_version
 
@@ -113,7 +113,7 @@ def test_an_invalid_audit_says_so_in_every_format(demo):
 def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
     run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
     (told,) = told_by(run)
-    verdicts, findings = audit_tables(told.audit, told.runs)  # no controls, no table of them
+    verdicts, findings = audit_tables(told.audit, told.trained)  # no controls, no table of them
     assert told.audit == judge_paths(run)
     assert "Trained with walkback 0.1.0 (3ced3028c5b1), torch 2.13.0+cpu, Python 3.11.7." in verdicts.notes[-1]
     assert verdicts.rows[0][3] == 1
@@ -141,8 +141,8 @@ def test_latex_of_every_kind_of_number():
         Stat((-0.5, -0.7), "cosine"): r"$-0.600 \pm 0.141$",
         Stat(()): "--",
         Stat((float("nan"), 1.0)): "not finite",
-        Told(told=(0.5, 0.01, 4)): r"$0.500 \pm 0.010$",
-        Told(): "--",
+        Summarised(told=(0.5, 0.01, 4)): r"$0.500 \pm 0.010$",
+        Summarised(): "--",
     }
     cells = {5e8: r"$5.0\times10^{8}$", -0.25: "$-0.250$", 7: "$7$", None: "--", float("nan"): "NaN", 0.0: "$0$"}
     words = {"1e-07": "$10^{-7}$", "50%": r"50\%", "dfa λ=0.01": r"dfa $\lambda$=0.01", "3.11.7": "3.11.7",
@@ -327,7 +327,7 @@ def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
     (told,) = told_by(fake)
     assert "do not vouch" in told.audit.says
     assert not told.audit.controls
-    assert [case.judgement.name for case in told.cases] == ["bp", "dfa"]
+    assert [case.judgement.name for case in told.subjects] == ["bp", "dfa"]
 
 
 def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
@@ -337,7 +337,7 @@ def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
     (told,) = told_by(fake)
     assert "do not vouch" in told.audit.says
     assert not told.audit.controls
-    assert [case.judgement.name for case in told.cases] == ["bp", "dfa", "fa"]
+    assert [case.judgement.name for case in told.subjects] == ["bp", "dfa", "fa"]
 
 
 def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
@@ -378,7 +378,7 @@ def test_table_and_form_take_what_report_takes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "is not whole JSON"),
+        ("{", "is not valid JSON"),
         ('{"schema": "walkback.audit/9"}', "upgrade|reads walkback.audit/1"),
         ("[]", "not a walkback.audit"),
     ],

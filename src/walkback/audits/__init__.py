@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from walkback.audits.model import audit as audit
     from walkback.audits.records import fired_by as fired_by
     from walkback.audits.records import judge_paths as judge_paths
-    from walkback.audits.records import report_audit as report_audit
     from walkback.audits.records import report_paths as report_paths
     from walkback.audits.records import stopping as stopping
     from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
-    from walkback.audits.told import Told as Told
     from walkback.audits.told import told_by as told_by
     from walkback.audits.trained import audit_plan as audit_plan
     from walkback.audits.trained import audit_rules as audit_rules
@@ -30,10 +28,10 @@ if TYPE_CHECKING:
     from walkback.audits.watching import watch as watch
 
 _HOME = {
-    "Told": "told", "Watch": "watching", "audit": "model", "audit_plan": "trained", "audit_rules": "trained",
+    "Watch": "watching", "audit": "model", "audit_plan": "trained", "audit_rules": "trained",
     "audit_training": "training.door", "cards_of_folder": "carded", "compare_paths": "compared",
     "evidence_by_subject": "subjects", "fired_by": "records", "judge_crowd": "many", "judge_paths": "records",
-    "make_card": "card", "measure_cards": "carded", "report_audit": "records", "report_paths": "records",
+    "make_card": "card", "measure_cards": "carded", "report_paths": "records",
     "stopping": "records", "told_by": "told", "usual": "trained", "watch": "watching",
 }  # fmt: skip
 

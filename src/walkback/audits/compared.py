@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from walkback.audits.told import Told, told_by
+from walkback.audits.told import told_by
+from walkback.report.case import settings
 from walkback.report.compare import Comparison, Side, compare
-from walkback.report.page.reproduce import settings
 
 
 def compare_paths(before: Path | str, after: Path | str) -> Comparison:
@@ -13,9 +13,6 @@ def compare_paths(before: Path | str, after: Path | str) -> Comparison:
 
 
 def _side(path: Path | str) -> Side:
-    (told,) = told_by(path)
-    return Side(str(path), told.audit, _settings(told))
-
-
-def _settings(told: Told) -> dict[str, dict[str, str]]:
-    return {case.judgement.name: settings(case.runs[0].config) for case in told.cases if case.runs}
+    (material,) = told_by(path)
+    own = {case.judgement.name: settings(case.runs[0].config) for case in material.subjects if case.runs}
+    return Side(str(path), material.audit, own)

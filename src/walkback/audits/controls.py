@@ -5,19 +5,30 @@ nulls show is derived from the runs each time. A net at init was measured by the
 audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from walkback.audits import answers
 from walkback.audits.training.controls import own_controls
-from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
+from walkback.checks import (
+    DEFAULT,
+    Audit,
+    Control,
+    Judgement,
+    Protocol,
+    SettingValidity,
+    Thresholds,
+    in_order,
+    judge,
+)
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
 from walkback.records.training_evidence import OwnTrainings
+from walkback.report.case import setting_words
 
 INIT = "a net at init"
 
@@ -25,13 +36,15 @@ INIT = "a net at init"
 class Setting(NamedTuple):
     """The controls that were trained with one setting, by their places among the subjects; and all runs of it.
 
-    own   the trainings of somebody's own loop, whose controls may be missing
+    own      the trainings of somebody's own loop, whose controls may be missing
+    places   of the evidence of such a loop among the subjects
     """
 
     bp: int | None
     random: int | None
     runs: list[Known]
     own: OwnTrainings | None = None
+    places: Sequence[int | None] = ()
 
 
 class Seen(NamedTuple):
@@ -121,14 +134,16 @@ def settled(
             doubts += f" The controls of {path} do not vouch for this: {why}."
     here = material.judged(*usual)
     if groups:
-        found = _controls(groups, here, material, [*audits.values()])
-        return _with_controls(here, groups, found, doubts), here
+        return _with_controls(
+            here, material, groups, _controls(groups, here, material, [*audits.values()]), doubts
+        ), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
         says = (
             f"{beside.says} This is from {path}; its controls are not among these runs, so its answer stands.{doubts}"
         )
-        return here.model_copy(update={"valid": False, "says": says, "controls": beside.controls}), here
+        update = {"valid": False, "says": says, "controls": beside.controls, "settings": _still(beside, here)}
+        return here.model_copy(update=update), here
     shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
     return shown, shown
 
@@ -153,16 +168,22 @@ def _as_stated(
     if not groups:
         remark = f" This is from {path}; its controls are not among these runs."
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
-    found = _controls(groups, here, material, [beside])
+    by_group = _controls(groups, here, material, [beside])
+    found = [control for those in by_group for control in those]
     if _failed(found) == _failed(beside.controls):
-        return beside.model_copy(update={"controls": found})
+        names = {subject.name for subject in beside.subjects}
+        return beside.model_copy(
+            update={"controls": found, "settings": _settings(here, material, groups, by_group, names)}
+        )
     names = {subject.name for subject in beside.subjects}
     says = (
         f" {path} states other controls than these runs have: it was edited, the runs were changed after it, or an "
         "older walkback wrote it."
     )
-    shown = _with_controls(here, groups, found, says)
-    return shown.model_copy(update={"subjects": [s for s in here.subjects if s.name in names]})
+    shown = _with_controls(here, material, groups, by_group, says)
+    settings = _settings(here, material, groups, by_group, names)
+    subjects = [subject for subject in here.subjects if subject.name in names]
+    return shown.model_copy(update={"subjects": subjects, "settings": settings})
 
 
 def _failed(controls: Sequence[Control]) -> list[str]:
@@ -192,27 +213,71 @@ def _facts(judgement: Judgement) -> dict[str, object]:
     return facts
 
 
-def _with_controls(here: Audit, groups: Sequence[Setting], controls: list[Control], doubts: str) -> Audit:
+def _with_controls(
+    here: Audit, material: Here, groups: Sequence[Setting], by_group: Sequence[list[Control]], doubts: str
+) -> Audit:
     """The judgements made here beside their controls. The random control is no subject, unless there is no other."""
+    controls = [control for those in by_group for control in those]
     failed = [control for control in controls if not control.ok]
-    says = answers.validity(failed) if len(groups) == 1 else _several(failed)
     noise = {group.random for group in groups if group.random is not None}
     subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
         subjects = here.subjects  # by their names alone they could not be told apart
+    settings = _settings(here, material, groups, by_group, {subject.name for subject in subjects})
+    says = answers.validity(failed) if len(groups) == 1 else _several(failed, settings, subjects)
     update = {"valid": not failed, "says": says + doubts, "controls": controls, "subjects": subjects}
-    return here.model_copy(update=update)
+    return here.model_copy(update=update | {"settings": settings})
 
 
-def _several(failed: Sequence[Control]) -> str:
+def _settings(
+    here: Audit,
+    material: Here,
+    groups: Sequence[Setting],
+    by_group: Sequence[list[Control]],
+    shown: Collection[str],
+) -> list[SettingValidity]:
+    """Whether each of several settings is valid, by its own controls, and whose verdicts go by them.
+
+    Nothing where there is one, or where two subjects have the same name: then the controls are of all subjects.
+    """
+    every = [subject.name for subject in here.subjects]
+    if len(groups) < 2 or len(set(every)) < len(every):
+        return []
+    found = []
+    for group, controls in zip(groups, by_group, strict=True):
+        if group.own is not None:
+            name = group.own.setting.name
+            places = [n for n in group.places if n is not None]
+        else:
+            assert group.bp is not None
+            config = material.subjects[group.bp].runs[0].config
+            name = f"{setting_words(config)} ({every[group.bp]})"
+            key = config.setting()
+            places = [n for n, s in enumerate(material.subjects) if s.runs and s.runs[0].config.setting() == key]
+        names = [every[place] for place in places if every[place] in shown]
+        found.append(SettingValidity(name=name, valid=all(c.ok for c in controls), subjects=names))
+    return found
+
+
+def _still(beside: Audit, here: Audit) -> list[SettingValidity]:
+    """The settings of an audit whose controls are not here, as far as its subjects are: a subject that it does not name
+    would count, and nobody vouches for that."""
+    named = {name for setting in beside.settings for name in setting.subjects}
+    return beside.settings if all(subject.name in named for subject in here.subjects) else []
+
+
+def _several(failed: Sequence[Control], settings: Sequence[SettingValidity], subjects: Sequence[Judgement]) -> str:
     """Of several settings, whose controls are named by them."""
+    named = {name for setting in settings for name in setting.subjects}
+    alone = [subject.name for subject in subjects if subject.name not in named] if settings else []
+    without = f" No controls were trained in the setting of {listed(alone)}." if alone else ""
     if not failed:
-        return "Every control behaved as it must, in each of the settings."
+        return f"Every control behaved as it must, in each of the settings.{without}"
     words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
-    return (
-        f"This audit is invalid: {'; '.join(words)}. The other settings may still be valid: judge the runs of one "
-        "setting at a time."
-    )
+    wrong = [setting.name for setting in settings if not setting.valid]
+    whose = f" The verdicts of {'; '.join(wrong)} do not count." if wrong else ""
+    right = " Those of the other settings do." if wrong and len(wrong) < len(settings) else ""
+    return f"This audit is invalid: {'; '.join(words)}.{whose}{right}{without}"
 
 
 def _groups(material: Here) -> list[Setting]:
@@ -237,7 +302,8 @@ def _own_groups(evidences: Sequence[Evidence], own: Sequence[OwnTrainings]) -> l
     found = []
     for each in own:
         bp, noise = (each.evidences.get(who) for who in ("bp", "random"))
-        found.append(Setting(places.get(id(bp)), places.get(id(noise)), [], each))
+        theirs = [places.get(id(evidence)) for evidence in each.evidences.values()]
+        found.append(Setting(places.get(id(bp)), places.get(id(noise)), [], each, theirs))
     return found
 
 
@@ -246,8 +312,8 @@ def _controls(
     here: Audit,
     material: Here,
     audits: Sequence[Audit],
-) -> list[Control]:
-    """What the controls must be, and what they are, by the thresholds and the protocol that were used here."""
+) -> list[list[Control]]:
+    """For each setting what its controls must be, and what they are, by the thresholds and protocol used here."""
     found = []
     stated = _stated_init(here, audits)
     for group in groups:
@@ -255,19 +321,22 @@ def _controls(
             bp, noise = (None if n is None else here.subjects[n] for n in (group.bp, group.random))
             theirs = own_controls(group.own, bp, noise, here.thresholds, here.protocol)
             behind = "" if len(groups) == 1 else f", {group.own.setting.name}"
-            found += [control.model_copy(update={"name": control.name + behind}) for control in theirs]
+            found.append([control.model_copy(update={"name": control.name + behind}) for control in theirs])
             continue
         assert group.bp is not None
         assert group.random is not None
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
-        found.append(answers.control_bp(here.subjects[group.bp], titles[0]))
-        found.append(answers.control_random(here.subjects[group.random], titles[1]))
+        both = [
+            answers.control_bp(here.subjects[group.bp], titles[0]),
+            answers.control_random(here.subjects[group.random], titles[1]),
+        ]
         others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in group.runs)]
         others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
-        found += [control.model_copy(update={"name": control.name + behind}) for control in others]
+        others = [control.model_copy(update={"name": control.name + behind}) for control in others]
+        found.append([*both, *others])
     return found
 
 
@@ -323,4 +392,4 @@ def own_audit(own: OwnTrainings, thresholds: Thresholds, protocol: Protocol) -> 
     gathered: list[tuple[Evidence, list[Run]]] = [(evidence, []) for evidence in own.evidences.values()]
     here = judged([evidence for evidence, _ in gathered], thresholds, protocol)
     material = Here.of(gathered, [], [own])
-    return _with_controls(here, material.own, _controls(material.own, here, material, []), ""), here
+    return _with_controls(here, material, material.own, _controls(material.own, here, material, []), ""), here

@@ -6,8 +6,10 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from walkback.audits.measured import BACKWARD, Asked, at_init, measured
+from walkback.audits.measured import BACKWARD, at_init, measured
+from walkback.audits.reference import Asked
 from walkback.audits.result import ModelAudit
+from walkback.audits.samples import one_sided, too_few
 from walkback.audits.seeds import barred, doubts, guarded, repeated, same_weights
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
 from walkback.checks.finding import by_text, points
@@ -93,6 +95,9 @@ def audit(
         first = next(iter(models.values()))
         gathered = gather(batches, first, max_samples, own_loss=loss is not None)
         task = settle(first, gathered.batches, output, loss)
+        useless = too_few(task.batches, thresholds["depth.margin"])
+        if not useless and metric is None and loss is None and not task.dense:
+            useless = one_sided(task.batches, task.classes, gathered.stopped)
         for seed, one in models.items():
             value = given.pop(seed, None)
             if seed in same:
@@ -105,7 +110,7 @@ def audit(
                 found = measured(reading, asked)
                 if accuracy is None:
                     value, more = scored(reading, found.seen, task, metric)
-                    told += more
+                    value, told = (None if useless else value), told + more
             looks[seed] = found.seen
             notes += [(str(seed), note) for note in (*found.notes, *told)]
             moments = [found.moment.model_copy(update={"accuracy": value})]
@@ -124,6 +129,8 @@ def audit(
         counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
         raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")
     baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
+    if useless and accuracy is None:
+        task.notes.append(f"{useless}: accuracy counts as not known, and depth is not judged")
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
@@ -227,6 +234,8 @@ def _baseline(given: Accuracies, seeds: Sequence[int | None], what: str) -> Base
 
 def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> dict[int, float | None]:
     """Accuracies by seed: a table as it is; a list in the order of the models, further ones as further seeds."""
+    if isinstance(given, str):
+        raise BadValue(f"{what} is the text {given[:40]!r}", "give a number, or one per seed")
     if isinstance(given, Mapping):
         return {_seed(seed): _share(value, what) for seed, value in given.items()}
     several: Any = [given] if _alone(given) else given

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 import torch
 
 from walkback.probes import Look, Proof
+from walkback.probes.proof import IN_BATCHES
 
 
 def seen_notes(seen: Look) -> list[str]:
     """Which blocks were seen, how, and what happens between them."""
     rows = [seen.start, *seen.layers]
-    odd = [f"{row.name}: {row.status}" + (f" ({row.note})" if row.note else "") for row in rows if row.status != "ok"]
+    odd = _by_reason([(row.name, row.status + (f" ({row.note})" if row.note else "")) for row in rows
+                      if row.status != "ok"])  # fmt: skip
     remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
     ways = sorted({row.reduction for row in seen.layers if row.reduction})
     return [
@@ -27,7 +29,15 @@ def seen_notes(seen: Look) -> list[str]:
     ]
 
 
-def dead_notes(seen: Look) -> list[str]:
+def _by_reason(layers: Sequence[tuple[str, str]]) -> list[str]:
+    """Layers and why they were not seen; a reason that several have is said once."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in layers:
+        reasons.setdefault(why, []).append(name)
+    return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+
+
+def dead_notes(seen: Look, proofs: Sequence[Proof]) -> list[str]:
     """Blocks that give or receive nothing, by name."""
     notes = []
     for block, row in enumerate(seen.layers):
@@ -35,7 +45,8 @@ def dead_notes(seen: Look) -> list[str]:
         if gradient is not None:
             dead = float((gradient == 0).all(1).double().mean())
             if dead:
-                notes.append(f"{row.name}: its gradient is exactly zero for {dead:.0%} of the samples")
+                what = "what the backward pass delivers" if proofs[block + 1].standing == "wrong" else "its gradient"
+                notes.append(f"{row.name}: {what} is exactly zero for {dead:.0%} of the samples")
         if after is None or len(after) < 2:
             continue
         if not after.any():
@@ -78,6 +89,9 @@ def proof_notes(
             f"the backward pass does not deliver the derivative of the loss at {which(lambda p: p.standing == 'wrong')}"
             f"{by}; {took}{ask}"
         )
+        if any(p.why == IN_BATCHES for p in wrong):
+            notes.append(f"at {which(lambda p: p.standing == 'wrong' and p.why == IN_BATCHES)} {IN_BATCHES}: it "
+                         "depends on the other samples of a batch, on their number or on their place")  # fmt: skip
     if precise:
         notes.append("how precise the deepest gradient is: by two step sizes of finite differences in float64")
     if any(p.standing == "float64" for p in proofs):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
-from walkback.audits.controls import Here, judged, settled
+from walkback.audits.controls import Here, settled
 from walkback.audits.many import audits_beside, folders_and_logs, no_runs, no_subject
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
-from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
+from walkback.checks import Protocol, Thresholds, fires_at, in_order
 from walkback.checks.looks import LOOKS
 from walkback.errors import BadValue
 from walkback.files import is_folder
@@ -27,10 +27,9 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
-from walkback.records.card import Card
 from walkback.records.training import find_trainings
 from walkback.records.training_evidence import OwnTrainings, own_trainings
-from walkback.report.page import Material, Subject
+from walkback.report.case import Case, Material
 from walkback.train import seed_list
 
 Gathered = list[tuple[Evidence, list[Run]]]
@@ -48,10 +47,8 @@ def judge_paths(
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
     are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
     """
-    gathered, runs, own = gather(paths, baselines)
-    shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
-    material = replace(_material(shown, here, gathered, runs, ()), cards=cards_beside(paths))
-    return PagedAudit.of(shown, material)
+    material = replace(judged_material(paths, baselines, thresholds, protocol), cards=cards_beside(paths))
+    return PagedAudit.of(material.audit, material)
 
 
 def report_paths(
@@ -72,9 +69,21 @@ def report_paths(
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
+    material = judged_material(paths, baselines, thresholds, protocol)
+    return replace(material, source=source, cards=cards_beside(paths))
+
+
+def judged_material(
+    paths: Sequence[Path | str],
+    baselines: Mapping[str, Baseline] | None,
+    thresholds: Thresholds | None,
+    protocol: Protocol | None,
+) -> Material:
+    """Run folders and logs, read once and judged once: whatever shows them takes it from here."""
     gathered, runs, own = gather(paths, baselines)
-    shown, here = settled(Here.of(gathered, runs, own), audits, thresholds, protocol)
-    return replace(_material(shown, here, gathered, runs, source), cards=cards_beside(paths))
+    shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
+    cases = [Case(judgement, *known) for judgement, known in zip(here.subjects, gathered, strict=True)]
+    return Material.of(shown, cases, runs)
 
 
 def nothing_to_judge(path: Path) -> BadValue:
@@ -83,15 +92,6 @@ def nothing_to_judge(path: Path) -> BadValue:
         f"{path} {'holds' if is_folder(path) else 'is'} an audit.json and no runs: there is nothing to judge again",
         "leave --protocol, --thresholds and --frozen out, or name the runs",
     )
-
-
-def report_audit(
-    audit: Audit, runs: Sequence[Run], source: Sequence[str] = (), cards: Sequence[Card] | None = None
-) -> Material:
-    """What a page of an audit is drawn from: the runs that it was judged by, and the cards of their rules."""
-    gathered = runs_by_subject(runs)
-    again = judged([evidence for evidence, _ in gathered], audit.thresholds, audit.protocol)
-    return replace(_material(audit, again, gathered, runs, source), cards=cards)
 
 
 class Records(NamedTuple):
@@ -131,19 +131,6 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
         if owner is not None:
             owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
     return Records(found, runs, trainings)
-
-
-def _material(shown: Audit, here: Audit, gathered: Gathered, runs: Sequence[Run], source: Sequence[str]) -> Material:
-    """The subjects of the audit that is shown, and as controls whoever else was judged here."""
-    judged = {j.name: Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)}
-    if len(shown.subjects) == len(here.subjects):
-        subjects, controls = [Subject(j, e, own) for j, (e, own) in zip(here.subjects, gathered, strict=True)], []
-    else:
-        subjects = [judged.pop(j.name) for j in shown.subjects]
-        controls = [judged[name] for name in sorted(judged)]
-    own = {run.path for subject in (*subjects, *controls) for run in subject.runs}
-    others = sorted((run for run in runs if run.path not in own), key=lambda run: run.path.name)
-    return Material(shown, subjects, controls, others, source)
 
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:

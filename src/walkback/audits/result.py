@@ -9,14 +9,13 @@ from pydantic import PrivateAttr
 from walkback.checks import Audit, Finding, Judgement
 from walkback.probes import Layer, Look
 from walkback.records import CosineRecord, Evidence, Moment, NullRecord
+from walkback.report.case import Case, Material
+from walkback.report.harmless import clip
+from walkback.report.notebook import in_notebook
 from walkback.report.numbers import number
-from walkback.report.page import Material, Subject, write_page
-from walkback.report.page.markup import Child, Html, clip, num, prose, tag
-from walkback.report.page.pieces import outcome, value_of
 from walkback.report.verdicts import GLYPHS
 
-Row = dict[str, Any]
-BORDER = "padding:.15em .7em;text-align:left;vertical-align:top"
+BlockRow = dict[str, Any]
 
 
 class PagedAudit(Audit):
@@ -31,6 +30,11 @@ class PagedAudit(Audit):
         made._material = material
         return made
 
+    @property
+    def material(self) -> Material:
+        """The records that it was judged by, as terminal, tables, form and page take them."""
+        return self._material or Material.alone(self)
+
     def __eq__(self, other: object) -> bool:
         """Audits are equal if they say the same."""
         return isinstance(other, Audit) and self.model_dump() == other.model_dump()
@@ -39,7 +43,7 @@ class PagedAudit(Audit):
 
     def to_html(self, path: Path | str) -> Path:
         """Write the page that `walkback report` writes: one file, nothing loaded from elsewhere."""
-        return write_page(Material.alone(self) if self._material is None else self._material, path)
+        return self.material.to_html(path)
 
 
 class ModelAudit(Audit):
@@ -76,7 +80,7 @@ class ModelAudit(Audit):
 
     __str__ = __repr__
 
-    def blocks(self) -> list[Row]:
+    def blocks(self) -> list[BlockRow]:
         """One row per seed and layer, as `pandas.DataFrame(audit.blocks())` takes it; None is not measured.
 
         The first row of a seed is the input of the first block (block −1). h_norm and g_norm are ‖h‖ and ‖g‖ at the
@@ -92,34 +96,12 @@ class ModelAudit(Audit):
 
     def to_html(self, path: Path | str) -> Path:
         """Write the page that `walkback report` writes: one file, nothing loaded from elsewhere."""
-        subject = Subject(self.subjects[0], self._evidence)
-        return write_page(
-            Material(self, [subject, *(Subject(j, Evidence(name=j.name)) for j in self.subjects[1:])]), path
-        )
+        cases = [Case(self.subjects[0], self._evidence), *(Case.alone(each) for each in self.subjects[1:])]
+        return Material(self, cases).to_html(path)
 
     def _repr_html_(self) -> str:
         """For notebooks: the verdict, the findings and the table per block, without a script or a style sheet."""
-        subject = self.subjects[0]
-        mark = "" if self.valid else "invalid audit: "
-        head = tag(
-            "p", tag("strong", f"{mark}{clip(subject.name)}: {subject.verdict}"), ". ", prose(clip(subject.says, 600))
-        )
-        found = [[f.check, outcome(f), value_of(f), prose(clip(f.says, 600))] for f in subject.findings]
-        tables = [_table(["check", "outcome", "value", "why"], found)]
-        rows = self.blocks()
-        if rows:
-            heads = ["seed", "block", "status", "‖h‖", "‖g‖", "cosine", "z"]
-            cells = [
-                [str(r["seed"]), clip(r["name"]), clip(r["status"]), *(num(r[k]) for k in NUMBERS)] for r in rows[:60]
-            ]
-            tables.append(_table(heads, cells))
-        if len(rows) > 60:
-            tables.append(tag("p", f"{len(rows) - 60} more rows in audit.blocks()"))
-        notes = tag("ul", *(tag("li", clip(note, 300)) for note in subject.notes[:12]))
-        return str(tag("div", head, *tables, notes, tag("p", clip(self.says, 400))))
-
-
-NUMBERS = ("h_norm", "g_norm", "cosine", "z")
+        return in_notebook(self, self.blocks())
 
 
 def _headline(subject: Judgement, valid: bool) -> str:
@@ -145,7 +127,7 @@ def _value(finding: Finding) -> str:
     return "" if finding.value is None else f" ({number(finding.value)})"
 
 
-def _row(seed: int | None, block: int, layer: Layer, moment: Moment) -> Row:
+def _row(seed: int | None, block: int, layer: Layer, moment: Moment) -> BlockRow:
     """One layer of one seed; block −1 is the input of the first."""
     state = block + 1
     cosine, null = _at(moment.cosine, block), _at(moment.null, block)
@@ -178,12 +160,3 @@ def z_score(cosine: CosineRecord | None, null: NullRecord | None) -> float | Non
     if value is None or null is None or null.n < 2 or not null.std > 0:
         return None
     return (value - null.mean) / null.std
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Html:
-    head = tag("tr", *(tag("th", each, style=BORDER) for each in heads))
-    return tag(
-        "table",
-        tag("thead", head),
-        tag("tbody", *(tag("tr", *(tag("td", cell, style=BORDER) for cell in row)) for row in rows)),
-    )

@@ -1,7 +1,7 @@
 """Are the seeds different trainings? The same model twice would feign a certainty that nobody has."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from walkback.checks import Judgement
 from walkback.checks.finding import seeds_said
 from walkback.errors import BadValue
+from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import on_tensors
 from walkback.probes.outputs import Reading
@@ -109,15 +110,24 @@ def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits"
     def safe(reading: nn.Module, inputs: Any, labels: Tensor, *draw: int) -> list[Tensor | None]:
         model = reading.model if isinstance(reading, Reading) else reading
         with undisturbed(model, whole=True) as changes:
-            given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)
+            with blamed(name):
+                given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)
+                given = list(given) if isinstance(given, Iterator) else given
             if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
                 raise BadValue(f"{name} gives a {type(given).__name__}", "give a list with one credit per block")
-            found = [None if a is None else _as_tensor(a).detach().clone() for a in given]
+            found = [None if a is None else _as_tensor(a, name).detach().clone() for a in given]
         notes.extend(note for note in changes.notes(f"the function {name}") if note not in notes)
         return found
 
     return safe
 
 
-def _as_tensor(credit: Any) -> Tensor:
-    return credit if isinstance(credit, Tensor) else torch.as_tensor(credit)
+def _as_tensor(credit: Any, name: str) -> Tensor:
+    """A credit as a tensor of real numbers."""
+    try:
+        found = credit if isinstance(credit, Tensor) else torch.as_tensor(credit)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadValue(f"{name} gives a {type(credit).__name__} as a credit", "give tensors of numbers") from error
+    if found.is_complex():
+        raise BadValue(f"{name} gives complex credits", "give real numbers: a loss is real, and so is its gradient")
+    return found if found.is_floating_point() else found.float()

@@ -1,28 +1,16 @@
 """What paths tell, for tables and forms: an audit.json as it is, run folders and logs as they are judged."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from walkback.audits.controls import Here, settled
-from walkback.audits.many import Note, audits_beside, judge_crowd
-from walkback.audits.records import Gathered, gather, nothing_to_judge
+from walkback.audits.many import Note, judge_crowd
+from walkback.audits.records import judged_material, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
-from walkback.records import Baseline, Evidence, find_runs
-from walkback.records.run import Known
+from walkback.records import Baseline, find_runs
 from walkback.records.training import find_trainings
-from walkback.report.form import Case
-
-
-@dataclass(frozen=True)
-class Told:
-    """One audit, its subjects, and the runs that it rests on, as far as they are there."""
-
-    audit: Audit
-    cases: Sequence[Case]
-    runs: Sequence[Known]
+from walkback.report.case import Material
 
 
 def told_by(
@@ -33,7 +21,7 @@ def told_by(
     cases: bool = True,
     note: Note = lambda *_: None,
     processes: int = 0,
-) -> list[Told]:
+) -> list[Material]:
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
     An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
@@ -44,14 +32,14 @@ def told_by(
     alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
     if alone and (baselines or thresholds is not None or protocol is not None):
         raise nothing_to_judge(next(iter(alone)))
-    told = [Told(a, [Case(j, Evidence(name=j.name), [], a) for j in a.subjects], []) for a in alone.values()]
+    found = [Material.alone(audit) for audit in alone.values()]
     records = [path for path in map(Path, paths) if path not in alone]
     if records and not cases:
         audit, outlines = judge_crowd(
             *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note, processes=processes
         )
-        return [*told, Told(audit, [], outlines)]
-    return [*told, _of_records(records, baselines, thresholds, protocol)] if records else told
+        return [*found, Material(audit, [], outlines=outlines)]
+    return [*found, judged_material(records, baselines, thresholds, protocol)] if records else found
 
 
 def _alone(path: Path) -> Audit | None:
@@ -68,19 +56,3 @@ def _says_it_is_one(file: Path) -> bool:
     except (FileNotFoundError, RecordError):
         return False
     return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
-
-
-def _of_records(
-    paths: Sequence[Path],
-    baselines: Mapping[str, Baseline] | None,
-    thresholds: Thresholds | None,
-    protocol: Protocol | None,
-) -> Told:
-    gathered, runs, own = gather(paths, baselines)
-    shown, _ = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
-    return Told(shown, _cases(shown, gathered), runs)
-
-
-def _cases(audit: Audit, gathered: Gathered) -> list[Case]:
-    there = {evidence.name: (evidence, runs) for evidence, runs in gathered}
-    return [Case(j, *there[j.name], audit) for j in audit.subjects]

@@ -9,6 +9,7 @@ from walkback.audits.answers import CONTROLS, _control_null, control_bp, control
 from walkback.audits.result import PagedAudit
 from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
 from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
+from walkback.audits.subjects import runs_by_subject
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -25,6 +26,7 @@ from walkback.records import (
 )
 from walkback.records.card import read_cards
 from walkback.records.evidence import half
+from walkback.report.case import Case, Material
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 Auto = Literal["auto"]
@@ -142,7 +144,7 @@ def audit_rules(
     expect(configs)
     runs = _trained(configs, 0, out, tell, how)
     init = _control_init(configs[0], data_folder, thresholds, protocol)
-    audit, judged = _judged(rules, runs, init, thresholds, protocol)
+    audit, judged, cases = _judged(rules, runs, init, thresholds, protocol)
     wanted = [subject.name for subject in audit.subjects]
     while looks:
         waiting = undecided(judged, wanted)
@@ -158,11 +160,9 @@ def audit_rules(
         new = [c for c in audit_plan(rules, seeds=counts, **settings) if c.hash() not in known]
         expect(new)
         runs = [*runs, *_trained(new, len(runs), out, tell, how)]
-        audit, judged = _judged(rules, runs, init, thresholds, protocol)
-    from walkback.audits.records import report_audit  # here: that file reads runs as this one does
-
+        audit, judged, cases = _judged(rules, runs, init, thresholds, protocol)
     found = noted(audit, chosen_later)
-    return PagedAudit.of(found, report_audit(found, runs, cards=read_cards(out)))
+    return PagedAudit.of(found, replace(Material.of(found, cases, runs, [str(out)]), cards=read_cards(out)))
 
 
 def _trained(
@@ -190,9 +190,10 @@ def _trained(
 
 def _judged(
     rules: Sequence[str], runs: Sequence[Run], init: Control, thresholds: Thresholds, protocol: Protocol
-) -> tuple[Audit, dict[str, Judgement]]:
-    """The audit of these runs, and the judgement of every rule and control by its name."""
-    judged = {str(e.rule): judge(e, thresholds, protocol) for e in evidence_by_subject(runs)}
+) -> tuple[Audit, dict[str, Judgement], list[Case]]:
+    """The audit of these runs, the judgement of every rule and control by its name, and the cases of all of them."""
+    cases = [Case(judge(evidence, thresholds, protocol), evidence, own) for evidence, own in runs_by_subject(runs)]
+    judged = {str(case.evidence.rule): case.judgement for case in cases}
     controls = [control_bp(judged["bp"]), control_random(judged["random"]), init, _control_null(runs)]
     failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
@@ -200,7 +201,7 @@ def _judged(
         valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
     )  # fmt: skip
-    return audit, judged
+    return audit, judged, cases
 
 
 def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds, protocol: Protocol) -> Control:

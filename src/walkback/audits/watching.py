@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
-from walkback.audits.measured import BACKWARD, Asked, Judged, measured
+from walkback.audits.measured import BACKWARD, Judged, measured
 from walkback.audits.model import scored
+from walkback.audits.reference import Asked
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append

@@ -3,7 +3,7 @@
 Every file of this folder is imported, and a check in it registers itself.
 """
 
-from walkback.checks.audit import Audit, Control
+from walkback.checks.audit import Audit, Control, SettingValidity
 from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
 from walkback.checks.coverage import coverage
 from walkback.checks.depth import depth
@@ -36,6 +36,7 @@ __all__ = [
     "Limit",
     "Outcome",
     "Protocol",
+    "SettingValidity",
     "Threshold",
     "Thresholds",
     "Verdict",

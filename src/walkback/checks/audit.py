@@ -32,6 +32,14 @@ class Control(Record):
         return self
 
 
+class SettingValidity(Record):
+    """One of several settings (data, net and budget) that have controls of their own: whether its verdicts count."""
+
+    name: str
+    valid: bool
+    subjects: list[str]
+
+
 class Audit(Record):
     """What an audit says, all of it: audit.json."""
 
@@ -43,6 +51,7 @@ class Audit(Record):
     thresholds: Thresholds
     controls: list[Control]
     subjects: list[Judgement]
+    settings: list[SettingValidity] = Field(default_factory=list)  # none: the controls are of all subjects
 
     @model_validator(mode="after")
     def _possible(self) -> "Audit":
@@ -52,13 +61,31 @@ class Audit(Record):
         if self.finished and self.valid == bool(failed) and self.controls:
             words = f"{failed[0]} is not as it must be" if failed else "every control is as it must be"
             raise Broken("valid", f"valid is {self.valid}, and {words}")
+        if self.settings and self.valid != all(setting.valid for setting in self.settings):
+            raise Broken("valid", f"valid is {self.valid}, and its settings say otherwise")
         return self
+
+    def counts(self, subject: str) -> bool:
+        """Whether the verdict of a subject counts: the controls of its setting behaved, or it has none of its own."""
+        for setting in self.settings:
+            if subject in setting.subjects:
+                return setting.valid
+        return self.valid or bool(self.settings)
+
+    @property
+    def void_words(self) -> str:
+        """What is said of an audit that is invalid, as a whole or in some of its settings."""
+        if not any(setting.valid for setting in self.settings):
+            return "This audit is invalid: its verdicts do not count."
+        wrong = sum(not setting.valid for setting in self.settings)
+        return f"This audit is invalid in {wrong} of {len(self.settings)} settings, whose verdicts do not count."
 
     def write(self, folder: Path | str) -> Path:
         """Write audit.json into a folder."""
         path = Path(folder) / "audit.json"
         make_folder(path.parent)
-        write_whole(path, self.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+        without = None if self.settings else {"settings"}  # as every audit was written before there were several
+        write_whole(path, self.model_dump_json(by_alias=True, indent=1, exclude=without).encode() + b"\n")
         return path
 
     @classmethod
@@ -76,7 +103,7 @@ class Audit(Record):
 
     def exit_status(self) -> int:
         """For scripts: 4 invalid, 1 a subject walked back, 3 one inconclusive, 0 otherwise; the first that applies."""
-        verdicts = {subject.verdict for subject in self.subjects}
+        verdicts = {subject.verdict for subject in self.subjects if self.counts(subject.name)}
         if not self.valid:
             return 4
         return 1 if "walked back" in verdicts else 3 if "inconclusive" in verdicts else 0

@@ -75,6 +75,12 @@ def _says(
 ) -> str:
     least = least_said(required)
     if outcome == "not applicable" and task is not None:
+        if own is not None and own.against(required) == "passes":
+            return (
+                f"Training the blocks {margin_said(own, required, confidence)}, and training bp's own blocks "
+                f"{margin_said(task, required, confidence)}. {least}. So the task is not too easy, and bp is in doubt: "
+                "was it trained as well as the subject?"
+            )
         return (
             f"The task is too easy to judge depth: training bp's own blocks {margin_said(task, required, confidence)}. "
             f"{least}."
@@ -155,12 +161,9 @@ class Depth(GainCheck):
     protocols = ("ours", "published")
     asks = "Does training the blocks help?"
     raised = "the gain over the frozen net is below 2 points with 95 % confidence, and bp's is above"
-    heading = "points"
     quantity: Mapping[Protocol, str] = dict.fromkeys(
         ("ours", "published"), "accuracy over the rule's own frozen net, in points"
     )
-    form = "points"
-    spread = "mean"
     tests_claim = True
     undated = "the baselines are known at the end only"
     limits: Mapping[str, Limit] = {
@@ -184,7 +187,6 @@ class Depth(GainCheck):
         "The accuracy gained over the same net with its blocks left at random init, seed by seed; the bar is the "
         "{confidence} interval of the mean. The first row judges."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "Training the blocks does not help, or does harm: left at random init they would serve as well.",
         "passes": "The trained blocks do something that the frozen ones do not.",
@@ -209,8 +211,12 @@ class Depth(GainCheck):
         return _find(evidence, thresholds, protocol)
 
     def bars(self, finding: Finding) -> str | None:
-        """On an easy task nothing else would stop a net at random init."""
-        if finding.outcome != "not applicable" or (finding.low is not None and finding.low > -finding.threshold):
+        """On an easy task nothing else would stop a net at random init; and where the subject gains, it is not easy."""
+        if finding.outcome != "not applicable":
+            return None
+        if finding.low is not None and finding.low > finding.threshold:
+            return "bp does not gain by depth where the subject does, so bp as it is given tells nothing of the task"
+        if finding.low is not None and finding.low > -finding.threshold:
             return None
         return "the task is too easy to judge depth, and it is not shown that the trained blocks do no harm"
 

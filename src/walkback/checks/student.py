@@ -3,38 +3,30 @@
 import math
 import statistics
 from collections.abc import Sequence
+from functools import cache
 
 
 def central(t: float, df: int) -> float:
-    """P(|T| ≤ t) of Student's t with a whole number of degrees of freedom, in closed form.
-
-    With θ = atan(t/√df) it is sin θ · Σ for even df and (2/π)(θ + sin θ cos θ · Σ) for odd, where Σ is a finite sum in
-    cos²θ whose j-th term is the one before times (2j − 1)/(2j), or 2j/(2j + 1).
+    """P(|T| ≤ t) of Student's t with `df` degrees of freedom.
 
     >>> round(central(1.0, 1), 12), round(central(4.302652729911, 2), 9)
     (0.5, 0.95)
     """
-    theta = math.atan2(t, math.sqrt(df))
-    sine, cosine = math.sin(theta), math.cos(theta)
-    odd = df % 2
-    term = total = 1.0 if df > 1 else 0.0
-    for j in range(1, df // 2):
-        term *= cosine * cosine * ((2 * j) / (2 * j + 1) if odd else (2 * j - 1) / (2 * j))
-        total += term
-    return 2 / math.pi * (theta + sine * cosine * total) if odd else sine * total
+    from scipy.special import stdtr  # here: whoever judges nothing does not wait for it
+
+    return 1 - 2 * float(stdtr(df, -t))
 
 
+@cache
 def two_sided(confidence: float, df: int) -> float:
-    """The t for which P(|T| ≤ t) = confidence.
+    """The t for which P(|T| ≤ t) = confidence; infinite where the confidence is 1.
 
     >>> round(two_sided(0.95, 2), 4)
     4.3027
     """
-    low, high = 0.0, 2.0**60  # no t is larger while confidence is below 1 by at least a float
-    for _ in range(130):  # halving reaches neighbouring floats long before
-        middle = (low + high) / 2
-        low, high = (middle, high) if central(middle, df) < confidence else (low, middle)
-    return high
+    from scipy.special import stdtrit
+
+    return abs(float(stdtrit(df, (1 - confidence) / 2)))
 
 
 def mean_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:

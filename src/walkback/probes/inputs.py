@@ -26,6 +26,7 @@ class Gathered(NamedTuple):
 
     batches: list[Pair]
     notes: list[str]
+    stopped: bool = False  # at max_samples: there are more
 
 
 def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES, own_loss: bool = False) -> Gathered:
@@ -66,7 +67,7 @@ def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES
         raise BadValue("there are no samples to look at", "give at least one batch (inputs, labels)")
     if more:
         notes[f"looked at the first {total:,} samples and stopped there: max_samples={max_samples}"] = None
-    return Gathered(kept, list(notes))
+    return Gathered(kept, list(notes), more)
 
 
 def _each(batches: Any, own_loss: bool, notes: dict[str, None]) -> Iterator[Any]:

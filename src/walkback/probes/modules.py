@@ -16,9 +16,11 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
 from walkback.probes.backward import as_trained
+from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks
 from walkback.probes.hooks import Seen, watching
 from walkback.probes.outputs import entries, first_tensor
+from walkback.probes.outputs import shape_said as _size
 from walkback.probes.sizes import block_growth, sample_sizes
 from walkback.probes.undisturbed import undisturbed
 
@@ -125,17 +127,15 @@ def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None
                 "give loss=, a function (output, labels) → one loss a sample; is the batch dimension first?",
             )
         return F.cross_entropy(logits, labels, reduction="none")
-    losses = loss(logits, labels)
-    if losses.shape != (len(labels),):
+    with blamed("loss"):
+        losses = loss(logits, labels)
+    if not isinstance(losses, Tensor) or losses.shape != (len(labels),):
         raise BadValue(
-            f"the loss gives {_size(losses)} for {len(labels)} samples",
-            'give one loss a sample, (N,), as with reduction="none"; a batch mean hides whose gradient is whose',
-        )
+            f"the loss gives {_size(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
+            f"{len(labels)} samples", 'give one loss a sample, a tensor (N,), as with reduction="none"; a batch mean '
+            "hides whose gradient is whose",
+        )  # fmt: skip
     return losses
-
-
-def _size(t: Tensor) -> str:
-    return str(tuple(t.shape))
 
 
 class _Part(NamedTuple):

@@ -100,8 +100,8 @@ def taken(output: Any, asked: Asked = None, fits: Callable[[Tensor], int] | None
     scores = {key: fits(value) if fits else 0 for key, value in tensors.items()}
     best = [key for key, score in scores.items() if score == max(scores.values())]
     if len(best) == 1 and scores[best[0]] > 0:
-        said = f"the output is a {kind}; {_named(best[0])} was taken, {_shape(tensors[best[0]])}, because it alone fits"
-        return Taken(best[0], None, f"{said} the labels")
+        said = f"the output is a {kind}; {_named(best[0])} was taken, {shape_said(tensors[best[0]])}, because it alone"
+        return Taken(best[0], None, f"{said} fits the labels")
     several = "several parts that fit the labels" if max(scores.values()) else "several tensors, none of which is named"
     raise BadValue(f"the model gives a {kind} with {several}{'' if max(scores.values()) else ' logits'}: "
                    f"{listing(output)}",
@@ -117,7 +117,7 @@ def _as_asked(output: Any, asked: Asked, parts: dict[str | int, Any]) -> Taken:
         raise BadValue(f"output={asked!r} is a {type(asked).__name__}",
                        "give a key, an attribute, an index or a function")  # fmt: skip
     if isinstance(output, Tensor):
-        raise BadValue(f"output={asked!r} is asked for, and the model gives one tensor, {_shape(output)}",
+        raise BadValue(f"output={asked!r} is asked for, and the model gives one tensor, {shape_said(output)}",
                        "leave output= out, or give a function")  # fmt: skip
     place: str | int = asked
     if isinstance(asked, int) and asked not in parts:
@@ -151,10 +151,11 @@ def _named(place: str | int | None) -> str:
 
 
 def _kind(value: Any) -> str:
-    return _shape(value) if isinstance(value, Tensor) else type(value).__name__
+    return shape_said(value) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _shape(t: Tensor) -> str:
+def shape_said(t: Tensor) -> str:
+    """A tensor's shape in words."""
     return str(tuple(t.shape))
 
 

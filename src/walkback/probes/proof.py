@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from walkback.nets.reduction import reduce_gradient
 from walkback.probes.hooks import Move
 from walkback.probes.worker import States, Worker
 
@@ -26,6 +27,8 @@ TESTS = 8  # directional derivatives per state, at least
 STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
 CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
 WRONG_SHARE = 0.1  # of the samples that tell anything; one alone never accuses
+OTHERWISE = 0.05  # relative: a sample's gradient differs by more between two batches
+IN_BATCHES = "it is for a few samples alone, and not in these batches"
 
 Standing = Literal["proved", "float64", "wrong", "not verified", "not measured"]
 
@@ -120,6 +123,29 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
     return proofs
 
 
+def in_batches(
+    proofs: Sequence[Proof], own: Worker, seen: Sequence[Tensor | None], rows: Tensor, ways: Sequence[str | None]
+) -> list[Proof]:
+    """The proofs, where the same samples have the same gradient in the batches that were looked at.
+
+    A backward pass may depend on the other samples, on their number or on their place, and be right in a small batch.
+
+    seen   the gradients of the look, as rows; rows   which of them are the worker's; ways   how each was reduced
+    """
+    if not any(proof.standing == "proved" for proof in proofs):
+        return list(proofs)
+    alone, found = own.states().gradients, list(proofs)
+    for layer, (proof, mine, there, how) in enumerate(zip(proofs, alone, seen, ways, strict=True)):
+        if proof.standing != "proved" or mine is None or there is None or how is None:
+            continue
+        few, many = reduce_gradient(mine, how).flatten(1).double(), there[rows.to(there.device)].double()
+        apart, size = (torch.linalg.vector_norm(t, dim=1) for t in (few - many, torch.maximum(few.abs(), many.abs())))
+        off = ~(apart <= OTHERWISE * size)
+        if int(off.sum()) > max(1, WRONG_SHARE * len(off)):
+            found[layer] = proof._replace(standing="wrong", why=IN_BATCHES, factor=math.nan)
+    return found
+
+
 def _unfit(worker: Worker, states: States) -> str:
     """Why finite differences cannot be taken at all; nothing if they can."""
     if not states.losses.isfinite().any():
@@ -185,7 +211,7 @@ def _slopes(
 ) -> dict[int, Slopes]:  # fmt: skip
     """Directional derivatives at several states at once: in every round each sample is moved at one of them."""
     found = {layer: Slopes() for layer in layers}
-    samples = torch.arange(worker.samples)
+    samples = torch.randperm(worker.samples, generator=generator)  # a pattern in the order of the samples hides nothing
     for turn in range(-(-TESTS * len(layers) // worker.samples)):
         place = (samples + turn) % len(layers)
         moves, eps, directions = {}, torch.ones(worker.samples, dtype=torch.float64), {}

@@ -3,37 +3,50 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from walkback.probes.modules import PerSampleLoss, look
-from walkback.probes.null import DRAWS, Draws, NullReport, report_of, row_norms
+from walkback.probes.null import DRAWS, FRESH, Draws, NullReport, report_of
+from walkback.probes.worker import Picked
 
 Redraw = Callable[[nn.Module, Any, Tensor, int], Sequence[Tensor | None]]
-REDRAWN = "fresh feedback"
 
 
 def redrawn_null(
     model: nn.Module,
-    batch: tuple[Any, Tensor],
+    batch: Picked,
     blocks: str | Sequence[str],
     redraw: Redraw,
     gradients: Sequence[Tensor | None],
+    which: Sequence[Tensor | None],
     reduction: str,
     loss: PerSampleLoss | None,
 ) -> NullReport:
-    """The cosines of redraw(model, inputs, labels, 0), (…, 1), … with the gradients g_0 … g_L of the first batch."""
-    few = [None if g is None else g[: len(batch[1])] for g in gradients]
+    """The cosines of redraw(model, inputs, labels, 0), (…, 1), … with the gradients g_0 … g_L of one batch.
+
+    which   the samples that the gradients are of, by state; None: all of them
+    """
+    pairs = [_common(g, those, batch.rows) for g, those in zip(gradients, which, strict=True)]
+    few, taken = [g for g, _ in pairs], [rows for _, rows in pairs]
     places = Draws(few[:-1]), Draws(few[1:])
     for draw in range(DRAWS):
 
         def fresh(one: nn.Module, inputs: Any, labels: Tensor, draw: int = draw) -> Sequence[Tensor | None]:
             return redraw(one, inputs, labels, draw)
 
-        credits = look(model, [batch], blocks, credits=fresh, reduction=reduction, loss=loss).credits or ()
+        credits = look(model, [batch[:2]], blocks, credits=fresh, reduction=reduction, loss=loss).credits or ()
         for block, credit in enumerate(credits):
-            for place, gradient in zip(places, (few[block], few[block + 1]), strict=True):
-                a = credit
-                if a is not None and gradient is not None:
-                    a = a[: len(gradient)] if a.shape[1] == gradient.shape[1] else None
-                place.add(block, a, None if a is None else row_norms(a))
-    return report_of(places, [REDRAWN] * (len(few) - 1))
+            for place, state in zip(places, (block, block + 1), strict=True):
+                place.add(block, None if credit is None else credit[taken[state].to(credit.device)])
+    return report_of(places, [FRESH] * (len(few) - 1))
+
+
+def _common(gradient: Tensor | None, which: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+    """The gradients of a batch's samples, as far as there are any, and their places in the batch."""
+    if gradient is None:
+        return None, rows
+    at = {int(sample): place for place, sample in enumerate(range(len(gradient)) if which is None else which.tolist())}
+    there = [place for place, sample in enumerate(rows.tolist()) if sample in at]
+    chosen = torch.tensor([at[int(rows[place])] for place in there], dtype=torch.long)
+    return gradient[chosen.to(gradient.device)], torch.tensor(there, dtype=torch.long)

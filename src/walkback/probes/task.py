@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.errors import BadValue
+from walkback.probes.blame import blamed
 from walkback.probes.inputs import Pair, tensors_of
 from walkback.probes.outputs import Asked, Reading, Taken, taken
 from walkback.probes.undisturbed import undisturbed
@@ -29,6 +30,7 @@ class Task(NamedTuple):
     loss: PerSampleLoss | None
     dense: bool
     notes: list[str]
+    classes: int | None = None  # how many the logits tell apart, where labels are class numbers
 
     def reading(self, model: nn.Module) -> Reading:
         """The model as one that gives its logits."""
@@ -56,10 +58,7 @@ def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: Pe
     for number, (_, labels) in enumerate(fitted):
         _in_range(labels, logits.shape[place], f"the labels of batch {number}")
     if fitted[0][1].dim() == 1:
-        seen = {label for _, labels in fitted for label in labels.tolist()}
-        if len(seen) == 1:
-            notes.append(f"every label is class {seen.pop()}, so the accuracy here tells little")
-        return Task(take, fitted, None, False, notes)
+        return Task(take, fitted, None, False, notes, logits.shape[place])
     return _dense(take, fitted, place == logits.dim() - 1, notes)
 
 
@@ -289,13 +288,19 @@ def score(model: nn.Module, task: Task, metric: Metric | None) -> float | None:
                 right, count = dense_hits(output, labels)
                 total, weight = total + right, weight + count
             else:
-                total, weight = total + _measured(metric(output, labels.clone()), len(labels)), weight + len(labels)
+                with blamed("metric"):
+                    scores = metric(output, labels.clone())
+                total, weight = total + _measured(scores, len(labels)), weight + len(labels)
     return total / weight if weight else None
 
 
 def _measured(scores: Any, count: int) -> float:
     """The sum of the scores of a batch."""
-    values = torch.as_tensor(scores).double()
+    try:
+        values = torch.as_tensor(scores).double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadValue(f"metric gives a {type(scores).__name__}",
+                       "give one score per sample, (N,), or one number for the batch") from error  # fmt: skip
     if values.dim() == 0:
         return float(values) * count
     if values.shape not in ((count,), (count, 1)):

@@ -150,23 +150,49 @@ class Worker:
         }
 
 
-def gathered(batches: Sequence[tuple[Any, Tensor]], count: int) -> tuple[Any, Tensor]:
-    """The first batches as one, until it holds `count` samples; the first alone if the next does not fit to it."""
-    inputs, labels = batches[0]
-    for more, answers in batches[1:]:
-        if len(labels) >= count:
-            break
-        one, other = _tensors(inputs), _tensors(more)
-        total, extra = len(labels), len(answers)
-        fits = one.keys() == other.keys() and labels.shape[1:] == answers.shape[1:] and all(
-            t.dim() and len(t) == total and len(other[key]) == extra and t.shape[1:] == other[key].shape[1:]
-            for key, t in one.items()
-        )  # fmt: skip
-        if not fits or not one:
-            break
-        joined = iter([torch.cat([t, other[key]]) for key, t in one.items()])
-        inputs, labels = on_tensors(inputs, lambda _, joined=joined: next(joined)), torch.cat([labels, answers])  # type: ignore[misc]
-    return inputs, labels
+class Picked(NamedTuple):
+    """Samples of several batches as one batch; `rows` says which they are, counted over all batches."""
+
+    inputs: Any
+    labels: Tensor
+    rows: Tensor
+
+
+def spread(batches: Sequence[tuple[Any, Tensor]], count: int) -> Picked:
+    """`count` samples, evenly spread over all batches that fit to the first: a loader may be sorted."""
+    first = _tensors(batches[0][0])
+    starts = [0]
+    for _, labels in batches:
+        starts.append(starts[-1] + len(labels))
+    fits = [n for n, (inputs, labels) in enumerate(batches) if not n or _fits(first, batches[0][1], inputs, labels)]
+    fits = fits if all(t.dim() and len(t) == len(batches[0][1]) for t in first.values()) and first else fits[:1]
+    rows = torch.cat([torch.arange(starts[n], starts[n + 1]) for n in fits])
+    if len(rows) > count:
+        rows = rows[torch.arange(count) * len(rows) // count]
+    parts = []
+    for n in fits:
+        inputs, labels = batches[n]
+        here = rows[(rows >= starts[n]) & (rows < starts[n + 1])] - starts[n]
+        if len(here):
+            parts.append((_rows_of(inputs, here, len(labels)), labels[here.to(labels.device)]))
+    if len(parts) == 1:
+        return Picked(*parts[0], rows)
+    joined = iter([torch.cat(each) for each in zip(*(_tensors(inputs).values() for inputs, _ in parts), strict=True)])
+    inputs = on_tensors(parts[0][0], lambda _: next(joined))
+    return Picked(inputs, torch.cat([labels for _, labels in parts]), rows)
+
+
+def _rows_of(inputs: Any, rows: Tensor, total: int) -> Any:
+    return on_tensors(inputs, lambda t: t[rows.to(t.device)] if t.dim() and len(t) == total else t)
+
+
+def _fits(first: Mapping[Any, Tensor], labels: Tensor, inputs: Any, answers: Tensor) -> bool:
+    """Whether a batch can be put behind the first: the same tensors, of one row per sample and the same shape."""
+    other = _tensors(inputs)
+    return first.keys() == other.keys() and labels.shape[1:] == answers.shape[1:] and all(
+        t.dim() and other[key].dim() and len(other[key]) == len(answers) and t.shape[1:] == other[key].shape[1:]
+        for key, t in first.items()
+    )  # fmt: skip
 
 
 def _tensors(inputs: Any) -> dict[Any, Tensor]:

@@ -49,14 +49,15 @@ def _inside(model: nn.Module) -> nn.Module | None:
 def _not_scripted(model: nn.Module) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise BadValue(
-            f"the model is scripted or traced ({type(model).__name__}): TorchScript calls no hooks, so its blocks "
-            "cannot be watched",
+            f"the model, or a part of it, is scripted or traced ({type(model).__name__}): TorchScript calls no hooks, "
+            "so its blocks cannot be watched",
             "give the Python model that it was made from, with the same weights (load_state_dict)",
         )
 
 
 def _check(model: nn.Module) -> None:
-    _not_scripted(model)
+    for part in model.modules():
+        _not_scripted(part)
     tensors = [(name, t) for name, t in (*model.named_parameters(), *model.named_buffers())]
     lazy = [name for name, t in tensors if is_lazy(t)]
     if lazy:

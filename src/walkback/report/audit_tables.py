@@ -6,8 +6,8 @@ from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol
 from walkback.checks.finding import listed
 from walkback.records.run import Known
 from walkback.report.measured import measured_table
-from walkback.report.tables import Cell, Table, Told
-from walkback.report.verdicts import VOID, asked, finding_cells
+from walkback.report.tables import Cell, Summarised, Table
+from walkback.report.verdicts import asked, finding_cells
 from walkback.version import own_version
 
 SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
@@ -30,10 +30,11 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     made = footnote(audit, runs)
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)
-    title = "What the audit says" if audit.valid else f"What the audit says. {VOID}"
+    title = "What the audit says" if audit.valid else f"What the audit says. {audit.void_words}"
     verdicts = Table(
         name, title, ["subject", "verdict", "accuracy", "n", *checks],
-        [_verdict(subject, checks, audit.valid) for subject in audit.subjects], [SIGNS, words, audit.says, made],
+        [_verdict(subject, checks, audit.counts(subject.name)) for subject in audit.subjects],
+        [SIGNS, words, audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",
@@ -51,9 +52,9 @@ def controls_table(audit: Audit, name: str, *notes: str) -> Table:
     return Table(name, "The controls", ["control", "must be", "is", "as it must"], rows, [audit.says, *notes])
 
 
-def accuracy(told: Accuracy) -> Told:
+def accuracy(known: Accuracy) -> Summarised:
     """Mean, standard deviation and n as a judgement tells them."""
-    return Told(told=(told.mean, told.std, told.n))
+    return Summarised(told=(known.mean, known.std, known.n))
 
 
 def _verdict(subject: Judgement, checks: Sequence[str], counts: bool) -> list[Cell]:

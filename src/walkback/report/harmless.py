@@ -1,12 +1,40 @@
 """Somebody's words made harmless: names come from strangers' files, and no format may act on what they hold."""
 
 import re
+import unicodedata
 
 from walkback.plain import one_line as one_line
+from walkback.plain import seen
 
 FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes a text that begins so
 COMMAND = r"walkback [A-Za-z0-9 ./=-]+"  # in our own notes; it can do nothing, whoever wrote it
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+def clean(content: str) -> str:
+    """A stranger's text without what is not seen: a space for white space, � for anything else that does not print.
+
+    >>> clean("a\\u202eb\\nc")
+    'a�b c'
+    """
+    # Blanks of other widths stay: our own numbers are set with them.
+    return content if content.isascii() and content.isprintable() else "".join(map(_seen, content))
+
+
+def _seen(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return character
+    return " " if character.isspace() else seen(character)
+
+
+def clip(name: str, most: int = 60) -> str:
+    """A name that may be of any length, shortened.
+
+    >>> clip("abcdef", 4)
+    'abc…'
+    """
+    name = clean(name)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def is_number(text: str) -> bool:

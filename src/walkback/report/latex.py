@@ -150,7 +150,7 @@ CLOSE = r"\footnotesize\setlength{\tabcolsep}{3pt}"
 STEPS = (Step("", 1.0, 2.4), Step(r"\small", 0.9, 2.4), Step(r"\footnotesize", 0.8, 2.4), Step(CLOSE, 0.8, 1.2))
 
 
-class Layout(NamedTuple):
+class TableFit(NamedTuple):
     """How a table is made to fit: the size of its letters, its columns, and whether it is scaled down as a whole."""
 
     size: str
@@ -158,30 +158,30 @@ class Layout(NamedTuple):
     scaled: bool
 
 
-def layout(widths: Sequence[int], words: Sequence[bool]) -> Layout:
+def layout(widths: Sequence[int], words: Sequence[bool]) -> TableFit:
     """Words to the left, numbers to the right; smaller letters, then broken lines, and scaled where nothing else helps.
 
     >>> layout([8, 9], [True, False])
-    Layout(size='', columns=['l', 'r'], scaled=False)
+    TableFit(size='', columns=['l', 'r'], scaled=False)
     >>> layout([8, 300], [True, True]).columns
     ['l', 'p{0.87\\\\linewidth}']
     """
     columns = ["l" if is_words else "r" for is_words in words]
     for step in STEPS:
         if sum(widths) <= step.room(len(widths)):
-            return Layout(step.command, columns, False)
+            return TableFit(step.command, columns, False)
     last = STEPS[-1]
     long = [place for place, width in enumerate(widths) if words[place] and width > LONG]
     left = last.room(len(widths)) - sum(width for place, width in enumerate(widths) if place not in long)
     if not long or left < 12 * len(long):
-        return Layout(last.command, columns, True)
+        return TableFit(last.command, columns, True)
     for place in long:
         share = widths[place] / sum(widths[other] for other in long)
         columns[place] = rf"p{{{left * share * last.size / LINE:.2f}\linewidth}}"
-    return Layout(last.command, columns, False)
+    return TableFit(last.command, columns, False)
 
 
-def tabular(lines: Sequence[Sequence[str]], how: Layout) -> str:
+def tabular(lines: Sequence[Sequence[str]], how: TableFit) -> str:
     """Escaped cells, headings first, between booktabs' rules."""
 
     def row(cells: Sequence[str]) -> str:

@@ -74,7 +74,7 @@ class Stat:
 
 
 @dataclass(frozen=True)
-class Told(Stat):
+class Summarised(Stat):
     """The same where mean and spread were told and the values were not: an accuracy in an audit, a null."""
 
     values: tuple[float, ...] = ()

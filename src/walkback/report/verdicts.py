@@ -16,9 +16,9 @@ from walkback.report.numbers import number
 from walkback.report.summary import followed
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
+VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
 MOST = 40  # subjects that are named, where nothing is said: more nobody reads
 ORDER = ("walked back", "inconclusive", "holds", "not applicable")
-VOID = "This audit is invalid: its verdicts do not count."
 STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
 
 
@@ -60,7 +60,7 @@ def _short(finding: Finding) -> str:
     return f"{value:.0e}" if form == "size" else number(value, 2)
 
 
-def _table(subjects: Sequence[Judgement], counts: bool = True) -> Table:
+def _table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
     checks = asked(subjects)
     table = Table(box=None, padding=(0, 2 if len(checks) < 5 else 1, 0, 0))  # five fit into 80 columns
     longest = max((len(subject.name) for subject in subjects), default=0)
@@ -73,7 +73,9 @@ def _table(subjects: Sequence[Judgement], counts: bool = True) -> Table:
         a = subject.accuracy
         accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
         style = STYLES[subject.verdict]
-        verdict = Text(subject.verdict, style) if counts else Text(f"({subject.verdict})", "dim strike")
+        verdict = (
+            Text(subject.verdict, style) if audit.counts(subject.name) else Text(f"({subject.verdict})", "dim strike")
+        )
         table.add_row(_plain(subject.name), verdict, accuracy, *map(_plain, finding_cells(subject, checks)))
     return table
 
@@ -101,16 +103,16 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
         controls = sorted(controls, key=lambda control: control.ok)[:most]
     console.print()
     if not audit.valid:
-        console.print(_plain(VOID), style="bold red")
+        console.print(_plain(audit.void_words), style="bold red")
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
-    print_whole(_table(subjects, audit.valid), console)
+    print_whole(_table(audit, subjects), console)
     console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
     if len(subjects) < len(audit.subjects):
         console.print(_plain(_counted(audit, len(subjects))))
     for subject in subjects:
         console.print()
-        before = "" if audit.valid else " (does not count)"
+        before = "" if audit.counts(subject.name) else " (does not count)"
         console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
         for finding in subject.findings:
             words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
@@ -138,5 +140,5 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
         wrong = sum(not control.ok for control in audit.controls)
         words = f"{len(controls)} of {len(audit.controls):,} controls, of which {wrong:,} are not as they must be"
         console.print(_plain(words))
-    console.print(_plain(audit.says if audit.valid else VOID), style="" if audit.valid else "bold red")
+    console.print(_plain(audit.says if audit.valid else audit.void_words), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from walkback.plain import seen
 from walkback.records.watched import UPDATE, Watched, WatchLook
 from walkback.report.numbers import number
-from walkback.report.page.markup import Html, clip, shown, tag
+from walkback.report.page.markup import clip, shown, tag
 from walkback.report.page.svg import Axis
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 150, 48, 8, 18, 22
@@ -55,7 +57,7 @@ def crossing_words(look: WatchLook) -> str:
     return f"gradient crosses {crossed}/{len(known)}{beside}" if known else "backward not seen"
 
 
-def figure(watched: Watched) -> Html:
+def figure(watched: Watched) -> Markup:
     """‖h_l‖ after every block through the training, the cosine of its credit, and the last look in words."""
     looks, names = watched.looks, watched.header.blocks
     if not looks:
@@ -84,7 +86,7 @@ def _cosine(look: WatchLook, block: int) -> float | None:
     return record.value if record is not None and record.status == "ok" else None
 
 
-def _chart(steps: Sequence[int], rows: Sequence[Sequence[float | None]], title: str, *, log: bool) -> Html:
+def _chart(steps: Sequence[int], rows: Sequence[Sequence[float | None]], title: str, *, log: bool) -> Markup:
     x = Axis(steps[0], max(steps[-1], steps[0] + 1), LEFT, WIDTH - RIGHT)
     every = [value for row in rows for value in row]
     y = Axis.over(every, HEIGHT - BOTTOM, TOP, log=log) if log else Axis(-1.05, 1.05, HEIGHT - BOTTOM, TOP)

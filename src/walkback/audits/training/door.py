@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
-from torch import nn
+from torch import Tensor, nn
 
 from walkback.audits.controls import own_audit
 from walkback.audits.records import SEED_ORDER
+from walkback.audits.samples import one_sided, too_few
 from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
 from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
-from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, own_line, parameters_of, shapes_of
+from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
 from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
 from walkback.audits.training.pool import Outcome, Progress, here_as_before, sendable, train_all
 from walkback.audits.training.result import TrainingAudit
@@ -21,9 +22,10 @@ from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.errors import BadValue, Busy, RecordError, WalkbackError
 from walkback.files import make_folder, writing
+from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
 from walkback.probes.inputs import gather
-from walkback.probes.modules import CreditFunction, PerSampleLoss
+from walkback.probes.modules import CreditFunction, PerSampleLoss, on_tensors
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
@@ -106,6 +108,8 @@ def audit_training(
         epochs=epochs, credits=credits, redraw=redraw, reduction=reduction, loss=loss, output=output, metric=metric,
         residual=residual, files=tuple(files),
     )  # fmt: skip
+    if few := too_few(job.batches, thresholds["depth.margin"]):
+        raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
     folder = Path(out)
     with _only_writer(folder):
         before = _check_folder(folder, job.setting)
@@ -197,6 +201,8 @@ def _job(
         parameters_of(trial, found)
         whole, probed = _test(test, trial, max_samples, more["loss"] is not None)
         task = settle(trial, whole, more["output"], more["loss"])
+        if alone := one_sided(task.batches, None if more["metric"] else task.classes, False):
+            raise BadValue(f"test cannot show what is asked: {alone}", "give test samples of every class")
         doubts = _overlap(whole, more["train_batches"], trial, seed, more["loss"] is not None)
     sources = {key: fingerprint(value) for key, value in (functions | {"credits": credits, "output": more["output"],
                "train_batches": more["train_batches"]}).items() if callable(value)}  # fmt: skip
@@ -219,7 +225,8 @@ def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tupl
     """The test samples, and the first of them, which are probed."""
     try:
         batches = test() if callable(test) and not hasattr(test, "__iter__") else test
-        whole = gather(batches, model, most, own_loss).batches
+        # Copies: a loop that changes its test samples in place must not change what is measured.
+        whole = [(on_tensors(x, Tensor.clone), y.clone()) for x, y in gather(batches, model, most, own_loss).batches]
     except WalkbackError as error:
         if "no samples" not in error.what:
             raise

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.audits.measured import Asked, at_init, measured
+from walkback.audits.measured import at_init, measured
+from walkback.audits.reference import Asked
 from walkback.audits.seeds import guarded
 from walkback.audits.training.frozen import Outputs
 from walkback.audits.training.job import Job

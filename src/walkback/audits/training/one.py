@@ -5,7 +5,6 @@ import math
 import platform
 import random
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from walkback.audits.training.job import Job, Wanted
 from walkback.audits.training.measuring import NoiseCredits, Ruler
 from walkback.audits.training.noise import noisy_gradients, noisy_movements
 from walkback.errors import BadValue, WalkbackError
+from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
 from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment
@@ -49,17 +49,6 @@ def set_seeds(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def own_line(error: BaseException) -> str:
-    """What a user's function raised, with the user's own line: the last one that is neither ours nor a library's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = str(Path(__file__).resolve().parents[2])
-    theirs = [f for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]
-    frame = theirs[-1] if theirs else frames[-1]
-    line = f": {frame.line}" if frame.line else ""
-    words = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {words[0]} ({Path(frame.filename).name}, line {frame.lineno}{line})"
-
-
 def made(job: Job, wanted: Wanted) -> nn.Module:
     """The untrained net, with the blocks that the setting names; an error says what is wrong with it."""
     name = "make_bp_model" if wanted.who == "bp" and job.make_bp_model is not None else "make_model"
@@ -68,7 +57,7 @@ def made(job: Job, wanted: Wanted) -> nn.Module:
         model = job.make(wanted.who, wanted.seed)
     except WalkbackError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadValue(f"{name}({wanted.seed}) raised {own_line(error)}", "mend it") from error
     if not isinstance(model, nn.Module):
         raise BadValue(f"{name}({wanted.seed}) gives a {type(model).__name__}", "let it return an nn.Module")
@@ -160,6 +149,9 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
             returned = job.run(wanted.who, model, wanted.seed)
         except WalkbackError as error:
             return Ended("failed", f"{whose} raised: {error.what}", [], None)
+        except SystemExit as error:
+            why = f"{whose} ends the program: {own_line(error)}; leave exit() out of it"
+            return Ended("failed", why, [], None)
         except Exception as error:
             frozen = ""
             if wanted.part != "all" and "grad" in str(error):

@@ -8,7 +8,6 @@ from walkback.audits.result import ModelAudit
 from walkback.checks import Audit
 from walkback.records import doubts_of
 from walkback.records.training_evidence import OwnTrainings
-from walkback.report.page import write_page
 
 
 class TrainingAudit(ModelAudit):
@@ -41,4 +40,4 @@ class TrainingAudit(ModelAudit):
         """Write the page that `walkback report` writes of the folder."""
         from walkback.audits.records import report_paths
 
-        return write_page(report_paths(self._folder, source=[str(self._folder)]), path)
+        return report_paths(self._folder, source=[str(self._folder)]).to_html(path)

@@ -5,6 +5,6 @@
 
 from walkback.report.form.fill import fill
 from walkback.report.form.render import render, write_form
-from walkback.report.form.shapes import Case, Form, Question, Row, Section
+from walkback.report.form.shapes import Entry, Form, Pitfall, Section
 
-__all__ = ["Case", "Form", "Question", "Row", "Section", "fill", "render", "write_form"]
+__all__ = ["Entry", "Form", "Pitfall", "Section", "fill", "render", "write_form"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.checks import check_named
+from walkback.checks import Audit, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
 from walkback.checks.margin import margin
@@ -14,11 +14,11 @@ from walkback.nets import NETS
 from walkback.records import Baseline, BaselineName, CosineRecord, NullRecord
 from walkback.report import measured
 from walkback.report.audit_tables import accuracy, controls_table, finding_row, footnote, quantities, trained_with
+from walkback.report.case import Case
 from walkback.report.form.pitfalls import pitfalls
-from walkback.report.form.shapes import Case, Form, Row, Section
+from walkback.report.form.shapes import Entry, Form, Section
 from walkback.report.sizes import net_sizes
-from walkback.report.tables import Cell, Stat, Table, Told
-from walkback.report.verdicts import VOID
+from walkback.report.tables import Cell, Stat, Summarised, Table
 from walkback.rules import RuleWords, rule_words
 
 BLANK = "____"
@@ -36,22 +36,25 @@ FEEDBACK = {
 }
 
 
-def fill(case: Case) -> Form:
+def fill(case: Case, audit: Audit) -> Form:
     """The form of one subject."""
     sections = [
-        _method(case), _net(case), _data(case), _recipe(case), _seeds(case), _accuracy(case), _alignment(case),
-        _baselines(case), _checks(case), _controls(case), Section("Pitfalls", pitfalls(case)), *_notes(case),
+        _method(case), _net(case), _data(case), _recipe(case), _seeds(case), _accuracy(case), _alignment(case, audit),
+        _baselines(case, audit), _checks(case, audit), _controls(audit), Section("Pitfalls", pitfalls(case, audit)),
+        *_notes(case),
     ]  # fmt: skip
-    made = footnote(case.audit)
-    return Form(case.judgement.name, sections, made if case.audit.valid else f"{VOID} {made}")
+    made = footnote(audit)
+    return Form(
+        case.judgement.name, sections, made if audit.counts(case.judgement.name) else f"{audit.void_words} {made}"
+    )
 
 
 def _method(case: Case) -> Section:
     config = case.config
     rule = case.evidence.rule
     if config is None:
-        blanks = [Row(label, None, case.silent) for label in ("In words", "Credit of block l", "Credits normalised")]
-        return Section("Method", [Row("Rule", rule, case.silent), *blanks])
+        blanks = [Entry(label, None, case.silent) for label in ("In words", "Credit of block l", "Credits normalised")]
+        return Section("Method", [Entry("Rule", rule, case.silent), *blanks])
     words, why = RuleWords("", "", {}), ""
     try:
         words = rule_words(config.rule, config.rule_source)
@@ -60,13 +63,13 @@ def _method(case: Case) -> Section:
     options = dict(config.rule_options)
     normalised = options.pop("normalize", None) or words.parts.get("normalize")
     rows = [
-        Row("Rule", config.rule.rpartition("/")[2]),
-        Row("In words", words.summary or None, why),
-        Row("Credit of block l", words.parts.get("credit") or words.text or None, why),
-        Row("Credits normalised", normalised, why or "the rule does not say"),
-        *(Row(f"{part.capitalize()} learns from", words.parts[part]) for part in ("embedding", "readout")
+        Entry("Rule", config.rule.rpartition("/")[2]),
+        Entry("In words", words.summary or None, why),
+        Entry("Credit of block l", words.parts.get("credit") or words.text or None, why),
+        Entry("Credits normalised", normalised, why or "the rule does not say"),
+        *(Entry(f"{part.capitalize()} learns from", words.parts[part]) for part in ("embedding", "readout")
           if part in words.parts),
-        *([Row("Further options", _options(options))] if options else []),
+        *([Entry("Further options", _options(options))] if options else []),
     ]  # fmt: skip
     return Section("Method", rows)
 
@@ -76,11 +79,11 @@ def _net(case: Case) -> Section:
     blocks = config.blocks if config else case.evidence.blocks
     residual = config.residual if config else case.evidence.residual
     rows = [
-        Row("Net", _about(config.net, NETS) if config else None, case.silent),
-        Row("Sizes", net_sizes(config) if config else None, case.silent),
-        Row("Blocks L", _said(blocks), case.silent),
-        Row("Skip connections", _said(residual), case.silent),
-        Row("Options of the net", _options(config.net_options) or "none" if config else None, case.silent),
+        Entry("Net", _about(config.net, NETS) if config else None, case.silent),
+        Entry("Sizes", net_sizes(config) if config else None, case.silent),
+        Entry("Blocks L", _said(blocks), case.silent),
+        Entry("Skip connections", _said(residual), case.silent),
+        Entry("Options of the net", _options(config.net_options) or "none" if config else None, case.silent),
     ]
     if config is None:
         trained = None
@@ -88,21 +91,21 @@ def _net(case: Case) -> Section:
         trained = f"all {blocks}"
     else:
         trained = f"the last {config.train_last} of {blocks}; the others stay at their random init"
-    return Section("Net", [*rows, Row("Blocks that train", trained, case.silent)])
+    return Section("Net", [*rows, Entry("Blocks that train", trained, case.silent)])
 
 
 def _data(case: Case) -> Section:
     config, classes = case.config, case.evidence.classes
     if config is None:
         labels = ("Data set", "Augmentation")
-        rows = [Row(label, None, case.silent) for label in labels]
-        return Section("Data", [*rows, Row("Classes", _said(classes), case.silent)])
+        rows = [Entry(label, None, case.silent) for label in labels]
+        return Section("Data", [*rows, Entry("Classes", _said(classes), case.silent)])
     prints = sorted({run.environment.data_fingerprint[:12] for run in case.runs if run.environment})
     summary = DATASETS.get(config.data).summary.partition(";")[0] if config.data in DATASETS else ""
     rows = [
-        Row("Data set", f"{config.data}: {summary}" if summary else config.data),
-        Row("Fingerprint of the data", ", ".join(prints) or None, "the runs came without their environment"),
-        Row("Augmentation", "random crop (pad 4) and flip" if config.augment else "none"),
+        Entry("Data set", f"{config.data}: {summary}" if summary else config.data),
+        Entry("Fingerprint of the data", ", ".join(prints) or None, "the runs came without their environment"),
+        Entry("Augmentation", "random crop (pad 4) and flip" if config.augment else "none"),
     ]
     return Section("Data", rows)
 
@@ -113,14 +116,14 @@ def _recipe(case: Case) -> Section:
         labels = ("Epochs", "Batch size", "Optimiser", "Learning rate", "Weight decay", "Penalty λ‖f_l‖²")
         ends = {moment.epoch for moment in case.finals if moment.epoch is not None}
         last = f"the last one logged is {max(ends)}" if ends else case.silent
-        return Section("Recipe", [Row(label, None, last if label == "Epochs" else case.silent) for label in labels])
+        return Section("Recipe", [Entry(label, None, last if label == "Epochs" else case.silent) for label in labels])
     rows = [
-        Row("Epochs", str(config.epochs) + (", fewer where a check fires" if config.stop_when_fired else "")),
-        Row("Batch size", str(config.batch_size)),
-        Row("Optimiser", "AdamW"),
-        Row("Learning rate", f"{config.lr:g}, cosine over the epochs"),
-        Row("Weight decay", f"{config.weight_decay:g}"),
-        Row("Penalty λ‖f_l‖²", f"λ = {config.penalty:g}" if config.penalty else "none"),
+        Entry("Epochs", str(config.epochs) + (", fewer where a check fires" if config.stop_when_fired else "")),
+        Entry("Batch size", str(config.batch_size)),
+        Entry("Optimiser", "AdamW"),
+        Entry("Learning rate", f"{config.lr:g}, cosine over the epochs"),
+        Entry("Weight decay", f"{config.weight_decay:g}"),
+        Entry("Penalty λ‖f_l‖²", f"λ = {config.penalty:g}" if config.penalty else "none"),
     ]
     return Section("Recipe", rows)
 
@@ -133,54 +136,50 @@ def _seeds(case: Case) -> Section:
     feedback = case.feedback
     unasked = "the null that would tell was not measured" if case.runs else case.silent
     rows = [
-        Row("Number of seeds", str(len(ends)) if ends else None, case.silent),
-        Row("Seeds", ", ".join(ends) or None, case.silent),
-        Row("Feedback weights and their seed", None if feedback is None else FEEDBACK[feedback], unasked),
-        Row("Trained with", trained_with(case.runs) or None, case.silent),
+        Entry("Number of seeds", str(len(ends)) if ends else None, case.silent),
+        Entry("Seeds", ", ".join(ends) or None, case.silent),
+        Entry("Feedback weights and their seed", None if feedback is None else FEEDBACK[feedback], unasked),
+        Entry("Trained with", trained_with(case.runs) or None, case.silent),
     ]
     return Section("Seeds", rows)
 
 
 def _accuracy(case: Case) -> Section:
     told = case.judgement.accuracy
-    by_seed = [
-        f"{label}: {seed.final.accuracy:.4f}"
-        for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
-        if known(seed.final.accuracy)
-    ]
+    by_seed = [f"{label}: {value:.4f}" for label, value in case.accuracies.items() if known(value)]
     rows = [
-        Row("Test accuracy, mean ± std", f"{accuracy(told)} (n = {told.n})" if told.n else None, case.silent),
-        Row("By seed", ", ".join(by_seed) or None, case.silent),
-        Row("Measured on", "the whole test split, at the last epoch and not the best" if case.runs else None,
+        Entry("Test accuracy, mean ± std", f"{accuracy(told)} (n = {told.n})" if told.n else None, case.silent),
+        Entry("By seed", ", ".join(by_seed) or None, case.silent),
+        Entry("Measured on", "the whole test split, at the last epoch and not the best" if case.runs else None,
             case.silent),
     ]  # fmt: skip
     return Section("Accuracy", rows)
 
 
-def _alignment(case: Case) -> Section:
+def _alignment(case: Case, audit: Audit) -> Section:
     gammas = tuple(moment.gamma for moment in case.finals if moment.gamma is not None)
     blocks = case.evidence.blocks
     counts = sorted({sum(c is not None and c.status == "ok" for c in m.cosine) for m in case.finals if m.cosine})
     images = sorted({run.snapshots[-1].probe_images for run in case.runs if run.snapshots})
     null = _null([moment.null_gamma for moment in case.finals])
     rows = [
-        Row("Γ, mean ± std", f"{Stat(gammas, 'cosine')} (n = {len(gammas)})" if gammas else None, case.silent),
-        Row("Γ is the", AGGREGATED if case.runs else None, case.silent),
-        Row("Blocks with a value", f"{_range(counts)} of {blocks}" if counts else None, case.silent),
-        Row("Test images probed", _range(images) or None, case.silent),
-        Row("Γ of credit that learned nothing, mean ± std", None if null is None else str(null), case.silent),
+        Entry("Γ, mean ± std", f"{Stat(gammas, 'cosine')} (n = {len(gammas)})" if gammas else None, case.silent),
+        Entry("Γ is the", AGGREGATED if case.runs else None, case.silent),
+        Entry("Blocks with a value", f"{_range(counts)} of {blocks}" if counts else None, case.silent),
+        Entry("Test images probed", _range(images) or None, case.silent),
+        Entry("Γ of credit that learned nothing, mean ± std", None if null is None else str(null), case.silent),
     ]
-    table = _layers(case)
+    table = _layers(case, audit)
     return Section("Alignment", rows, [table] if table else [])
 
 
-def _layers(case: Case) -> Table | None:
+def _layers(case: Case, audit: Audit) -> Table | None:
     """A row for every hidden state and the block that begins there; None where nothing is known of any."""
     blocks = case.evidence.blocks
     finals = case.finals
     if blocks is None or not any(moment.block_counts() for moment in finals):
         return None
-    batch = case.audit.thresholds[BATCH]
+    batch = audit.thresholds[BATCH]
     stated = all(m.reference_batch is not None for m in finals if m.gradient_norms)
 
     def size(layer: int, name: str) -> Stat | None:
@@ -229,20 +228,18 @@ def _cosine(found: Sequence[CosineRecord | None]) -> Cell:
     return ", ".join(dict.fromkeys(cosine.status for cosine in there))
 
 
-def _null(found: Sequence[NullRecord | None]) -> Told | None:
+def _null(found: Sequence[NullRecord | None]) -> Summarised | None:
     """The mean over the seeds of mean and std; n is the number of draws in each."""
     there = [null for null in found if null is not None and known(null.mean) and known(null.std)]
     if not there:
         return None
     means, stds = ([getattr(null, name) for null in there] for name in ("mean", "std"))
-    return Told(form="cosine", told=(sum(means) / len(there), sum(stds) / len(there), min(n.n for n in there)))
+    return Summarised(form="cosine", told=(sum(means) / len(there), sum(stds) / len(there), min(n.n for n in there)))
 
 
-def _baselines(case: Case) -> Section:
-    confidence = case.audit.thresholds[CONFIDENCE]
-    mine = {
-        label: seed.final.accuracy for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
-    }  # fmt: skip
+def _baselines(case: Case, audit: Audit) -> Section:
+    confidence = audit.thresholds[CONFIDENCE]
+    mine = case.accuracies
     rows: list[list[Cell]] = []
     for name, words in BASELINES.items():
         baseline = case.evidence.baselines.get(name)
@@ -260,19 +257,20 @@ def _baselines(case: Case) -> Section:
     return Section("Baselines", tables=[Table("baselines", "Accuracy of the baselines", headings, rows, notes)])
 
 
-def _gain(mine: Mapping[str, float | None], other: Baseline, confidence: float) -> Told | None:
+def _gain(mine: Mapping[str, float | None], other: Baseline, confidence: float) -> Summarised | None:
     found = margin(mine, other, confidence) if mine else None
     if found is None or found.mean is None:
         return None
     interval = None if found.low is None or found.high is None else (found.low, found.high)
-    return Told(form="points", interval=interval, told=(found.mean, None, found.pairs))
+    return Summarised(form="points", interval=interval, told=(found.mean, None, found.pairs))
 
 
-def _checks(case: Case) -> Section:
+def _checks(case: Case, audit: Audit) -> Section:
     findings = case.judgement.findings
-    rows = [] if case.audit.valid else [Row("Validity", f"{VOID} {case.audit.says}")]
-    rows.append(Row("Verdict", case.judgement.says if case.audit.valid else f"does not count: {case.judgement.says}"))
-    rows += [Row(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
+    counts = audit.counts(case.judgement.name)
+    rows = [] if audit.valid else [Entry("Validity", f"{audit.void_words} {audit.says}")]
+    rows.append(Entry("Verdict", case.judgement.says if counts else f"does not count: {case.judgement.says}"))
+    rows += [Entry(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
     headings = ["check", "outcome", "value", "low", "high", "threshold", "basis"]
     notes = [quantities([check_named(f.check) for f in findings], case.judgement.protocol)]
     return Section(
@@ -280,14 +278,14 @@ def _checks(case: Case) -> Section:
     )
 
 
-def _controls(case: Case) -> Section:
-    if case.audit.controls:
-        return Section("Controls", tables=[controls_table(case.audit, "controls")])
-    return Section("Controls", [Row("Controls", None, case.audit.says)])
+def _controls(audit: Audit) -> Section:
+    if audit.controls:
+        return Section("Controls", tables=[controls_table(audit, "controls")])
+    return Section("Controls", [Entry("Controls", None, audit.says)])
 
 
 def _notes(case: Case) -> list[Section]:
-    notes = [Row(f"Note {place}", note) for place, note in enumerate(case.judgement.notes, 1)]
+    notes = [Entry(f"Note {place}", note) for place, note in enumerate(case.judgement.notes, 1)]
     return [Section("Notes on the records", notes)] if notes else []
 
 

@@ -1,147 +1,148 @@
 """The pitfalls of published audits as questions, each answered from the records: yes is as it should be."""
 
-from walkback.checks import judge
+from walkback.checks import Audit, judge
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known, listed, spread_said
 from walkback.checks.scale import growth
-from walkback.report.form.shapes import Case, Question, gain_over
+from walkback.report.case import Case, gain_over
+from walkback.report.form.shapes import Pitfall
 
 
-def pitfalls(case: Case) -> list[Question]:
+def pitfalls(case: Case, audit: Audit) -> list[Pitfall]:
     """Every question, in the order of the protocol: gradients, frozen nets, growth, cosines, intervals, Γ."""
     return [
-        _one_batch(case), _frozen_by_seed(case), _either_frozen(case), _growth(case), _no_clamp(case),
-        _precision(case), _own_feedback(case), _dead_samples(case), _students_t(case), _gamma_by_block(case),
+        _one_batch(case), _frozen_by_seed(case), _either_frozen(case, audit), _growth(case), _no_clamp(case),
+        _precision(case), _own_feedback(case), _dead_samples(case), _students_t(case, audit), _gamma_by_block(case),
     ]  # fmt: skip
 
 
-def _one_batch(case: Case) -> Question:
+def _one_batch(case: Case) -> Pitfall:
     asks = "Are gradient norms stated at one reference batch?"
     there = [m for m in case.finals if m.gradient_norms or m.gradient_at or m.deepest_gradient is not None]
     if not there:
-        return Question(asks, "not known", "no gradient norm is there")
+        return Pitfall(asks, "not known", "no gradient norm is there")
     stated = [m.reference_batch for m in there if m.reference_batch is not None]
     if len(stated) < len(there):
-        return Question(asks, "not known", "the norms are there, their batch N is not, and ‖g‖ goes with 1/N")
+        return Pitfall(asks, "not known", "the norms are there, their batch N is not, and ‖g‖ goes with 1/N")
     batches = sorted(set(stated))
     if len(batches) > 1:
-        return Question(asks, "no", f"they are stated at N = {listed([str(b) for b in batches])}")
-    return Question(asks, "yes", f"N = {batches[0]}")
+        return Pitfall(asks, "no", f"they are stated at N = {listed([str(b) for b in batches])}")
+    return Pitfall(asks, "yes", f"N = {batches[0]}")
 
 
-def _frozen_by_seed(case: Case) -> Question:
+def _frozen_by_seed(case: Case) -> Pitfall:
     asks = "Is the frozen baseline measured, with the seeds of the subject?"
     frozen = case.evidence.baselines.get("frozen")
     if frozen is None:
-        return Question(asks, "not known", "no frozen net of the rule's own is there")
+        return Pitfall(asks, "not known", "no frozen net of the rule's own is there")
     if frozen.alone:
         number = next(iter(frozen.accuracy.values()))
-        return Question(asks, "no", f"it is one number typed in, {number}, without seeds or spread")
+        return Pitfall(asks, "no", f"it is one number typed in, {number}, without seeds or spread")
     lacking = [label for label in case.evidence.labels() if not known(frozen.accuracy.get(label))]
     if lacking:
-        return Question(asks, "no", f"it lacks the accuracy of seed {listed(lacking)}")
+        return Pitfall(asks, "no", f"it lacks the accuracy of seed {listed(lacking)}")
     typed = ", given by seed and not measured here" if frozen.typed else ""
-    return Question(asks, "yes", f"n = {len(frozen.accuracy)}{typed}")
+    return Pitfall(asks, "yes", f"n = {len(frozen.accuracy)}{typed}")
 
 
-def _either_frozen(case: Case) -> Question:
+def _either_frozen(case: Case, audit: Audit) -> Pitfall:
     asks = "Is the verdict the same by either frozen net, the rule's own and the one that bp trained?"
     evidence, here = case.evidence, case.judgement
     own, other = evidence.baselines.get("frozen"), evidence.baselines.get("frozen_bp")
     if own is None or other is None:
         missing = [words for words, net in (("its own", own), ("bp's", other)) if net is None]
-        return Question(asks, "not known", f"missing: {listed(missing)}")
+        return Pitfall(asks, "not known", f"missing: {listed(missing)}")
     swapped = evidence.model_copy(update={"baselines": {**evidence.baselines, "frozen": other}})
-    there = judge(swapped, case.audit.thresholds, here.protocol)
+    there = judge(swapped, audit.thresholds, here.protocol)
     found = [gain_over(judgement, "frozen") for judgement in (here, there)]
     outcomes = [f"{f.check} {f.outcome}" if f else "not asked" for f in found]
     same = here.verdict == there.verdict
     says = f"by its own, which judges: {outcomes[0]}, {here.verdict}; by bp's: {outcomes[1]}, {there.verdict}"
-    return Question(asks, "yes" if same else "no", says)
+    return Pitfall(asks, "yes" if same else "no", says)
 
 
-def _growth(case: Case) -> Question:
+def _growth(case: Case) -> Pitfall:
     asks = "Is the growth over every block known, and not inferred from a mean over blocks?"
     grown = [growth(moment) for moment in case.finals]
     if not any(g.low is not None for g in grown):
-        return Question(asks, "not known", "the norms of the hidden states are not there")
+        return Pitfall(asks, "not known", "the norms of the hidden states are not there")
     if all(g.high is not None for g in grown):
-        return Question(asks, "yes", f"the largest is {spread_said([g.high for g in grown if g.high is not None])}")
+        return Pitfall(asks, "yes", f"the largest is {spread_said([g.high for g in grown if g.high is not None])}")
     lows = [g.low for g in grown if g.low is not None]
-    return Question(asks, "no", f"not every norm is there: some block grows by at least {spread_said(lows)}")
+    return Pitfall(asks, "no", f"not every norm is there: some block grows by at least {spread_said(lows)}")
 
 
-def _no_clamp(case: Case) -> Question:
+def _no_clamp(case: Case) -> Pitfall:
     asks = "Is the cosine computed without a clamp (eps)?"
     if not _has_cosines(case):
-        return Question(asks, "not known", "no cosine of a block is there")
+        return Pitfall(asks, "not known", "no cosine of a block is there")
     off = [m.precision.clamped for m in case.finals if m.precision is not None and m.precision.status == "ok"]
     would = (
         f"F.cosine_similarity would be off by {spread_said(off)} at g_L" if off else "what a clamp does is not measured"
     )
-    return Question(asks, "yes", would) if case.runs else Question(asks, "not known", case.silent)
+    return Pitfall(asks, "yes", would) if case.runs else Pitfall(asks, "not known", case.silent)
 
 
-def _precision(case: Case) -> Question:
+def _precision(case: Case) -> Pitfall:
     asks = "Is the precision of the reference gradient measured, float32 against float64?"
     found = [m.precision for m in case.finals]
     chords = [p.chord for p in found if p is not None and p.status == "ok"]
     if found and len(chords) == len(found):
-        return Question(asks, "yes", f"its direction at g_L is off by {spread_said(chords)}")
+        return Pitfall(asks, "yes", f"its direction at g_L is off by {spread_said(chords)}")
     if not case.runs:
-        return Question(asks, "not known", case.silent)
+        return Pitfall(asks, "not known", case.silent)
     why = [p.status if p is not None else "no end was reached" for p in found if p is None or p.status != "ok"]
-    return Question(asks, "no", f"not on every seed: {listed(list(dict.fromkeys(why)))}")
+    return Pitfall(asks, "no", f"not on every seed: {listed(list(dict.fromkeys(why)))}")
 
 
-def _own_feedback(case: Case) -> Question:
+def _own_feedback(case: Case) -> Pitfall:
     asks = "Is the credit scored with the feedback weights that trained the net, and are they saved?"
     if not case.runs or not _has_cosines(case):
-        return Question(asks, "not known", case.silent)
+        return Pitfall(asks, "not known", case.silent)
     statuses = {c.status for m in case.finals for c in m.cosine or [] if c is not None}
     if "not available" in statuses:
-        return Question(asks, "no", "the credit of some block was not available")
+        return Pitfall(asks, "no", "the credit of some block was not available")
     if case.feedback is None:
-        return Question(asks, "yes", "scored by the rule as it trains; its weights are in the run's checkpoint")
+        return Pitfall(asks, "yes", "scored by the rule as it trains; its weights are in the run's checkpoint")
     if not case.feedback:
-        return Question(asks, "yes", "no credit comes through feedback weights")
-    return Question(asks, "yes", "scored by the rule as it trains; fresh weights serve as the null alone")
+        return Pitfall(asks, "yes", "no credit comes through feedback weights")
+    return Pitfall(asks, "yes", "scored by the rule as it trains; fresh weights serve as the null alone")
 
 
-def _dead_samples(case: Case) -> Question:
+def _dead_samples(case: Case) -> Pitfall:
     asks = "Are samples without a credit or a gradient left out, and counted?"
     if not case.runs or not _has_cosines(case):
-        return Question(asks, "not known", case.silent)
+        return Pitfall(asks, "not known", case.silent)
     counted = [(c.total - c.alive, c.total) for m in case.finals for c in m.cosine or [] if c is not None]
     dead, total = max(counted)
     if not dead:
-        return Question(asks, "yes", f"there is none among {total} in any block")
-    return Question(asks, "yes", f"at most {dead} of {total} in a block")
+        return Pitfall(asks, "yes", f"there is none among {total} in any block")
+    return Pitfall(asks, "yes", f"at most {dead} of {total} in a block")
 
 
-def _students_t(case: Case) -> Question:
+def _students_t(case: Case, audit: Audit) -> Pitfall:
     asks = "Is the interval of the gain by Student's t over the seeds, and not a percentile bootstrap?"
     found, n = case.gain_over("frozen"), case.judgement.accuracy.n
     if case.judgement.protocol == "published":
-        return Question(asks, "no", "the published protocol compares means alone")
+        return Pitfall(asks, "no", "the published protocol compares means alone")
     if found is None or found.low is None or found.high is None:
         if found is not None and found.value is not None:
-            return Question(asks, "no", f"{_count(n)} no interval")
-        return Question(asks, "not known", "there is no gain over a frozen net to give an interval of")
+            return Pitfall(asks, "no", f"{_count(n)} no interval")
+        return Pitfall(asks, "not known", "there is no gain over a frozen net to give an interval of")
     ends = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} points, {100 * found.threshold:g} are required"
-    return Question(asks, "yes", f"{100 * case.audit.thresholds[CONFIDENCE]:.4g}%, n = {n}: {ends}")
+    return Pitfall(asks, "yes", f"{100 * audit.thresholds[CONFIDENCE]:.4g}%, n = {n}: {ends}")
 
 
-def _gamma_by_block(case: Case) -> Question:
+def _gamma_by_block(case: Case) -> Pitfall:
     asks = "Is Γ reported with the values of its blocks?"
     if not any(known(moment.gamma) for moment in case.finals):
-        return Question(asks, "not known", "no Γ is there")
+        return Pitfall(asks, "not known", "no Γ is there")
     lists = [moment.cosine for moment in case.finals if known(moment.gamma)]
     if any(not cosines or None in cosines for cosines in lists):
-        return Question(asks, "no", "the average is there, the values of the blocks are not")
+        return Pitfall(asks, "no", "the average is there, the values of the blocks are not")
     left = [c.status for cosines in lists for c in cosines or [] if c is not None and c.status != "ok"]
     out = f"; without a value: {listed(list(dict.fromkeys(left)))}" if left else ""
-    return Question(asks, "yes", f"in the table above{out}")
+    return Pitfall(asks, "yes", f"in the table above{out}")
 
 
 def _has_cosines(case: Case) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from walkback.files import make_folder, write_whole
 from walkback.report import latex
-from walkback.report.form.shapes import Form, Question, Row, Section
+from walkback.report.form.shapes import Entry, Form, Pitfall, Section
 from walkback.report.harmless import for_markdown
 from walkback.report.tables import Table
 
@@ -38,18 +38,18 @@ def _markdown(form: Form) -> str:
 
 
 def _markdown_section(section: Section) -> str:
-    rows = [_markdown_question(r) if isinstance(r, Question) else _markdown_row(r) for r in section.rows]
+    rows = [_markdown_question(r) if isinstance(r, Pitfall) else _markdown_row(r) for r in section.rows]
     tables = [table.markdown() for table in section.tables]
     return "\n\n".join([f"## {for_markdown(section.title)}", *(["\n".join(rows)] if rows else []), *tables])
 
 
-def _markdown_row(row: Row) -> str:
+def _markdown_row(row: Entry) -> str:
     why = f" ({for_markdown(row.why)})" if row.why else ""
     value = BLANK["markdown"] + why if row.value is None else for_markdown(row.value)
     return f"- **{for_markdown(row.label)}**: {value}"
 
 
-def _markdown_question(question: Question) -> str:
+def _markdown_question(question: Pitfall) -> str:
     box = "x" if question.answer == "yes" else " "
     answer = BLANK["markdown"] if question.answer == "not known" else f"**{question.answer}**"
     return f"- [{box}] {for_markdown(question.asks)} {answer} ({for_markdown(question.says)})"
@@ -66,18 +66,18 @@ def _latex(form: Form) -> str:
 def _latex_section(section: Section) -> str:
     lines = [rf"\subsection*{{{latex.escape(section.title)}}}"]
     if section.rows:
-        rows = [_latex_question(r) if isinstance(r, Question) else _latex_row(r) for r in section.rows]
+        rows = [_latex_question(r) if isinstance(r, Pitfall) else _latex_row(r) for r in section.rows]
         lines += [r"\begin{description}\setlength{\itemsep}{0pt}\setlength{\parskip}{0pt}", *rows, r"\end{description}"]
     return "\n".join([*lines, *map(_latex_table, section.tables)])
 
 
-def _latex_row(row: Row) -> str:
+def _latex_row(row: Entry) -> str:
     why = f" ({latex.escape(row.why)})" if row.why else ""
     value = BLANK["latex"] + why if row.value is None else latex.escape(row.value)
     return rf"\item[{latex.escape(row.label)}] {value}"
 
 
-def _latex_question(question: Question) -> str:
+def _latex_question(question: Pitfall) -> str:
     answer = r"\rule{2em}{0.4pt}" if question.answer == "not known" else question.answer
     return rf"\item[{answer}] {latex.escape(question.asks)} ({latex.escape(question.says)})"
 

@@ -1,57 +1,58 @@
 """The page: one HTML file that somebody reads who never installed the tool. Drawn from records alone.
 
 It asks nothing of a network and is readable without a script. What a stranger wrote is text in it, and nothing else.
-The same records give the same bytes.
+The same records give the same bytes. Here plain data are made of a case; the templates beside this file make the page.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from walkback.checks.finding import listed
-from walkback.report.page.curves import Curves
-from walkback.report.page.document import document, write_document
-from walkback.report.page.how import reproduce
-from walkback.report.page.markup import Html, prose, tag
-from walkback.report.page.material import MANY, Material, Subject, distinct, styles
-from walkback.report.page.overview import controls, overview, validity
-from walkback.report.page.pieces import shared_setting
-from walkback.report.page.rules import rules, shows_rules
-from walkback.report.page.subjects import evidence
-from walkback.report.page.training import gaps, training
-from walkback.report.summary import SEVERITY
+from walkback.report.cards import NOTES
+from walkback.report.case import Case, Material, distinct
+from walkback.report.page.curves import QUANTITIES, Curves
+from walkback.report.page.drawing import MANY, style_of
+from walkback.report.page.glance import added, reported
+from walkback.report.page.heat import heat_map, sortable
+from walkback.report.page.markup import clip
+from walkback.report.page.render import document, write_document
+from walkback.report.page.reproduce import commands, configuration, fingerprints, run_rows, units, versions
+from walkback.report.page.rules import cards_view
+from walkback.report.page.subjects import DRAWN, subject_views, value_of
+from walkback.report.page.svg import Style
+from walkback.report.page.training import first_firings, gaps, headings, histories
+from walkback.report.summary import SEVERITY, most_serious_first
 
-__all__ = ["Material", "Subject", "page", "write_page"]
-
-GLOSSARY = {
-    "subject": "what is judged: a rule on a net, with its seeds",
-    "stream": "the hidden state h_l that every block of a residual net adds to",
-    "credit": "what a rule tells a block about the error; backprop tells it the true gradient",
-    "null": "what credit that knows nothing of the net gives",
-    "Γ": "the cosine of credit and true gradient, averaged over the blocks",
-    "growth": "how many times larger one block makes the stream, ‖h_{l+1}‖ / ‖h_l‖",
-    "chord": "how far rounding turns the direction of the true gradient",
-    "frozen net": "the same net with its blocks left at random init, its readout trained",
-}
+__all__ = ["page", "write_page"]
 
 
 def page(material: Material) -> str:
     """The whole page."""
-    names = distinct([subject.judgement.name for subject in material.subjects])
-    subjects = [
-        replace(subject, short=name, counts=material.audit.valid and subject.counts)
-        for subject, name in zip(material.subjects, names, strict=True)
+    audit, names = material.audit, distinct([case.judgement.name for case in material.subjects])
+    cases = [
+        replace(case, short=name, counts=case.counts and audit.counts(case.judgement.name))
+        for case, name in zip(material.subjects, names, strict=True)
     ]
-    material = replace(material, subjects=subjects)
-    drawn = styles(material.subjects)
-    curves = Curves(material.subjects, drawn, material.audit.thresholds)
-    title = _title(material)
-    main = tag(
-        "main",
-        overview(material, drawn), evidence(material, drawn), training(material, drawn, curves), rules(material),
-        controls(material), gaps(material, curves), reproduce(material), _glossary(), id="main",
+    material = replace(material, subjects=cases)
+    styles = [style_of(case) for case in cases]
+    order, many = most_serious_first([case.judgement for case in cases]), len(cases) > MANY
+    curves, lines = Curves(cases, styles, audit.thresholds), commands(material)
+    settings = {case.setting for case in cases}
+    return document(
+        "audit.html.j2", material=material, audit=audit, cases=cases, styles=styles, order=order, many=many,
+        MANY=MANY, DRAWN=DRAWN, NOTES=NOTES, QUANTITIES=QUANTITIES, title=_title(names), counts=_counts(material),
+        setting=clip(settings.pop(), 200) if len(settings) == 1 else "", seeds=_seeds(cases),
+        heat=heat_map(cases, audit.thresholds), sortable=sortable, marks=_marks(cases, styles),
+        glance=[reported(cases, styles), added(cases, styles, order, audit.thresholds)],
+        views=subject_views(cases, styles, order, audit.thresholds, many), value_of=value_of,
+        curves=curves, first=first_firings(cases), histories=histories(cases, curves), headings=headings(),
+        rules=cards_view(material), gaps=gaps(cases, curves), lines=lines[0], unsaid=lines[1], units=units,
+        configuration=configuration(material), runs=run_rows(material.runs), versions=versions(material.runs),
+        unknown=sum(run.environment is None or not run.environment.sittings for run in material.runs),
+        prints=fingerprints(material.runs),
     )  # fmt: skip
-    return document(title, _header(material, title), main)
 
 
 def write_page(material: Material, to: Path | str) -> Path:
@@ -59,44 +60,30 @@ def write_page(material: Material, to: Path | str) -> Path:
     return write_document(page(material), to)
 
 
-def _title(material: Material) -> str:
-    names = [subject.name for subject in material.subjects]
+def _title(names: Sequence[str]) -> str:
     few = 0 < len(names) <= 4 and sum(map(len, names)) <= 120
     return f"Audit of {listed(names) if few else f'{len(names)} subjects'}"
 
 
-def _header(material: Material, title: str) -> Html:
-    """What was audited, whether the audit is valid, and how many verdicts of each kind there are."""
-    what = shared_setting(material)
-    counts = sorted({len(subject.runs) for subject in material.subjects})
-    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))) if counts else "0"
-    seeds += " seed" if seeds == "1" else " seeds"
-    brand = tag("p", tag("b", "walkback"), " audit", class_="brand")
-    counted = None if 0 < len(material.subjects) <= MANY else tag("p", _counts(material), class_="lead")
-    about = tag("p", f"{what}, {seeds}.", class_="quiet") if what else None
-    heading = tag("h1", title)
-    top = [heading, about, validity(material)] if material.audit.valid else [validity(material), heading, about]
-    return tag("header", brand, *top, counted, _nav(material))
+def _seeds(cases: Sequence[Case]) -> str:
+    """How many there are of each subject."""
+    counts = sorted({len(case.runs) for case in cases}) or [0]
+    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+    return f"{seeds} seed{'s' * (seeds != '1')}"
 
 
-def _counts(material: Material) -> Html:
+def _counts(material: Material) -> str:
+    """How many verdicts of each kind there are."""
     if not material.subjects:
-        return tag("span", "Nobody was judged.")
-    counts = Counter(subject.judgement.verdict for subject in material.subjects)
+        return "Nobody was judged."
+    counts = Counter(case.judgement.verdict for case in material.subjects)
     words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
-    return tag("span" if material.audit.valid else "s", f"Of {len(material.subjects)} subjects: {words}.")
+    return f"Of {len(material.subjects)} subjects: {words}."
 
 
-def _nav(material: Material) -> Html:
-    places = [
-        ("claims", "At a glance"), ("evidence", "Evidence"), ("training", "Training"), ("rules", "Rules"),
-        ("controls", "Controls"), ("gaps", "Not measured"), ("reproduce", "Reproduce"), ("words", "Words"),
-    ]  # fmt: skip
-    known = [(identity, words) for identity, words in places if identity != "rules" or shows_rules(material)]
-    sections = [tag("li", tag("a", words, href=f"#{identity}")) for identity, words in known]
-    return tag("nav", tag("ul", *sections), aria_label="On this page")
-
-
-def _glossary() -> Html:
-    pairs = [part for word, meaning in GLOSSARY.items() for part in (tag("dt", word), tag("dd", prose(meaning)))]
-    return tag("details", tag("summary", "What the words mean"), tag("dl", *pairs), id="words")
+def _marks(cases: Sequence[Case], styles: Sequence[Style]) -> list[tuple[str, Style]]:
+    """What the marks stand for: the rules, each once."""
+    seen: dict[str, Style] = {}
+    for case, style in zip(cases, styles, strict=True):
+        seen.setdefault(clip(case.evidence.rule or case.name), style)
+    return list(seen.items())[:24]

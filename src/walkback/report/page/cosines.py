@@ -2,14 +2,30 @@
 
 from collections.abc import Mapping
 
+from markupsafe import Markup
+
 from walkback.checks import Check, Finding, Thresholds
 from walkback.checks.coverage import BAND, Place, clears, compared, covered
 from walkback.checks.finding import known
-from walkback.records import Evidence, NullRecord
-from walkback.report.page.drawing import ENDS, HEIGHT, Figure, dots, drawn, finals, listing, shifts, ticks, why
-from walkback.report.page.markup import Html, plain, tag
-from walkback.report.page.material import Style, Subject
-from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Row, drawable, line, mark, strip
+from walkback.records import NullRecord
+from walkback.report.case import Case
+from walkback.report.page.drawing import ENDS, HEIGHT, Figure, dots, listing, shifts, ticks, why
+from walkback.report.page.markup import plain, tag
+from walkback.report.page.svg import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axis,
+    Chart,
+    Style,
+    Track,
+    drawable,
+    line,
+    mark,
+    strip,
+)
 
 WHAT: Mapping[Place, tuple[str, str]] = {
     "input": ("credit", "cos(a_l, g_l)"), "output": ("credit", "cos(a_l, g_{l+1})"),
@@ -17,10 +33,10 @@ WHAT: Mapping[Place, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def cosines(check: Check, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> list[Figure]:
+def cosines(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
     """The share of the blocks that clear their null, and the cosines of all."""
-    evidence, band = subject.evidence, thresholds[BAND]
-    layers = _by_block(check, evidence, style, band)
+    evidence, band = case.evidence, thresholds[BAND]
+    layers = _by_block(check, case, style, band)
     if finding.low is None or finding.high is None:
         reason = why(evidence, "the cosine of every block, or its null, is not known")
         return [Figure(None, f"No share can be drawn: {reason}."), layers]
@@ -30,7 +46,7 @@ def cosines(check: Check, finding: Finding, subject: Subject, style: Style, thre
     told = plain(f"{low:.0f} %" if low == high else f"{low:.0f} to {high:.0f} %")
     value = None if finding.value is None else 100 * finding.value
     limit = 100 * finding.threshold
-    row = Row("blocks that clear their null", told, value, low, high, seeds, *drawn(style))
+    row = Track("blocks that clear their null", told, value, low, high, seeds, style)
     axis = Axis(-4, 104, *ENDS)
     said = f"Share of blocks whose cosine clears its null: {told}. More than {limit:g} % is required."
     svg = strip([row], axis, "per cent of the blocks", said, limit=(limit, f"more than {limit:g} % required"),
@@ -38,10 +54,11 @@ def cosines(check: Check, finding: Finding, subject: Subject, style: Style, thre
     return [Figure(svg, dots(check.judged, evidence)), layers]
 
 
-def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Figure:
+def _by_block(check: Check, case: Case, style: Style, band: float) -> Figure:
     """Cosines by block with the band of their null behind them, and Γ beside the last block."""
+    evidence = case.evidence
     columns: list[tuple[str, list[tuple[float, float | None, NullRecord | None, bool | None, str]]]] = []
-    for name, moment in finals(evidence):
+    for name, moment in case.by_seed:
         held = compared(moment, evidence.residual)
         nulls = held.nulls or [None] * len(held.values or [])
         cells = [
@@ -64,7 +81,7 @@ def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Fi
     y = Axis.over([0.0, *values, *gammas, *ends], HEIGHT - BOTTOM, TOP)
     count = max(len(cells) - 1 for _, cells in columns)
     x = Axis(-0.6, count + 0.9, LEFT, WIDTH - RIGHT)
-    places = {compared(moment, evidence.residual).place for _, moment in finals(evidence)}
+    places = {compared(moment, evidence.residual).place for _, moment in case.by_seed}
     of, title = next((WHAT[place] for place in ("update", "output") if place in places), WHAT["input"])
     chart = Chart(x, y, HEIGHT, "block, and Γ", title)
     chart.x_ticks([*ticks(count), (count + 0.3, "Γ")])
@@ -72,7 +89,7 @@ def _by_block(check: Check, evidence: Evidence, style: Style, band: float) -> Fi
     if y.low < 0 < y.high:
         chart.add(line(x.start, y.at(0), x.end, y.at(0), "zero"))
     half = max(1.2, min(4.0, 0.3 * (x.at(1) - x.at(0)) / len(columns)))
-    marks: list[Html] = []
+    marks: list[Markup] = []
     for shift, (name, cells) in zip(shifts(len(columns)), columns, strict=True):
         for place, value, null, clear, what in cells:
             at = x.at(place + shift)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from walkback.checks import Thresholds, in_order
 from walkback.checks.base import Curve as OnCurve
 from walkback.checks.base import Date
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
+from walkback.report.case import Case
 from walkback.report.page.drawing import HEIGHT, Figure, deepest
-from walkback.report.page.markup import Html, num, tag
-from walkback.report.page.material import Style, Subject
-from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Chart, drawable, mark, polyline
+from walkback.report.page.markup import num, tag
+from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Chart, Style, drawable, mark, polyline
 from walkback.report.summary import followed
 
 TOGETHER = 5  # so many subjects share their axes; more would not be told apart
@@ -53,7 +55,7 @@ QUANTITIES = (
 )  # fmt: skip
 
 
-class Curve(NamedTuple):
+class Followed(NamedTuple):
     """One quantity of one subject: by seed, and the mean over seeds where every seed has a number."""
 
     seeds: dict[str, Points]
@@ -72,12 +74,12 @@ class Curve(NamedTuple):
         return [(e, v) for points in self.seeds.values() for e, v in points.items() if v is not None]
 
 
-def curve(subject: Subject, quantity: Quantity, thresholds: Thresholds) -> Curve:
+def curve(case: Case, quantity: Quantity, thresholds: Thresholds) -> Followed:
     """What can be drawn, and how much cannot."""
     batch = thresholds[BATCH]
     seeds: dict[str, Points] = {}
     told = moments = undrawn = unplaced = 0
-    evidence = subject.evidence
+    evidence = case.evidence
     for name, seed in zip(evidence.labels(), evidence.seeds, strict=True):
         points = seeds[name] = {}
         for moment in seed.moments:
@@ -89,7 +91,7 @@ def curve(subject: Subject, quantity: Quantity, thresholds: Thresholds) -> Curve
             unplaced += fit and moment.epoch is None
             if moment.epoch is not None:
                 points[moment.epoch] = value if fit else None
-    return Curve(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
+    return Followed(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
 
 
 def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
@@ -104,18 +106,25 @@ def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
     return mean
 
 
+class Spark(NamedTuple):
+    """A small curve, and its last value; None: nothing to draw."""
+
+    svg: Markup | None
+    last: float | None
+
+
 class Curves:
     """The curves of all subjects, computed once, on axes that every figure shares."""
 
-    def __init__(self, subjects: Sequence[Subject], styles: Sequence[Style], thresholds: Thresholds):
-        self.subjects, self.styles, self.thresholds = subjects, styles, thresholds
-        self.found = [[curve(subject, q, thresholds) for q in QUANTITIES] for subject in subjects]
+    def __init__(self, cases: Sequence[Case], styles: Sequence[Style], thresholds: Thresholds):
+        self.cases, self.styles, self.thresholds = cases, styles, thresholds
+        self.found = [[curve(case, q, thresholds) for q in QUANTITIES] for case in cases]
         self._axes = [self._axes_of(quantity) for quantity in range(len(QUANTITIES))]
-        self.bp = next((i for i, s in enumerate(subjects) if (s.evidence.rule or "").lower() == "bp"), None)
+        self.bp = next((i for i, s in enumerate(cases) if (s.evidence.rule or "").lower() == "bp"), None)
 
     def together(self) -> bool:
         """Whether all are drawn on the same axes: they are few, and no two look alike."""
-        return len(self.subjects) <= TOGETHER and len(set(self.styles)) == len(self.styles)
+        return len(self.cases) <= TOGETHER and len(set(self.styles)) == len(self.styles)
 
     def _axes_of(self, quantity: int) -> tuple[Axis, Axis] | None:
         """x and y, the same for every subject; None if nobody has anything to draw."""
@@ -133,22 +142,25 @@ class Curves:
 
     def figures(self) -> list[Figure]:
         """The four figures, with every subject in each."""
-        return [self._figure(range(len(self.subjects)), quantity) for quantity in range(len(QUANTITIES))]
+        return [self._figure(range(len(self.cases)), quantity) for quantity in range(len(QUANTITIES))]
 
-    def spark(self, place: int, quantity: int) -> Html | None:
-        """One subject's curve without its axes, small; bp's dashed behind it. None: nothing to draw."""
+    def sparks(self, place: int) -> list[Spark]:
+        """One subject's curves without their axes, small; bp's dashed behind them."""
+        return [self._spark(place, quantity) for quantity in range(len(QUANTITIES))]
+
+    def _spark(self, place: int, quantity: int) -> Spark:
         axes, found = self._axes[quantity], self.found[place][quantity]
         if axes is None or not found.values():
-            return None
+            return Spark(None, None)
         x, y = replace(axes[0], start=3, end=SPARK[0] - 3), replace(axes[1], start=SPARK[1] - 3, end=3)
-        parts = []
+        parts, mean = [], found.known()
         if self.bp is not None and self.bp != place:
             behind = self.found[self.bp][quantity].mean
             parts.append(tag("g", _line(behind, x, y, "beside", FEW), class_="c-bp"))
-        lines = [found.mean] if found.known() else list(found.seeds.values())
-        drawn = [_line(points, x, y, "mean", FEW) for points in lines]
+        drawn = [_line(points, x, y, "mean", FEW) for points in ([found.mean] if mean else found.seeds.values())]
         parts.append(tag("g", *drawn, class_=self.styles[place].class_))
-        return tag("svg", *parts, class_="spark", viewBox=f"0 0 {SPARK[0]} {SPARK[1]}", aria_hidden="true")
+        svg = tag("svg", *parts, class_="spark", viewBox=f"0 0 {SPARK[0]} {SPARK[1]}", aria_hidden="true")
+        return Spark(svg, mean[max(mean)] if mean else None)
 
     def _figure(self, group: Sequence[int], quantity: int) -> Figure:
         q, axes = QUANTITIES[quantity], self._axes[quantity]
@@ -163,12 +175,12 @@ class Curves:
             floor = self.thresholds[FLOOR]
             chart.limit(floor, f"floor {floor:g}")
         for place in group:
-            chart.add(self._subject(place, quantity, x, y))
+            chart.add(self._one(place, quantity, x, y))
         return Figure(chart.svg(self._said(group, quantity)), "")
 
-    def _subject(self, place: int, quantity: int, x: Axis, y: Axis) -> Html:
+    def _one(self, place: int, quantity: int, x: Axis, y: Axis) -> Markup:
         q, found, style = QUANTITIES[quantity], self.found[place][quantity], self.styles[place]
-        name = self.subjects[place].name
+        name = self.cases[place].name
         one, mean = len(found.seeds) == 1, found.known()
         lines = [] if one else [_line(points, x, y, "seed-line") for points in found.seeds.values()]
         lines.append(_line(found.mean, x, y, "mean"))
@@ -178,7 +190,7 @@ class Curves:
             for e in _some(list(mean), MARKS)
         ]  # fmt: skip
         for date in q.dates():
-            fired = self.subjects[place].judgement.first_fired.get(date.key)
+            fired = self.cases[place].judgement.first_fired.get(date.key)
             for seed, epoch in fired.epochs.items() if fired and followed(fired) else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
@@ -190,7 +202,7 @@ class Curves:
         q = QUANTITIES[quantity]
         told = []
         for place in group:
-            mean, name = self.found[place][quantity].known(), self.subjects[place].name
+            mean, name = self.found[place][quantity].known(), self.cases[place].name
             if mean:
                 first, last = min(mean), max(mean)
                 told.append(f"{name}: {num(mean[first])} at epoch {first}, {num(mean[last])} at epoch {last}")
@@ -199,7 +211,7 @@ class Curves:
         return f"{q.name} by epoch{', on a logarithmic axis' if q.log else ''}. {'; '.join(told)}."
 
 
-def _line(points: Points, x: Axis, y: Axis, class_: str, most: int = POINTS) -> Html:
+def _line(points: Points, x: Axis, y: Axis, class_: str, most: int = POINTS) -> Markup:
     places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in _some(sorted(points), most)]
     return polyline(places, class_)
 
@@ -216,6 +228,6 @@ def _some(epochs: Sequence[int], most: int) -> list[int]:
     return [epochs[i] for i in sorted({math.floor(n * (count - 1) / (most - 1) + 0.5) for n in range(most)})]
 
 
-def chosen_epochs(found: Sequence[Curve], most: int = 11) -> list[int]:
+def chosen_epochs(found: Sequence[Followed], most: int = 11) -> list[int]:
     """The epochs that a table shows."""
     return _some(sorted({epoch for c in found for epoch in c.known()}), most)

@@ -4,27 +4,47 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from walkback.checks import Finding
 from walkback.checks.finding import known
-from walkback.records import Evidence, Moment
-from walkback.report.page.markup import Html, num
-from walkback.report.page.material import Style
-from walkback.report.page.svg import LEFT, RIGHT, WIDTH, Axis, Chart
+from walkback.records import BaselineName, Evidence, Moment
+from walkback.report.case import Case
+from walkback.report.inks import INKS
+from walkback.report.page.markup import clean, num
+from walkback.report.page.svg import LEFT, RIGHT, WIDTH, Axis, Chart, Style
 
 HEIGHT = 176
+MANY = 12  # more subjects than that are folded
+BASELINES: Mapping[BaselineName, str] = {
+    "frozen": "its own frozen net", "frozen_bp": "the frozen net that bp trained", "bp": "bp with every block trained",
+    "shallow": "the shallow net", "half": "its own net with the lower half frozen",
+    "half_bp": "bp with the lower half frozen",
+}  # fmt: skip
 ENDS = (8.0, WIDTH - 10.0)  # of a strip's axis
 
 
 class Figure(NamedTuple):
     """A figure and its caption. Without a drawing the caption says why there is none."""
 
-    svg: Html | None
+    svg: Markup | None
     caption: str
 
 
-def finals(evidence: Evidence) -> list[tuple[str, Moment]]:
-    """The moment that is judged of every seed, by the seed's label."""
-    return [(name, seed.final) for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)]
+SHAPES = {
+    "o": "circle", "s": "square", "^": "triangle", "v": "down", "P": "plus", "d": "thin", "D": "diamond", "X": "cross",
+    "<": "left", ">": "right", "p": "pentagon", "h": "hexagon", "*": "star",
+}  # fmt: skip
+CLASSES = {
+    "#2166ac": "c-bp", "#e08214": "c-fa", "#b2182b": "c-dfa", "#1b7837": "c-ep", "#762a83": "c-cb", "#bf812d": "c-sb",
+    "#777777": "c-random", "#4d9221": "c-1", "#80cdc1": "c-2", "#c51b7d": "c-3", "#8c510a": "c-4", "#35978f": "c-5",
+}  # fmt: skip
+
+
+def style_of(case: Case) -> Style:
+    """A rule looks the same in every figure, here and on paper."""
+    ink = INKS[clean(case.evidence.rule or case.judgement.name).lower()]
+    return Style(CLASSES[ink.colour], SHAPES[ink.marker])
 
 
 def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, float | None]:
@@ -91,11 +111,6 @@ def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
         return "not known"
     low, high = words(min(values)), words(max(values))
     return low if low == high else f"{low} to {high}"
-
-
-def drawn(style: Style) -> tuple[str, str]:
-    """The mark and the colour of a subject."""
-    return style.shape, style.class_
 
 
 def listing(by_place: Mapping[str, Sequence[float | None]], words: Callable[[float], str], most: int = 16) -> str:

@@ -13,7 +13,7 @@ from walkback.checks.base import Gain
 from walkback.checks.finding import known
 from walkback.checks.reference import BATCH, CHORD, FLOOR
 from walkback.checks.scale import norms_of, over_init
-from walkback.records import Evidence
+from walkback.report.case import Case
 from walkback.report.page.cosines import cosines
 from walkback.report.page.drawing import (
     ENDS,
@@ -21,8 +21,6 @@ from walkback.report.page.drawing import (
     Figure,
     by_block,
     dots,
-    drawn,
-    finals,
     gain,
     listing,
     ranged,
@@ -34,50 +32,47 @@ from walkback.report.page.drawing import (
 )
 from walkback.report.page.gains import gains
 from walkback.report.page.markup import num, plain, tag
-from walkback.report.page.material import Style, Subject
-from walkback.report.page.svg import BOTTOM, TOP, Axis, Row, drawable, mark, polyline, strip
+from walkback.report.page.svg import BOTTOM, TOP, Axis, Style, Track, drawable, mark, polyline, strip
 
 
-def figures(finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> list[Figure]:
+def figures(finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
     """The figures of one finding, by the kind that its check declares."""
     check = check_named(finding.check)
     if isinstance(check.figure, Gain):
-        found = gains(check, check.figure, finding, subject, style, thresholds)
+        found = gains(check, check.figure, finding, case, style, thresholds)
     elif check.figure is None:
-        found = [_against(check, finding, subject, style, thresholds)]
+        found = [_against(check, finding, case, style, thresholds)]
     else:
         draw = {"hidden norms": _hidden, "gradient norms": _gradient, "cosines": cosines}[check.figure]
-        found = draw(check, finding, subject, style, thresholds)
+        found = draw(check, finding, case, style, thresholds)
     return found if any(figure.svg is not None for figure in found) else found[:1]  # one reason is enough
 
 
 # --- any check: its value against its threshold ---------------------------------------------------------------------
 
 
-def _against(check: Check, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> Figure:
+def _against(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> Figure:
     """The value with its range, and the value of each seed where it has one."""
     factor, words = _written(check)
-    seeds = [
-        (name, None if v is None else factor * v) for name, v in check.by_seed(subject.evidence, thresholds).items()
-    ]
+    seeds = [(name, None if v is None else factor * v) for name, v in check.by_seed(case.evidence, thresholds).items()]
     value, low, high = (None if v is None else factor * v for v in (finding.value, finding.low, finding.high))
     limit, unit = factor * finding.threshold, {"points": "percentage points", "share": "per cent"}.get(check.form, "")
     numbers = [v for v in (value, low, high, *(v for _, v in seeds)) if v is not None]
     log = check.form in ("times", "size") and all(v > 0 for v in [limit, *numbers])
     if not any(drawable(v, log) for v in numbers):
-        return Figure(None, f"Nothing can be drawn: {why(subject.evidence, 'there is no number')}.")
+        return Figure(None, f"Nothing can be drawn: {why(case.evidence, 'there is no number')}.")
     told = "not known on every seed" if value is None else words(value)
     if low is not None and high is not None and words(low) != words(high):
         told += f" ({words(low)} to {words(high)})"
     axis = Axis.over([limit, *numbers], *ENDS, log=log)
     title = " ".join(filter(None, (unit or check.heading, "(log scale)" if log else "")))
-    row = Row(check.name, plain(told), value, low, high, seeds, *drawn(style))
+    row = Track(check.name, plain(told), value, low, high, seeds, style)
     limit_said = f"threshold {words(limit)}"
     svg = strip([row], axis, title, f"{check.name}: {told}. {limit_said}.", limit=(limit, limit_said),
                 zero=not log, words=words)  # fmt: skip
     bar = "the interval of the mean" if check.spread == "mean" else "the range over the seeds"
     caption = check.judged or f"{_sentence(check.quantity.get('ours', check.name))} The bar is {bar}."
-    return Figure(svg, dots(caption, subject.evidence))
+    return Figure(svg, dots(caption, case.evidence))
 
 
 def _written(check: Check) -> tuple[float, Callable[[float], str]]:
@@ -98,28 +93,29 @@ LARGEST = "Largest growth of the stream over one block"
 # --- the norms of the hidden states ----------------------------------------------------------------------------------
 
 
-def _hidden(check: Check, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> list[Figure]:
-    evidence = subject.evidence
+def _hidden(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
+    evidence = case.evidence
     seeds = [*check.by_seed(evidence, thresholds).items()]
     told = ranged(finding, times, "at least " if finding.basis == "bound" else "")
     if finding.value is None and all(value is None for _, value in seeds):
         reason = why(evidence, "the norms of the hidden states are not known")
         return [Figure(None, f"No growth can be drawn: {reason}.")]
-    row = Row("largest growth", told, finding.value, finding.low, finding.high, seeds, *drawn(style))
+    row = Track("largest growth", told, finding.value, finding.low, finding.high, seeds, style)
     limit = finding.threshold
     axis = Axis.over([limit, 1.0, finding.value, finding.low, finding.high, *(v for _, v in seeds)], *ENDS, log=True)
     what = "Largest growth over one block, over that at init" if evidence.residual is False else LARGEST
     said = f"{what}: {told}. The limit is {limit:g}."
     judged, layers = check.captions(finding)
     figure = strip([row], axis, "growth, log scale", said, limit=(limit, f"limit {limit:g}"), words=times)
-    return [Figure(figure, dots(judged, evidence)), _growth(layers, evidence, style, limit)]
+    return [Figure(figure, dots(judged, evidence)), _growth(layers, case, style, limit)]
 
 
-def _growth(caption: str, evidence: Evidence, style: Style, limit: float) -> Figure:
+def _growth(caption: str, case: Case, style: Style, limit: float) -> Figure:
     """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
+    evidence = case.evidence
     steps: dict[str, list[tuple[int, int, float]]] = {}  # from which state, to which, by how much a block
     starts = {name: seed.init for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
-    for name, moment in finals(evidence):
+    for name, moment in case.by_seed:
         norms = list((norms_of(moment) if evidence.residual is not False else over_init(moment, starts[name])).items())
         grown = [(i, j, (math.log(b) - math.log(a)) / (j - i)) for (i, a), (j, b) in pairwise(norms)]
         steps[name] = [(i, j, math.exp(log)) for i, j, log in grown if abs(log) < 500]  # beyond, floats end
@@ -153,8 +149,8 @@ def _growth(caption: str, evidence: Evidence, style: Style, limit: float) -> Fig
 # --- the norms of the gradient, and how precise it is ----------------------------------------------------------------
 
 
-def _gradient(check: Check, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds) -> list[Figure]:
-    evidence, limit = subject.evidence, thresholds[CHORD]
+def _gradient(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
+    evidence, limit = case.evidence, thresholds[CHORD]
     published = FLOOR in finding.ranges
     seeds = [*check.by_seed(evidence, thresholds).items()]
     there = [v for _, v in seeds if v is not None]
@@ -163,7 +159,7 @@ def _gradient(check: Check, finding: Finding, subject: Subject, style: Style, th
     if there or value is not None:
         told = spread(there, num) if published or value is None else ranged(finding, num)
         axis = Axis.over([limit, value, low, high, *there], *ENDS, log=True)
-        row = Row("chord", told, value, low, high, seeds, *drawn(style))
+        row = Track("chord", told, value, low, high, seeds, style)
         said = f"Chord between the deepest gradient's direction as computed and in float64: {told}. Limit {limit:g}."
         aside = " It does not judge here: the published protocol goes by the floor below." if published else ""
         svg = strip([row], axis, "chord, log scale", said, limit=(limit, f"limit {limit:g}"))
@@ -172,13 +168,13 @@ def _gradient(check: Check, finding: Finding, subject: Subject, style: Style, th
         parts.append(
             Figure(None, f"No chord can be drawn: {why(evidence, 'the precision of the gradient was not measured')}.")
         )
-    return [*parts, _gradients(check, evidence, style, thresholds, published)]
+    return [*parts, _gradients(check, case, style, thresholds, published)]
 
 
-def _gradients(check: Check, evidence: Evidence, style: Style, thresholds: Thresholds, judges: bool) -> Figure:
-    batch, floor = thresholds[BATCH], thresholds[FLOOR]
+def _gradients(check: Check, case: Case, style: Style, thresholds: Thresholds, judges: bool) -> Figure:
+    evidence, batch, floor = case.evidence, thresholds[BATCH], thresholds[FLOOR]
     by_seed = {name: (states(moment, "gradient", evidence.blocks), moment.reference_batch)
-               for name, moment in finals(evidence)}  # fmt: skip
+               for name, moment in case.by_seed}  # fmt: skip
     stated = all(n is not None for norms, n in by_seed.values() if norms)
     sizes: dict[str, dict[int, float]] = {}
     for name, (norms, n) in by_seed.items():

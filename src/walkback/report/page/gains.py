@@ -9,21 +9,18 @@ from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
 from walkback.checks.margin import Margin, margin
 from walkback.records import Baseline, Evidence
-from walkback.report.page.drawing import ENDS, Figure, drawn, finals, gain, share_said, why
+from walkback.report.case import Case
+from walkback.report.page.drawing import BASELINES, ENDS, Figure, gain, share_said, why
 from walkback.report.page.markup import num, plain
-from walkback.report.page.material import Style, Subject
-from walkback.report.page.svg import Axis, Row, strip
-from walkback.report.page.words import BASELINES
+from walkback.report.page.svg import BP, Axis, Style, Track, strip
 
 
-def gains(
-    check: Check, kind: Gain, finding: Finding, subject: Subject, style: Style, thresholds: Thresholds
-) -> list[Figure]:
+def gains(check: Check, kind: Gain, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
     """The gain over the baseline that judges, beside others; and the accuracies behind it."""
-    evidence, required = subject.evidence, finding.threshold
+    evidence, required = case.evidence, finding.threshold
     confidence = thresholds[CONFIDENCE]
-    published = subject.judgement.protocol == "published"
-    accuracy = {name: moment.accuracy for name, moment in finals(evidence)}
+    published = case.judgement.protocol == "published"
+    accuracy = case.accuracies
     rows = [_own_row(kind, finding, evidence, accuracy, style)]
     for key, words in kind.beside.items():
         other = evidence.baselines.get(key)
@@ -34,13 +31,13 @@ def gains(
         side = next(iter(bp.accuracy.values())) if bp.alone else bp.accuracy
         task = margin(side, held_against, confidence) if isinstance(side, dict) or known(side) else None
         by_seed = gained(bp.accuracy, held_against) if not bp.alone else []
-        rows.append(_margin_row(kind.task_words, task, by_seed, Style("c-bp", "circle")))
+        rows.append(_margin_row(kind.task_words, task, by_seed, BP))
     if published:
         rows = [row._replace(low=None, high=None) for row in rows]
     ends = [v for row in rows for v in (row.mean, row.low, row.high, *(g for _, g in row.seeds))]
     if not any(known(end) for end in ends):
         reason = why(evidence, f"{kind.absent}, and none of bp's")
-        return [Figure(None, f"No margin can be drawn: {reason}."), _accuracies(check, kind, subject, accuracy, style)]
+        return [Figure(None, f"No margin can be drawn: {reason}."), _accuracies(check, kind, case, accuracy, style)]
     axis = Axis.over([100 * required, 0.0, *ends], *ENDS)
     said = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.told}." for row in rows)
     said += f" {100 * required:+g} points are required."
@@ -49,12 +46,12 @@ def gains(
     caption = check.judged.format(confidence=plain(f"{100 * confidence:g}%"))
     if published:
         caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
-    return [Figure(svg, caption), _accuracies(check, kind, subject, accuracy, style)]
+    return [Figure(svg, caption), _accuracies(check, kind, case, accuracy, style)]
 
 
 def _own_row(
     kind: Gain, finding: Finding, evidence: Evidence, accuracy: Mapping[str, float | None], style: Style
-) -> Row:
+) -> Track:
     """The margin that judges: as the finding has it, because that is what was judged."""
     other = evidence.baselines.get(kind.over)
     by_seed = gained(accuracy, other) if other is not None else []
@@ -66,14 +63,14 @@ def _own_row(
     return row
 
 
-def _margin_row(name: str, m: Margin | None, seeds: list[tuple[str, float | None]], style: Style) -> Row:
+def _margin_row(name: str, m: Margin | None, seeds: list[tuple[str, float | None]], style: Style) -> Track:
     if m is None or m.mean is None:
-        return Row(name, "not known on every seed", None, None, None, seeds, *drawn(style))
+        return Track(name, "not known on every seed", None, None, None, seeds, style)
     told = gain(m.mean)
     low, high = (None if v is None else 100 * v for v in (m.low, m.high))
     if m.low is not None and m.high is not None and m.low != m.high:
         told += f" ({gain(m.low)} to {gain(m.high)})"
-    return Row(name, plain(told), 100 * m.mean, low, high, seeds, *drawn(style))
+    return Track(name, plain(told), 100 * m.mean, low, high, seeds, style)
 
 
 def gained(accuracy: Mapping[str, float | None], other: Baseline) -> list[tuple[str, float | None]]:
@@ -86,25 +83,22 @@ def gained(accuracy: Mapping[str, float | None], other: Baseline) -> list[tuple[
     return found
 
 
-def _accuracies(
-    check: Check, kind: Gain, subject: Subject, accuracy: Mapping[str, float | None], style: Style
-) -> Figure:
-    evidence = subject.evidence
+def _accuracies(check: Check, kind: Gain, case: Case, accuracy: Mapping[str, float | None], style: Style) -> Figure:
+    evidence = case.evidence
     if not evidence.seeds and not evidence.baselines:
         return Figure(None, f"No accuracies can be drawn: {why(evidence, 'none is known')}.")
-    found = subject.judgement.accuracy
+    found = case.judgement.accuracy
     told = share_said(found.mean, found.std, found.n)
     mean = found.mean if known(found.mean) else None
-    name = subject.name
-    rows = [Row(name, told, mean, None, None, list(accuracy.items()), *drawn(style))]
+    name = case.name
+    rows = [Track(name, told, mean, None, None, list(accuracy.items()), style)]
     for key in kind.shown:
         words, baseline = BASELINES[key], evidence.baselines.get(key)
         same = baseline is not None and dict(baseline.accuracy) == dict(accuracy)
         twin = key != kind.over and baseline is not None and baseline == evidence.baselines.get(kind.over)
         if same or twin:
             continue
-        bp_style = Style("c-bp", "circle")
-        own = style if key == kind.over else bp_style
+        own = style if key == kind.over else BP
         rows.append(_baseline_row(words, baseline, own._replace(shape="diamond" if key != "bp" else "circle")))
     values = [v for row in rows for v in (row.mean, *(a for _, a in row.seeds))]
     if not any(known(v) for v in values):
@@ -114,15 +108,15 @@ def _accuracies(
     return Figure(strip(rows, axis, "test accuracy", said), check.layers)
 
 
-def _baseline_row(words: str, baseline: Baseline | None, style: Style) -> Row:
+def _baseline_row(words: str, baseline: Baseline | None, style: Style) -> Track:
     if baseline is None:
-        return Row(words, "not among the records")
+        return Track(words, "not among the records")
     seeds = sorted(baseline.accuracy.items())
     values = [v for _, v in seeds if known(v)]
     if not values:
-        return Row(words, "its accuracy is not known")
+        return Track(words, "its accuracy is not known")
     mean = statistics.fmean(values)
     told = share_said(mean, statistics.stdev(values) if len(values) > 1 else None, len(values))
     if baseline.alone:
         told = f"{num(mean)}, typed in"
-    return Row(words, told, mean, None, None, seeds, *drawn(style))
+    return Track(words, told, mean, None, None, seeds, style)

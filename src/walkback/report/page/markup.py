@@ -1,15 +1,17 @@
-"""Markup for the page, escaped by construction: what is not `Html` already is text, and stays text.
+"""Text and numbers as the page sets them. What is not `Markup` already is text, and stays text.
 
 Names, notes and paths come from strangers. A text loses every character that is not seen (controls, marks that turn the
-direction of writing, halves of characters) before it is escaped, in an element as in an attribute.
+direction of writing, halves of characters) before it is escaped, in an element as in an attribute: here for what is
+drawn, and by the environment (render.py) for what templates write.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
-from html import escape
 
-from walkback.plain import seen
+from markupsafe import Markup, escape
+
+from walkback.report.harmless import clean as clean
+from walkback.report.harmless import clip as clip
 from walkback.report.numbers import number
 
 VOID = frozenset({"br", "col", "hr", "link", "meta"})
@@ -22,47 +24,15 @@ TOKEN = re.compile(
     r"|(?P<percent>(?<=\d)%)"
     r"|(?P<letter>(?<![\w-])[afghρ])_(?P<index>\{[^{}]{1,12}\}|[A-Za-z0-9])(?!\w)"
 )
-
-
-class Html(str):
-    """Markup: escaped, and joined without being escaped again."""
-
-    __slots__ = ()
-
+LONG = 600  # characters of a stranger's sentence that are shown
 
 Child = str | None
-Value = str | float | None
 
 
-def clean(content: str) -> str:
-    """A stranger's text without what is not seen: a space for white space, � for anything else that does not print.
-
-    >>> clean("a\\u202eb\\nc")
-    'a�b c'
-    """
-    # Blanks of other widths stay: our own numbers are set with them.
-    return content if content.isascii() and content.isprintable() else "".join(map(_seen, content))
-
-
-def _seen(character: str) -> str:
-    if unicodedata.category(character) == "Zs":
-        return character
-    return " " if character.isspace() else seen(character)
-
-
-def text(content: str) -> Html:
-    """Text as markup.
-
-    >>> text("<b> & \\"")
-    '&lt;b&gt; &amp; &quot;'
-    """
-    return Html(escape(clean(content)))
-
-
-def tag(name: str, /, *children: Child, **attributes: Value | bool) -> Html:
+def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
     """An element. `class_` is class, `aria_label` is aria-label; None and False leave an attribute out.
 
-    >>> tag("p", "a < b", tag("br"), id="x", hidden=True)
+    >>> str(tag("p", "a < b", tag("br"), id="x", hidden=True))
     '<p id="x" hidden>a &lt; b<br></p>'
     """
     opened = name
@@ -71,11 +41,11 @@ def tag(name: str, /, *children: Child, **attributes: Value | bool) -> Html:
             continue
         opened += f" {key.rstrip('_').replace('_', '-')}"
         if value is not True:
-            opened += f'="{text(shown(value))}"'
+            opened += f'="{escape(clean(shown(value)))}"'
     if name in VOID:
-        return Html(f"<{opened}>")
+        return Markup(f"<{opened}>")
     inner = join(children)
-    return Html(f"<{opened}/>" if name in LEAVES and not inner else f"<{opened}>{inner}</{name}>")
+    return Markup(f"<{opened}/>" if name in LEAVES and not inner else f"<{opened}>{inner}</{name}>")
 
 
 def shown(value: str | float) -> str:
@@ -87,10 +57,9 @@ def shown(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0").replace("-0.0", "0")
 
 
-def join(children: Iterable[Child], between: str = "") -> Html:
+def join(children: Iterable[Child]) -> Markup:
     """Children one after the other; text among them is escaped."""
-    parts = [child if isinstance(child, Html) else text(child) for child in children if child is not None]
-    return Html(text(between).join(parts))
+    return Markup("").join(c if isinstance(c, Markup) else clean(c) for c in children if c is not None)
 
 
 def plain(sentence: str) -> str:
@@ -113,10 +82,10 @@ def _number(match: re.Match[str]) -> str:
     return power if float(match["mantissa"]) == 1 else f"{match['mantissa']}{THIN}×{THIN}{power}"
 
 
-def prose(sentence: str) -> Html:
+def prose(sentence: str) -> Markup:
     """The same as markup, with the indices of h_l, g_l, f_l and a_l set below the line.
 
-    >>> prose("‖h_{l+1}‖ < 1e-7")
+    >>> str(prose("‖h_{l+1}‖ < 1e-7"))
     '‖<i>h</i><sub>l+1</sub>‖ &lt; 10⁻⁷'
     """
     parts: list[Child] = []
@@ -131,6 +100,11 @@ def prose(sentence: str) -> Html:
     return join([*parts, sentence[done:]])
 
 
+def said(sentence: str, most: int = LONG) -> Markup:
+    """A sentence that may be a stranger's: of any length, and perhaps without a space in it."""
+    return tag("span", prose(clip(sentence, most)), class_="free")
+
+
 def num(value: float | None, digits: int = 3) -> str:
     """A number as people read it on a page.
 
@@ -138,13 +112,3 @@ def num(value: float | None, digits: int = 3) -> str:
     ('−0.250', '5.0\\u202f×\\u202f10⁸', 'not known', 'NaN')
     """
     return "not known" if value is None else plain(number(value, digits))
-
-
-def clip(name: str, most: int = 60) -> str:
-    """A name that may be of any length, shortened.
-
-    >>> clip("abcdef", 4)
-    'abc…'
-    """
-    name = clean(name)
-    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,37 +1,34 @@
 """How to come by the same runs again: commands that give the same configs, the configs, and who trained where."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from walkback.checks.looks import looks_of
 from walkback.records import Run, RunConfig
-from walkback.report.page.material import Material
+from walkback.report.case import Material, settings
+from walkback.report.numbers import duration
+from walkback.report.page.markup import num
 
 PROBED = 1024  # images that `walkback train` probes, and `walkback audit` but for MNIST-1D
 PROBED_MNIST1D = 512
 MNIST1D = ("mnist1d", "mnist1d-10k")
 
 
-def all_runs(material: Material) -> list[Run]:
-    """Every run behind the page, once: the subjects', the controls', then the baselines'."""
-    runs = [run for subject in (*material.subjects, *material.controls) for run in subject.runs]
-    return list({run.path: run for run in [*runs, *material.others]}.values())
-
-
 def commands(material: Material) -> tuple[list[list[str]], list[str]]:
     """Commands that train the same configs again, and what of them the command line has no words for."""
-    runs = all_runs(material)
     own = [run for subject in material.subjects for run in subject.runs]
     if material.audit.controls and len({run.config.setting() for run in own}) == 1:
         configs = [run.config for run in own]
         probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
         return [_audit(configs, material)], _unsaid(configs, probed)
     groups: dict[str, list[RunConfig]] = {}
-    for run in runs:
+    for run in material.runs:
         groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run.config)
     lines = [["walkback", "train", *_words(group), *_alone(group[0])] for group in groups.values()]
-    return lines, _unsaid([run.config for run in runs], PROBED)
+    return lines, _unsaid([run.config for run in material.runs], PROBED)
 
 
 def _audit(configs: Sequence[RunConfig], material: Material) -> list[str]:
@@ -92,26 +89,65 @@ def _unsaid(configs: Sequence[RunConfig], probed: int) -> list[str]:
     return sorted({f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed})
 
 
-def settings(config: RunConfig) -> dict[str, str]:
-    """All that determines a run but its seed, flat, in words."""
-    plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options"})
-    flat = {"rule": plain.pop("rule"), "data": plain.pop("data"), "net": plain.pop("net")}
-    flat |= {f"net: {name}": value for name, value in config.net_options.items()}
-    flat |= {f"rule: {name}": value for name, value in config.rule_options.items()}
-    said = {True: "yes", False: "no", None: "–"}
-    words = {name: f"{v:g}" if isinstance(v, float) else v for name, v in (flat | plain).items()}
-    return {name: said[v] if isinstance(v, bool) or v is None else str(v) for name, v in words.items()}
-
-
 def versions(runs: Sequence[Run]) -> list[tuple[dict[str, str], int]]:
     """Each different environment that runs were trained in, and how many runs it had a part in."""
     found: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for run in runs:
         for sitting in run.environment.sittings if run.environment is not None else ():
-            told = {
+            words = {
                 "walkback": sitting.walkback + (f" ({sitting.commit})" if sitting.commit else ""),
                 "python": sitting.python, "torch": sitting.torch, "platform": sitting.platform, "cpu": sitting.cpu,
                 "threads": str(sitting.threads), "device": sitting.device,
             }  # fmt: skip
-            found.setdefault(tuple(told.items()), set()).add(str(run.path))
-    return [(dict(told), len(paths)) for told, paths in found.items()]
+            found.setdefault(tuple(words.items()), set()).add(str(run.path))
+    return [(dict(words), len(paths)) for words, paths in found.items()]
+
+
+def units(words: Sequence[str]) -> list[str]:
+    """A command in pieces between which it may wrap: an option stays with its value.
+
+    >>> units(["walkback", "audit", "--rules", "fa,dfa", "--cards"])
+    ['walkback', 'audit', '--rules fa,dfa', '--cards']
+    """
+    found: list[str] = []
+    for before, word in pairwise(["", *words]):
+        if found and before.startswith("--") and not word.startswith("--"):
+            found[-1] += f" {shlex.quote(word)}"
+        else:
+            found.append(shlex.quote(word))
+    return found
+
+
+class Configuration(NamedTuple):
+    """What all subjects share, in what they differ, and the runs; None: there are none."""
+
+    shared: Sequence[tuple[str, str]]
+    differ: Sequence[str]
+    own: Sequence[tuple[str, Sequence[str]]]
+
+
+def configuration(material: Material) -> Configuration | None:
+    """The settings of the subjects that were trained here."""
+    found = [(case, settings(case.runs[0].config)) for case in material.subjects if case.runs]
+    names = list(dict.fromkeys(name for _, one in found for name in one))
+    values = {name: {one.get(name, "–") for _, one in found} for name in names}
+    shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1 and values[name] != {"–"}]
+    differ = [name for name in names if len(values[name]) > 1]
+    own = [(case.name, [one.get(name, "–") for name in differ]) for case, one in found]
+    return Configuration(shared, differ, own) if found else None
+
+
+def run_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, str]]:
+    """Folder, seed, end, accuracy and time of every run."""
+    rows = []
+    for run in runs:
+        spent = sum(s.seconds or 0 for s in run.environment.sittings) if run.environment else None
+        accuracy = num(run.snapshots[-1].accuracy if run.snapshots else None)
+        end = run.result.says if run.result else "not ended"
+        rows.append((run.path.name, str(run.config.seed), end, accuracy, duration(spent)))
+    return rows
+
+
+def fingerprints(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Of the data that the runs were trained on, by the name of the data set."""
+    return sorted({(run.config.data, run.environment.data_fingerprint) for run in runs if run.environment})

@@ -9,10 +9,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from walkback.report.page.markup import SUPERSCRIPT, THIN, TOKEN, Child, Html, clean, join, num, plain, shown, tag
+from markupsafe import Markup
+
+from walkback.report.page.markup import SUPERSCRIPT, THIN, TOKEN, Child, clean, join, num, plain, shown, tag
 
 WIDTH = 360  # as wide as a phone shows it, so that the letters keep their size there
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 24, 34
+
+
+class Style(NamedTuple):
+    """How a subject is drawn everywhere: a colour's class and a mark, so that colour is never alone."""
+
+    class_: str
+    shape: str
+
+
+BP = Style("c-bp", "circle")
 
 
 @dataclass(frozen=True)
@@ -142,18 +154,24 @@ CORNERS: dict[str, Sequence[tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def mark(shape: str, x: float, y: float, said: str | None = None, class_: str = "m", r: float = 3.6) -> Html:
+def mark(shape: str, x: float, y: float, said: str | None = None, class_: str = "m", r: float = 3.6) -> Markup:
     """A mark; `said` is what it shows when pointed at."""
     inner = None if said is None else tag("title", plain(said))
     return tag("path", inner, class_=class_, d=outline(shape, x, y, r))
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
+def key(style: Style) -> Markup:
+    """A subject's mark, as it stands in the figures."""
+    drawn = tag("g", mark(style.shape, 6, 6, class_="m", r=4.2), class_=style.class_)
+    return tag("svg", drawn, class_="key", viewBox="0 0 12 12", aria_hidden="true")
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     """A straight line."""
     return tag("path", class_=class_, d=f"M{shown(x1)} {shown(y1)}L{shown(x2)} {shown(y2)}")
 
 
-def label(x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None) -> Html:
+def label(x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None) -> Markup:
     """Words, with indices such as those of ‖h_L‖ below the line."""
     words = clean(words)
     parts: list[Child] = []
@@ -173,7 +191,7 @@ def _raised(words: str, lowered: bool) -> Child:
     return tag("tspan", words, dy="-3") if lowered and words else words
 
 
-def polyline(points: Sequence[tuple[float, float] | None], class_: str) -> Html:
+def polyline(points: Sequence[tuple[float, float] | None], class_: str) -> Markup:
     """A line through points, in pieces where one is missing; a point alone between gaps is a dot."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for point in points:
@@ -196,7 +214,7 @@ class Chart:
     ):
         self.x, self.y = x, y
         self.height, self.width = height, width
-        self.parts: list[Html] = []
+        self.parts: list[Markup] = []
         for tick in y.ticks(4) if ticks else ():
             at = y.at(tick)
             self.parts.append(line(x.start, at, x.end, at, "grid"))
@@ -205,7 +223,7 @@ class Chart:
         self.parts.append(label(4, 12, y_label, "name"))
         self.parts.append(label(x.end, height - 4, x_label, "name", "end"))
 
-    def add(self, *parts: Html) -> None:
+    def add(self, *parts: Markup) -> None:
         """Draw on top of what is there."""
         self.parts += parts
 
@@ -224,12 +242,12 @@ class Chart:
         """Words above the axes, at the right."""
         self.add(label(self.x.end, 12, words, "limit-name", "end"))
 
-    def svg(self, said: str) -> Html:
+    def svg(self, said: str) -> Markup:
         """The figure; `said` is what is read out in its place."""
         return picture(self.parts, self.height, said, self.width)
 
 
-class Row(NamedTuple):
+class Track(NamedTuple):
     """One line of a strip: a mean with its interval, the seeds behind it, or why there is nothing."""
 
     name: str
@@ -238,15 +256,14 @@ class Row(NamedTuple):
     low: float | None = None
     high: float | None = None
     seeds: Sequence[tuple[str, float | None]] = ()
-    shape: str = "circle"
-    class_: str = ""
+    style: Style = Style("", "circle")
 
 
 ROW = 29
 
 
 def strip(
-    rows: Sequence[Row],
+    rows: Sequence[Track],
     axis: Axis,
     x_label: str,
     said: str,
@@ -254,13 +271,13 @@ def strip(
     limit: tuple[float, str] | None = None,
     zero: bool = False,
     words: Callable[[float], str] = num,
-) -> Html:
+) -> Markup:
     """Rows of values along one axis, against a threshold."""
     top = 16 if limit else 4
     bottom = top + ROW * len(rows)
     height = bottom + 30
     tracks = [top + ROW * place + 20 for place in range(len(rows))]
-    parts: list[Html] = []
+    parts: list[Markup] = []
     # Lines run behind the marks only, never through the words above them.
     for tick in axis.ticks():
         parts.append(_behind(axis.at(tick), tracks, "grid"))
@@ -283,17 +300,17 @@ def strip(
             ends = f"M{shown(left)} {shown(track - 4)}v8M{shown(right)} {shown(track - 4)}v8"
             drawn += [line(left, track, right, track, "interval"), tag("path", class_="interval-end", d=ends)]
         if row.mean is not None and axis.holds(row.mean):
-            drawn.append(mark(row.shape, axis.at(row.mean), track, f"{row.name}: {row.told}", "m", 4.4))
-        parts.append(tag("g", *drawn, class_=row.class_ or None))
+            drawn.append(mark(row.style.shape, axis.at(row.mean), track, f"{row.name}: {row.told}", "m", 4.4))
+        parts.append(tag("g", *drawn, class_=row.style.class_ or None))
     return picture(parts, height, said)
 
 
-def _behind(x: float, tracks: Sequence[float], class_: str) -> Html:
+def _behind(x: float, tracks: Sequence[float], class_: str) -> Markup:
     """An upright line at x, in a piece behind each row's marks."""
     d = "".join(f"M{shown(x)} {shown(track - 7)}V{shown(track + 8)}" for track in tracks)
     return tag("path", class_=class_, d=d)
 
 
-def picture(parts: Sequence[Html], height: float, said: str, width: float = WIDTH) -> Html:
+def picture(parts: Sequence[Markup], height: float, said: str, width: float = WIDTH) -> Markup:
     """The SVG element. A role of img and a label stand for all that is in it."""
     return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(said))

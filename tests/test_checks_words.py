@@ -1,0 +1,443 @@
+"""What a check says beside its finding, word by word: the clause of a subject's sentence, the advice, numbers by seed.
+
+A verdict reaches people through these words, so a number or a side in them is held as exactly as an outcome.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test_checks_planted import LOW, dead, null, ok, plain, precise, subject
+from walkback.checks import (
+    CHECKS,
+    DEFAULT,
+    LIMITS,
+    Audit,
+    Check,
+    Control,
+    check_named,
+    coverage,
+    depth,
+    judge,
+    load_thresholds,
+    reach,
+    reference,
+    scale,
+)
+from walkback.checks.base import GENERIC, Unknown, register
+from walkback.checks.finding import Finding, gain_said, number_said
+from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
+from walkback.checks.thresholds import Limit
+from walkback.checks.thresholds_file import completed
+from walkback.errors import BadValue, RecordError, UnknownName
+
+EXAMPLE = "see docs/checks.md for an example"
+OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
+       "coverage": "coverage.share"}  # fmt: skip
+
+
+def found(
+    check: Check, outcome: str, *, of: str | None = None, threshold: float | None = None, **fields: Any
+) -> Finding:
+    """A finding of a check; `of`: the threshold that it went by, if it is not the check's own."""
+    name = of or OWN.get(check.name, "scale.growth")
+    limit = DEFAULT[name] if threshold is None else threshold
+    given = {"basis": "exact", **fields}
+    return Finding(
+        check=check.name, outcome=outcome, threshold=limit, stable_range=(None, None), ranges={name: (None, None)},
+        says="", **given,
+    )  # fmt: skip
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (168.24, "168"), (-168.24, "-168"), (100.0, "100"), (99.4, "99"), (1.834, "1.8"), (54321.0, "54,321"),
+        (999999.0, "999,999"), (1e6, "1.0e+06"), (1e-3, "0.001"), (9.99e-4, "1.0e-03"), (-5e-4, "-5.0e-04"),
+        (0.0123, "0.012"),
+    ],
+)  # fmt: skip
+def test_a_number_in_a_sentence(value: float, words: str) -> None:
+    assert number_said(value) == words
+
+
+@pytest.mark.parametrize(
+    ("share", "only", "words"),
+    [
+        (0.306, "", "it gains 30.6 points over init"), (0.004, "only ", "it gains only 0.4 points over init"),
+        (-0.024, "only ", "it costs 2.4 points against init"), (0.0004, "only ", "it gains nothing over init"),
+        (-0.0004, "", "it gains nothing over init"), (0.0, "", "it gains nothing over init"),
+        (0.0006, "", "it gains 0.1 points over init"),
+    ],
+)  # fmt: skip
+def test_a_gain_in_a_sentence(share: float, only: str, words: str) -> None:
+    assert gain_said("it", share, "init", only) == words
+
+
+# --- the clause of each check ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"outcome": "fires", "value": 168.2, "low": 100.0, "high": 200.0}, "one block grows the stream 168×"),
+        ({"outcome": "passes", "value": 1.83, "low": 1.8, "high": 1.9}, "one block grows the stream 1.8×"),
+        ({"outcome": "fires", "value": 168.2, "basis": "bound"}, "one block grows the stream at least 168×"),
+        ({"outcome": "fires", "value": None, "low": 168.2}, "one block grows the stream at least 168×"),
+        ({"outcome": "inconclusive", "value": None, "basis": "missing"},
+         "how much one block grows the stream is not known"),
+        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": 168.2},
+         "one block grows the stream 20 to 168×, by seed"),
+        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": None}, "one block grows the stream 60×"),
+        ({"outcome": "inconclusive", "value": 60.0, "low": None, "high": 168.0}, "one block grows the stream 60×"),
+        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": math.inf}, "one block grows the stream 60×"),
+        ({"outcome": "fires", "value": 3390.0, "of": "scale.growth_over_init"},
+         "one block grows its input over that at init 3,390×"),
+    ],
+)  # fmt: skip
+def test_the_clause_of_scale(fields: dict[str, Any], words: str) -> None:
+    assert scale.phrase(found(scale, **fields)) == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"outcome": "passes", "value": 3.4e-7}, "the true gradient can be compared with (error 3.4e-07)"),
+        ({"outcome": "fires", "value": 0.5}, "the true gradient is numerical noise (error 5.0e-01)"),
+        ({"outcome": "inconclusive", "value": 0.01},
+         "whether the true gradient is numerical noise depends on the seed"),
+        ({"outcome": "inconclusive", "value": None}, "the precision of the true gradient is not known"),
+        ({"outcome": "fires", "value": 4.2e-9, "of": "reference.floor"},
+         "the deepest gradient (4.2e-09) is below the published floor"),
+        ({"outcome": "passes", "value": 8.9e-7, "of": "reference.floor"},
+         "the deepest gradient (8.9e-07) is above the published floor"),
+        ({"outcome": "inconclusive", "value": None, "of": "reference.floor"},
+         "the precision of the true gradient is not known"),
+    ],
+)  # fmt: skip
+def test_the_clause_of_reference(fields: dict[str, Any], words: str) -> None:
+    assert reference.phrase(found(reference, **fields)) == words
+
+
+@pytest.mark.parametrize(
+    ("outcome", "basis", "low", "high", "words"),
+    [
+        ("passes", "exact", 1.0, 1.0, "credit reaches every block"),
+        ("passes", "exact", 0.75, 0.75, "credit reaches 75 % of its blocks"),
+        ("passes", "exact", 0.75, 1.0, "credit reaches 75 to 100 % of its blocks"),
+        ("fires", "exact", 0.25, 0.25, "Γ hides that credit reaches only 25 % of its blocks"),
+        ("fires", "exact", 0.0, 0.25, "Γ hides that credit reaches only 0 to 25 % of its blocks"),
+        ("fires", "exact", 0.0, 0.0, "Γ hides that credit reaches no block"),
+        ("not applicable", "exact", 0.0, 0.0, "credit reaches no block"),
+        ("inconclusive", "exact", 0.5, 0.75, "credit reaches 50 to 75 % of its blocks, depending on the seed"),
+        ("inconclusive", "missing", 0.5, 0.75, "credit reaches 50 to 75 % of its blocks, as far as is known"),
+        ("inconclusive", "exact", 0.5, 0.5, "credit reaches 50 % of its blocks"),
+        ("inconclusive", "missing", None, 0.75, "in how many blocks credit arrives is not known"),
+        ("inconclusive", "missing", 0.5, None, "in how many blocks credit arrives is not known"),
+    ],
+)
+def test_the_clause_of_coverage(outcome: str, basis: str, low: float | None, high: float | None, words: str) -> None:
+    assert coverage.phrase(found(coverage, outcome, basis=basis, low=low, high=high)) == words
+
+
+BLOCKS = {depth: ("training its blocks", "random init"),
+          reach: ("training the lower half of its blocks", "leaving it at random init")}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [depth, reach], ids=["depth", "reach"])
+def test_the_clause_of_a_gain(check: Check) -> None:
+    what, over = BLOCKS[check]
+
+    def phrase(outcome: str, value: float | None, low: float | None = None, high: float | None = None) -> str:
+        return check.phrase(found(check, outcome, value=value, low=low, high=high))
+
+    assert phrase("passes", 0.306, 0.3, 0.31) == f"{what} gains 30.6 points over {over}"
+    assert phrase("fires", 0.004, 0.003, 0.005) == f"{what} gains only 0.4 points over {over}"
+    assert phrase("fires", -0.024, -0.03, -0.02) == f"{what} costs 2.4 points against {over}"
+    assert phrase("inconclusive", 0.014, -0.025, 0.0345) == f"{what} gains 1.4 points over {over} (-2.5 to +3.5)"
+    assert phrase("inconclusive", 0.014) == f"{what} gains 1.4 points over {over}, on one seed"
+    assert phrase("inconclusive", 0.014, low=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
+    assert phrase("inconclusive", 0.014, high=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
+
+
+def test_the_clause_of_a_gain_that_cannot_be_asked_or_is_not_known() -> None:
+    assert depth.phrase(found(depth, "not applicable", value=0.3)) == "the task is too easy to judge depth"
+    assert depth.phrase(found(depth, "inconclusive")) == "the accuracy of its frozen net is not known"
+    asked = "what the lower half of its blocks brings cannot be asked here"
+    assert reach.phrase(found(reach, "not applicable", value=0.3)) == asked
+    assert reach.phrase(found(reach, "inconclusive")) == "the accuracy with its lower half frozen is not known"
+
+
+# --- advice and meaning ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", [depth, reach], ids=["depth", "reach"])
+def test_the_advice_on_a_gain(check: Any) -> None:
+    limit = DEFAULT[OWN[check.name]]
+
+    def advice(outcome: str, value: float | None = 0.01, low: float | None = None, high: float | None = None) -> str:
+        return check.advice(found(check, outcome, value=value, low=low, high=high))
+
+    more = "More seeds: the interval straddles the margin."
+    assert advice("inconclusive", None) == f"Supply {check.unknown} on every seed."
+    assert advice("inconclusive") == "Train at least two seeds: one gives no interval."
+    assert advice("inconclusive", low=0.0) == "Train at least two seeds: one gives no interval."
+    assert advice("inconclusive", high=0.1) == "Train at least two seeds: one gives no interval."
+    assert advice("inconclusive", low=limit - 0.001, high=limit + 0.001) == more
+    assert advice("inconclusive", low=limit, high=limit + 0.001) == more
+    assert advice("inconclusive", low=limit - 0.001, high=limit) == more
+    assert advice("inconclusive", low=limit + 0.001, high=limit + 0.002) == check.bp_missing
+    assert advice("inconclusive", low=limit - 0.002, high=limit - 0.001) == check.bp_missing
+    assert advice("fires") == check.do["fires"]
+    assert advice("passes") == ""
+    assert advice("not applicable") == check.do["not applicable"]
+
+
+@pytest.mark.parametrize("check", [scale, reference, coverage], ids=["scale", "reference", "coverage"])
+def test_seeds_that_disagree_ask_for_more_seeds(check: Check) -> None:
+    more = "The seeds disagree. More seeds would show how often each outcome occurs."
+    assert check.advice(found(check, "inconclusive", value=1.0, basis="exact")) == more
+    assert check.advice(found(check, "inconclusive", value=1.0, basis="missing")) == check.do["inconclusive"]
+    assert check.advice(found(check, "fires", value=1.0)) == check.do["fires"]
+    assert check.advice(found(check, "passes", value=1.0)) == ""
+
+
+def test_the_meaning_is_that_of_the_outcome_and_of_the_protocol() -> None:
+    for check in (scale, reference, depth, reach, coverage):
+        for outcome in GENERIC:
+            assert check.meaning(found(check, outcome)) == check.means[outcome]
+    for outcome in GENERIC:
+        assert reference.meaning(found(reference, outcome, of="reference.floor")) == reference.published[outcome]
+        assert check_named("somebody's").meaning(found(check_named("somebody's"), outcome)) == GENERIC[outcome]
+
+
+def test_what_stands_before_and_below_a_number() -> None:
+    assert reference.noun(found(reference, "passes")) == "chord"
+    assert reference.noun(found(reference, "passes", of="reference.floor")) == "norm"
+    assert scale.noun(found(scale, "passes")) == ""
+    assert scale.captions(found(scale, "passes")) == (scale.judged, scale.layers)
+    assert scale.captions(found(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
+    assert depth.captions(found(depth, "passes")) == (depth.judged, depth.layers)
+
+
+# --- by seed --------------------------------------------------------------------------------------------------------
+
+
+def test_every_seed_has_its_own_number() -> None:
+    evidence = subject(
+        {"hidden_norms": [1.0, 2.0, 6.0, 6.0, 6.0], "precision": precise(1e-6)},
+        {"hidden_norms": [1.0, 4.0, 4.0, 4.0, 4.0], "precision": precise(2e-6)},
+        {"hidden_norms": [1.0, 4.0, 4.0, 4.0, None], "precision": None},
+    )
+    assert scale.by_seed(evidence, DEFAULT) == pytest.approx({"42": 3.0, "123": 4.0, "456": 4.0})
+    assert reference.by_seed(evidence, DEFAULT) == {"42": 1e-6, "123": 2e-6, "456": None}
+    assert depth.by_seed(evidence, DEFAULT) == {}
+
+
+def test_a_plain_net_by_seed_is_held_against_its_init() -> None:
+    evidence = plain({"hidden_norms": [1.0, 8.0, 8.0, 8.0, 8.0], "start": {"hidden_norms": [1.0, 2.0, 2.0, 2.0, 2.0]}})
+    assert list(scale.by_seed(evidence, DEFAULT).values()) == pytest.approx([4.0] * 3)
+    streamed = evidence.model_copy(update={"residual": True})
+    assert list(scale.by_seed(streamed, DEFAULT).values()) == pytest.approx([8.0] * 3)
+
+
+def test_the_share_by_seed_counts_what_is_covered_for_certain() -> None:
+    half = {"cosine": [ok(0.9), ok(0.31), ok(0.29), ok(0.0)], "null": [null(0.0, 0.1)] * 4}
+    evidence = subject(half, {"cosine": None, "null": None}, {"cosine": [ok(0.9), ok(0.9), dead("no credit"), ok(0.9)]})
+    assert coverage.by_seed(evidence, DEFAULT) == {"42": 0.5, "123": None, "456": 0.75}
+    band = DEFAULT.table["coverage.band"].model_copy(update={"value": 4})
+    wide = DEFAULT.model_copy(update={"table": DEFAULT.table | {"coverage.band": band}})
+    assert coverage.by_seed(evidence, wide) == {"42": 0.25, "123": None, "456": 0.75}
+    outside = {"cosine_out": [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]}
+    assert list(coverage.by_seed(plain(outside), DEFAULT).values()) == [0.25] * 3
+
+
+# --- a check that is not known here ---------------------------------------------------------------------------------
+
+
+def test_a_check_that_is_not_known_here_is_shown_and_never_asked() -> None:
+    stranger = check_named("somebody's")
+    assert isinstance(stranger, Unknown)
+    assert stranger.name == "somebody's"
+    assert stranger.quantity == {
+        "ours": "a check that is not known here", "published": "a check that is not known here",
+    }  # fmt: skip
+    assert stranger.phrase(found(stranger, "fires")) == "somebody's fires"
+    assert stranger.place == math.inf
+    with pytest.raises(NotImplementedError, match=r"^the check somebody's is not known here$"):
+        stranger.find(subject(), DEFAULT, "ours")
+    assert check_named("scale") is scale
+
+
+def test_registering_makes_a_check_and_its_thresholds_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CHECKS, "_things", dict(CHECKS._things))
+    before = dict(KNOWN_LIMITS)
+    mine = Unknown("mine")
+    mine.limits = {"mine.limit": Limit(3, "me", "by hand")}
+    try:
+        assert register(mine) is mine
+        assert CHECKS.get("mine") is mine
+        assert KNOWN_LIMITS["mine.limit"].value == 3
+        with pytest.raises(BadValue, match="there is a check named 'mine' already"):
+            register(Unknown("mine"))
+    finally:
+        KNOWN_LIMITS.clear()
+        KNOWN_LIMITS.update(before)
+    assert LIMITS is KNOWN_LIMITS
+
+
+# --- audit.json -----------------------------------------------------------------------------------------------------
+
+
+JUDGED = {
+    "holds": judge(subject()), "walked back": judge(subject(accuracy=LOW)),
+    "inconclusive": judge(subject({"precision": None})), "not applicable": judge(subject(classes=1)),
+}  # fmt: skip
+
+
+def audited(*verdicts: str, valid: bool = True) -> Audit:
+    controls = [Control(name="bp", expected="holds", got="holds" if valid else "inconclusive", ok=valid)]
+    named = [JUDGED[verdict].model_copy(update={"name": f"s{place}"}) for place, verdict in enumerate(verdicts)]
+    assert [one.verdict for one in named] == list(verdicts)
+    return Audit(
+        valid=valid, says="x", protocol="ours", thresholds=DEFAULT, controls=controls, subjects=named
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "valid", "status"),
+    [
+        ((), True, 0), (("holds",), True, 0), (("holds", "not applicable"), True, 0),
+        (("holds", "inconclusive"), True, 3), (("inconclusive", "walked back", "holds"), True, 1),
+        (("walked back",), False, 4), (("holds",), False, 4),
+    ],
+)  # fmt: skip
+def test_the_exit_status(verdicts: tuple[str, ...], valid: bool, status: int) -> None:
+    assert audited(*verdicts, valid=valid).exit_status() == status
+
+
+def test_an_audit_is_written_and_read_whole(tmp_path: Path) -> None:
+    audit = audited("holds", "walked back")
+    path = audit.write(tmp_path / "new" / "place")
+    assert path == tmp_path / "new" / "place" / "audit.json"
+    text = path.read_text()
+    assert text.startswith('{\n "schema": "walkback.audit/1",\n "valid": true,')
+    assert text.endswith("}\n")
+    assert Audit.read(path.parent) == Audit.read(str(path)) == audit
+    other = path.rename(tmp_path / "theirs.json")
+    assert Audit.read(other) == audit
+    assert Audit.read(path.parent) is None
+    assert Audit.read(tmp_path / "nowhere") is None
+
+
+def test_an_audit_that_lacks_a_later_threshold_gets_its_default(tmp_path: Path) -> None:
+    fewer = {name: one for name, one in DEFAULT.table.items() if name != "reach.margin"}
+    old = DEFAULT.model_copy(update={"table": fewer, "version": "walkback-1"})
+    assert completed(old).table == DEFAULT.table
+    assert completed(old).version == "walkback-1"
+    assert completed(DEFAULT) is DEFAULT
+    moved = {"scale.growth": DEFAULT.table["scale.growth"].model_copy(update={"value": 60})}
+    assert completed(DEFAULT.model_copy(update={"table": moved}))["scale.growth"] == 60
+    audit = audited("holds").model_copy(update={"thresholds": old})
+    audit.write(tmp_path)
+    again = Audit.read(tmp_path)
+    assert again is not None
+    assert again.thresholds.table == DEFAULT.table
+
+
+def test_a_damaged_audit_names_the_file_and_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "audit.json"
+    path.write_text('{"schema": "walkback.audit/1"}')
+    with pytest.raises(RecordError) as error:
+        Audit.read(tmp_path)
+    assert str(path) in error.value.what
+    assert error.value.remedy == "give the command that wrote it again, or move the file away"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RecordError) as error:
+        Audit.read(path.parent)
+    assert error.value.remedy
+
+
+# --- a file of thresholds -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "remedy"),
+    [
+        (b"a = [", "is neither TOML nor JSON (", EXAMPLE),
+        (b'  {"version": }', "is neither TOML nor JSON: it", EXAMPLE),
+        (b"\xff\xfe", "is neither TOML nor JSON (", EXAMPLE),
+        (b"scale.growth = 60", "has no version", 'give it a line such as version = "our-lab-1"'),
+        (b'version = " "', "has no version", 'give it a line such as version = "our-lab-1"'),
+        (b"version = 3", "has no version", 'give it a line such as version = "our-lab-1"'),
+        (b'version = "walkback-12"', "calls itself walkback-12, the version of walkback's own",
+         "give it another version"),
+        (b'version = "x"\nscale.growth = "60"', "scale.growth is '60', not a number", EXAMPLE),
+        (b'version = "x"\nscale.growth = true', "scale.growth is True, not a number", EXAMPLE),
+        (b'version = "x"\n[scale.growth]\nwho = "us"', "scale.growth is None, not a number",
+         EXAMPLE),
+        (b'{"version": "x", "scale": {"growth": 1' + b"0" * 301 + b"}}",
+         "scale.growth is a whole number larger than 1e+300", EXAMPLE),
+        (b'{"version": "x", "scale": {"growth": -1' + b"0" * 301 + b"}}",
+         "scale.growth is a whole number larger than 1e+300", EXAMPLE),
+        (b'version = "x"\n[scale.growth]\nvalue = 60\nwho = 7', "scale.growth: ", EXAMPLE),
+    ],
+)  # fmt: skip
+def test_a_file_of_thresholds_that_cannot_be_meant(tmp_path: Path, content: bytes, what: str, remedy: str) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_bytes(content)
+    with pytest.raises(BadValue) as error:
+        load_thresholds(path)
+    assert error.value.what.startswith(str(path))
+    assert what in error.value.what
+    assert error.value.remedy == remedy
+
+
+def test_a_file_of_thresholds_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    with pytest.raises(BadValue) as error:
+        load_thresholds(path)
+    assert error.value.what == f"cannot read {path}: No such file or directory"
+    assert error.value.remedy == "name a file that is there"
+    path.mkdir()
+    with pytest.raises(BadValue) as error:
+        load_thresholds(path)
+    assert str(path) in error.value.what
+    assert error.value.remedy
+    (tmp_path / "large.toml").write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(BadValue, match="at most 1 MB"):
+        load_thresholds(tmp_path / "large.toml")
+
+
+def test_a_name_that_is_no_threshold_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_text('version = "x"\nscale.grwth = 60\n')
+    with pytest.raises(UnknownName) as error:
+        load_thresholds(str(path))
+    assert error.value.what == f"{path}: no threshold is named 'scale.grwth'"
+    assert "did you mean scale.growth" in error.value.remedy
+
+
+def test_what_a_file_does_not_state_keeps_its_default_and_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_text(
+        'version = "lab-2"\nscale.growth = 60\n[depth.margin]\nvalue = 0.01\nwho = "us"\ncalibrated = "ours"\n'
+    )
+    loaded = load_thresholds(path)
+    assert loaded.version == "lab-2"
+    assert (loaded["scale.growth"], loaded["depth.margin"]) == (60, 0.01)
+    assert loaded.table["scale.growth"].who == "lab.toml"
+    assert loaded.table["scale.growth"].calibrated == "not stated"
+    assert (loaded.table["depth.margin"].who, loaded.table["depth.margin"].calibrated) == ("us", "ours")
+    rest = set(DEFAULT.table) - {"scale.growth", "depth.margin"}
+    assert all(loaded.table[name] == DEFAULT.table[name] for name in rest)
+    assert DEFAULT["scale.growth"] == 50
+    as_json = tmp_path / "lab.json"
+    as_json.write_text('\n {"version": "lab-2", "scale": {"growth": 1e300}}')
+    assert load_thresholds(as_json)["scale.growth"] == 1e300
