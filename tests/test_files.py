@@ -295,11 +295,11 @@ def test_a_name_is_one_cell_of_every_table(name, form):
         (b"PK\x03\x04rest", "is a zip archive (or .npz, .pt), not JSON"),
         ("{}".encode("utf-16"), "is text in UTF-16, not JSON"),
         (b"epoch,acc\n1,0.5\n", "is some other text (a table, a page?), not JSON"),
-        (b'{"a": [1, 2', "is not whole JSON"),
+        (b'{"a": [1, 2', "is not valid JSON"),
     ],
 )
 def test_a_file_of_another_kind_is_not_called_torn(content, what):
     with pytest.raises(RecordError) as error:
         files.parse_json(content, "their.json", "get the file again; it may be cut off")
     assert what in error.value.what
-    assert ("cut off" in str(error.value)) == (what == "is not whole JSON")
+    assert ("cut off" in str(error.value)) == (what == "is not valid JSON")
