@@ -244,7 +244,7 @@ def test_the_commands_compare_and_open(tmp_path, monkeypatch, capsys):
     assert (status, opened) == (0, [(tmp_path / name).as_uri() for name in ("both.html", "report.html")])
     status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--open")
     assert status == 2
-    assert "there is no page to open" in said
+    assert "--open needs a page" in said
 
 
 def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):
