@@ -87,6 +87,7 @@ def audit(
     if accuracy is not None and metric is not None:
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
+    misfits: list[tuple[str, str]] = []
     seeds = []
     begun = _inits(init, list(models))
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
@@ -112,6 +113,7 @@ def audit(
                     value, more = scored(reading, found.seen, task, metric)
                     value, told = (None if useless else value), told + more
             looks[seed] = found.seen
+            misfits += [(str(seed), doubt) for doubt in found.doubts]
             notes += [(str(seed), note) for note in (*found.notes, *told)]
             moments = [found.moment.model_copy(update={"accuracy": value})]
             if seed in begun:
@@ -135,7 +137,7 @@ def audit(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
     )  # fmt: skip
-    judgement = barred(judge(evidence, thresholds, protocol), doubts(models, blocks, seeds, same))
+    judgement = barred(judge(evidence, thresholds, protocol), [*doubts(models, blocks, seeds, same), *by_text(misfits)])
     if metric is not None and accuracy is None:
         judgement = _in_its_unit(judgement, metric)
     judged = Audit(
