@@ -83,7 +83,7 @@ def write(source: Path, to: Path, config: int, seed: int, *, cut: bool = False) 
 def moved(lines: list[str], config: RunConfig) -> list[str]:
     """The snapshots of another seed: every norm and loss up to one in a thousand off, every accuracy some samples."""
     draw = random.Random(config.hash())
-    test = DATASETS.get(config.data).counts[1] if config.data in DATASETS else None
+    test = tested(config)
     factor, samples = 1 + 1e-3 * draw.random(), draw.randint(-20, 20)
     found = []
     for line in lines:
@@ -96,6 +96,14 @@ def moved(lines: list[str], config: RunConfig) -> list[str]:
             raw["loss"] = max(factor * raw["loss"], (1 - raw["accuracy"]) * math.log(2))
         found.append(json.dumps(raw, separators=(",", ":")))
     return found
+
+
+def tested(config: RunConfig) -> int | None:
+    """How many samples the accuracies of a run are taken on, where its data set is known."""
+    if config.data not in DATASETS:
+        return None
+    train, test = DATASETS.get(config.data).counts
+    return round(config.validation * train) if config.validation else test
 
 
 def measure(counts: list[int], commands: list[str], keep: Path | None) -> None:

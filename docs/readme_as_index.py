@@ -1,4 +1,4 @@
-"""The first page of the site is the README, so that there is one of it; its links lose their docs/ here."""
+"""Use the README as the first page of the site. Its links lose their docs/ here."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Print every sentence that the program can say, room by room: `make sentences`. For reading them through.
+"""Print every sentence that the program can say, room by room: `make sentences`, for review.
 
-Messages, check sentences, help and the docstrings of commands; placeholders are shown as {…}. Docstrings of the code
-itself are not among them.
+Messages, check sentences, help and the docstrings of commands; placeholders are shown as {…}. Docstrings of
+the code itself are left out.
 """
 
 import ast

@@ -34,6 +34,30 @@ def small_plan(**changes):
     return plan(**{"rules": ["dfa"], "epochs": 3, "probe_images": 200, "net_options": options} | changes)
 
 
+def in_sittings(config, out, every=9, most=20):
+    """A run that is stopped every so many steps and resumed until it ends, and how many sittings that took."""
+    from walkback.train import Stopped, train
+
+    looks = iter(range(10**9))
+    for sitting in range(1, most + 1):
+        try:
+            return train(config, out, should_stop=lambda: next(looks) % every == every - 1), sitting
+        except Stopped:
+            continue
+    raise AssertionError(f"not ended after {most} sittings")
+
+
+def alike(a, b):
+    """Whether two things are the same, to the last tensor inside."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(alike, a, b))
+    return bool(a == b)
+
+
 def image_data(count=300, side=8, seed=0, classes=4):
     """Random colour images: enough for what augmentation and nets must satisfy."""
     generator = torch.Generator().manual_seed(seed)

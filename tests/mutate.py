@@ -133,20 +133,26 @@ def as_json(content: bytes, chance: random.Random) -> bytes:
     return written(tree, ascii_only=chance.random() < 0.7).encode(errors="surrogatepass")
 
 
-def as_lines(content: bytes, chance: random.Random) -> bytes:
-    """JSON lines: one of them changed, dropped, doubled or moved."""
-    lines = content.splitlines()
+def one_line(lines: list[Any], kinds: int, chance: random.Random) -> tuple[int, int]:
+    """A line dropped (kind 0) or doubled (1), or left to the caller: its place, and one of so many kinds."""
     place = chance.randrange(len(lines))
-    kind = chance.randrange(8)
+    kind = chance.randrange(kinds)
     if kind == 0:
         del lines[place]
     elif kind == 1:
         lines.insert(place, lines[place])
-    elif kind == 2:
+    return place, kind
+
+
+def as_lines(content: bytes, chance: random.Random) -> bytes:
+    """JSON lines: one of them changed, dropped, doubled or moved."""
+    lines = content.splitlines()
+    place, kind = one_line(lines, 8, chance)
+    if kind == 2:
         chance.shuffle(lines)
     elif kind == 3:
         lines.insert(place, chance.choice((b"", b"null", b"[]", b"{}", b"\xff", b"7", RAW[12].encode())))
-    else:
+    elif kind > 3:
         for at in range(len(lines)) if kind == 4 else [place]:
             lines[at] = as_json(lines[at], chance)
     return b"\n".join(lines) + b"\n" * (chance.random() < 0.9)
@@ -211,13 +217,8 @@ def as_safetensors(content: bytes, chance: random.Random) -> bytes:
 def as_toml(content: bytes, chance: random.Random) -> bytes:
     """A TOML file: a line dropped, doubled, or with another value."""
     lines = content.decode().splitlines()
-    place = chance.randrange(len(lines))
-    kind = chance.randrange(4)
-    if kind == 0:
-        del lines[place]
-    elif kind == 1:
-        lines.insert(place, lines[place])
-    else:
+    place, kind = one_line(lines, 4, chance)
+    if kind > 1:
         key = lines[place].partition("=")[0]
         lines[place] = f"{key if kind == 2 else chance.choice(TEXTS)}= {written(value(chance))}"
     return "\n".join(lines).encode(errors="surrogatepass")

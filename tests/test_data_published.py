@@ -255,7 +255,7 @@ def test_a_damaged_cifar_batch_is_refused(files: Callable[[], dict[str, bytes]],
         flipped = blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :]
         made[name] = {"truncated": blob[:middle], "flipped": flipped, "empty": b""}[damage]
     error = refusal(put(tmp_path, made), CIFAR)
-    assert "no sound train part" in error.what
+    assert "no valid train part" in error.what
     if damage == "missing":
         assert f"{name} is missing" in error.what
 
@@ -269,7 +269,7 @@ def test_a_damaged_idx_file_is_refused(end: str, which: str, damage: str, tmp_pa
     if damage != "missing":
         flipped = blob[:-9] + bytes([blob[-9] ^ 1]) + blob[-8:] if end else blob[:-1] + bytes([blob[-1] ^ 1])
         made[which + end] = {"truncated": blob[:-3], "flipped": flipped, "empty": b""}[damage]
-    assert f"no sound {'train' if which[1] == 'r' else 'test'} part" in refusal(put(tmp_path, made), MNIST).what
+    assert f"no valid {'train' if which[1] == 'r' else 'test'} part" in refusal(put(tmp_path, made), MNIST).what
 
 
 def test_another_data_set_of_the_same_layout_is_refused(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_the_first_way_that_works_is_used_and_the_others_are_explained(tmp_path:
     path = published.fetch(replace(CIFAR, ways=ways), None, said.append)
     assert path == cache.place("small")
     assert not unused
-    assert any("there is no folder" in line for line in said)
+    assert any("does not exist" in line for line in said)
     assert same(published.load(CIFAR, None, QUIET).train, CIFAR_TRAIN)  # from the cache: it has no ways
     assert sorted(p.name for p in path.parent.iterdir()) == ["small.lock", "small.safetensors"]
 
@@ -450,7 +450,7 @@ def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no folder"):
+    with pytest.raises(DataError, match="does not exist"):
         published.load(CIFAR, tmp_path / "typo", QUIET)
 
 
@@ -468,9 +468,9 @@ def test_a_damaged_cached_file_is_never_used(kept: Path, damage: str, tmp_path: 
     spoilt = {"truncated": blob[:-100], "flipped": blob[:-5] + bytes([blob[-5] ^ 1]) + blob[-4:], "empty": b""}
     kept.write_bytes(spoilt.get(damage, b"something else altogether"))
     said: list[str] = []
-    with pytest.raises(DataError, match="could not be had"):  # there is nowhere to fetch it from …
+    with pytest.raises(DataError, match="could not be fetched"):  # there is nowhere to fetch it from …
         published.load(CIFAR, None, said.append)
-    assert any(str(kept) in line and "fetched anew" in line for line in said)
+    assert any(str(kept) in line and "fetching it again" in line for line in said)
     again = published.load(CIFAR, tmp_path / "mine", QUIET)  # … and here there is
     assert same(again.train, CIFAR_TRAIN)
     said.clear()

@@ -180,7 +180,7 @@ def test_the_documents_build_as_a_site(tmp_path):
     done = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr
     first = (tmp_path / "site/index.html").read_text()
-    assert "Two commands" in first
+    assert "Which command" in first
     assert "figures/hero.png" in first
     pages = {page.stem for page in PAGES} - {"README"}
     assert pages <= {page.stem for page in (tmp_path / "site").glob("*.html")}

@@ -328,7 +328,7 @@ def test_files(tmp_path: Path) -> None:
     assert read_foreign(str(file))[0].name == "anything"
     for content in (json.dumps(METHODS)[:-20].encode(), b"", b"\xff\x00", b"[" * 100_000, b"1" * 5000):
         file.write_bytes(content)
-        with pytest.raises(RecordError, match="is not whole JSON"):
+        with pytest.raises(RecordError, match="is not valid JSON"):
             read_foreign(file)
     with pytest.raises(RecordError, match=r"cannot read .*absent.json: No such file"):
         read_foreign(tmp_path / "absent.json")

@@ -118,7 +118,7 @@ def test_a_cancelled_task_is_told_to_whoever_waits(tmp_path):
     slurm("scancel", read_job(find_plans(out)[0]).id)
     told, _ = process.communicate(timeout=120)
     assert process.returncode in (1, 130), told
-    assert re.search(r"was ended|ended without a word|Stopped with 1 runs", told), told
+    assert re.search(r"was ended|ended without a message|Stopped with 1 runs", told), told
     write_data(tmp_path / "my_data.py", "'SLURM_JOB_ID' in os.environ")
     words = ["--executor", "slurm", "--wait", "--data", "my_data.py:load", "--rules", "bp", "--seed", "1"]
     code, told = train(tmp_path, *words, "--epochs", "1")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import walkback as wb
+from conftest import alike
 from strangers import CLASSES, INPUTS, WIDTH, Net, Tokens, data
 from walkback.probes import look
 from walkback.probes.memory import Memory, same_bits
@@ -74,16 +75,6 @@ def described(model: nn.Module) -> dict[str, Any]:
                   torch.is_anomaly_enabled(), str(torch.get_default_device())),
         "others": (random.getstate(), np.random.get_state()[1].tolist()),
     }  # fmt: skip
-
-
-def alike(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(alike, a, b))
-    return bool(a == b)
 
 
 def notes_of(model: nn.Module, batches: Any = None, **options: Any) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from conftest import alike
 from walkback.nets import make_net
 from walkback.probes import (
     feedback_null,
@@ -73,16 +74,6 @@ def state_of(model: nn.Module) -> dict[str, object]:
     }
 
 
-def same(a: object, b: object) -> bool:
-    if isinstance(a, Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
-
-
 def greedy(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     """A credit function with no manners: it trains, draws, and fills .grad."""
     model.train()
@@ -110,7 +101,7 @@ def test_a_foreign_model_is_as_before(probe: Callable[[Trap, Tensor, Tensor], ob
             probe(model, x, y)
     else:
         probe(model, x, y)
-    assert same(before, state_of(model))
+    assert alike(before, state_of(model))
     assert torch.equal(x, inputs)
 
 
@@ -135,7 +126,7 @@ def test_our_nets_are_as_before(name: str) -> None:
     replay = replay_net(net, x, y)
     perturbation(measured.observation.credits.blocks, *replay, draw, directions=2)
     nudging(measured.observation.credits.blocks, *replay)
-    assert same(before, (state_of(net), state_of(rule)))
+    assert alike(before, (state_of(net), state_of(rule)))
 
 
 def test_property_batchnorm_in_evaluation_couples_no_samples() -> None:
@@ -159,4 +150,4 @@ def test_a_model_in_training_goes_on_bit_for_bit() -> None:
                 look(model, [(x, y)], "block", credits=greedy)
             optimizer.step()
         ends.append(copy.deepcopy(model.state_dict()))
-    assert same(*ends)
+    assert alike(*ends)

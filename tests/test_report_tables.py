@@ -378,7 +378,7 @@ def test_table_and_form_take_what_report_takes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "is not whole JSON"),
+        ("{", "is not valid JSON"),
         ('{"schema": "walkback.audit/9"}', "upgrade|reads walkback.audit/1"),
         ("[]", "not a walkback.audit"),
     ],

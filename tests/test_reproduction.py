@@ -25,11 +25,12 @@ from walkback.records import (
 from walkback.report import published as theirs
 from walkback.report.agreement import of_direction, of_range, of_size, of_spread
 from walkback.studies import Extent, studies
+from walkback.studies.reproduced import claims
 from walkback.studies.reproduced.commands import to_continue
-from walkback.studies.reproduced.found import BY_RULE, FLOAT32, METHODS, SCALED, Found
+from walkback.studies.reproduced.found import EP32, FA, METHODS, SCALED, Found
 from walkback.studies.reproduced.layers import Small, noise_said
-from walkback.studies.reproduced.main_audit import depth_against
-from walkback.studies.reproduced.words import Ledger
+from walkback.studies.reproduced.statements import depth_against
+from walkback.studies.reproduced.words import Writer
 from walkback.studies.reproduction import SECTIONS, page
 from walkback.train import plan
 
@@ -132,7 +133,7 @@ def test_without_runs_everything_is_missing_and_the_published_figures_stand():
     assert row(section([], "Accuracy"), "BP") == ["BP", "0.615 ± 0.004", "0.613", "missing", "0", "missing"]
     for name, claim in (("EP", "0.316 ± 0.037"), ("Credit Bridge", "0.289 ± 0.031"), ("State Bridge", "0.205 ± 0.039")):
         assert row(section([], "Accuracy"), name) == [name, claim, "–", "missing", "0", "missing"]
-    assert "Nothing can be said without the runs." in text
+    assert "FA: no seed is there with two settings" in text
     assert "nan" not in text.lower()
     for kind in ("Agree", "Differ", "inside", "outside", "borne out"):
         assert f"**{kind}**" not in text
@@ -261,7 +262,7 @@ def test_the_choice_of_the_frozen_net_decides_only_where_it_does():
 
 
 def test_depth_with_another_frozen_net_takes_the_common_seeds():
-    evidence = Found(MAIN).evidence(BY_RULE["fa"])
+    evidence = Found(MAIN).evidence(FA)
     assert evidence is not None
     ours, published = depth_against(evidence, {42: 0.4, 123: 0.41})
     assert ours.value == pytest.approx(0.0975)
@@ -286,13 +287,12 @@ def test_small_or_noise_is_told_by_the_chord(chord: float | None, clamped: float
 
 
 def test_small_or_noise_where_runs_differ_and_where_the_meter_is_blind():
-    told, says = noise_said([Small("a", 1e-6, 1.0), Small("b", 0.5, 1.0), Small("c", None, None)], 1, 0.01, 1e-7)
-    assert told.kind == "open"
+    says = noise_said([Small("a", 1e-6, 1.0), Small("b", 0.5, 1.0), Small("c", None, None)], 1, 0.01, 1e-7)
     assert "noise in b; small, and not noise, in a" in says
     assert "off by more than 0.01 in a (by 1.00)" in says
     assert "DFA runs that end above 1e-07: 1." in says
     assert "not measured: c" in says
-    _, says = noise_said([Small("a", 1e-6, 1e-7)], 0, 0.01, 1e-7)
+    says = noise_said([Small("a", 1e-6, 1e-7)], 0, 0.01, 1e-7)
     assert "even a meter that clamps is off by 1.0e-07 at most" in says
 
 
@@ -411,12 +411,13 @@ def test_alignment_at_one_block_is_told_by_the_null():
 def test_identity_is_read_from_its_record():
     record = IdentityRecord(images=256, branch=[0.098, 0.097, 0.099, 0.101], moved=0.2, cosine=0.98)
     text = section([made("bp", 0.39, train_last=0, identity=record)], "A net at init")
-    assert row(text, "‖f_0‖/‖h_0‖")[1:] == [".096–.100", "0.098", "1", "1.00", "within a factor 2"]
-    assert row(text, "‖f_3‖/‖h_3‖")[4] == "1.01"
+    assert row(text, "‖f_0‖/‖h_0‖")[1:] == [".096–.100", "0.098", "1", "within a factor 2"]
+    assert "‖f_0‖/‖h_0‖ 1.00;" in text
+    assert "‖f_3‖/‖h_3‖ 1.01;" in text
     assert row(section([made("bp", 0.39, train_last=0)], "A net at init"), "cos(h_L, h_0)")[2] == "missing"
 
 
-def test_the_transformer_is_found_with_any_budget():
+def test_the_transformer_has_its_section():
     runs = [vit("bp", 2.0), vit("dfa", 100.0)]
     text = section(runs, "ViT-Mini")
     assert row(text, "BP")[1:4] == ["4", "0.400", "144"]
@@ -442,24 +443,55 @@ def test_opinions_follow_the_figures():
         return (1.0, top**0.25, gradient)
 
     as_published = section(seeds("fa", 0.39, 0.40, 0.41, net=net(1e5, 8.9e-7)), title)
-    assert "Nothing of it is left to explain." in as_published
+    assert "Nothing of FA is left to explain." in as_published
+    assert "we do not know why" not in as_published
     off = section(seeds("fa", 0.50, 0.50, 0.51, net=net(1e3, 1e-4)), title)
-    assert "Not as published: the accuracy, the stream and the gradient. Trained gains are missing here." in off
+    usual = "cosine decay, embedding from its own matrix"
+    assert row(off, usual)[9] == "the accuracy, the stream and the gradient"
+    assert "- FA accuracy; FA ‖h_L‖; FA ‖g_L‖: we do not know why" in off
+    assert "*Opinion:*" not in off  # nothing was tried
     tried = [made("fa", 0.5, net=net(1e3, 1e-4)), made("fa", 0.4, net=net(1e5, 8.9e-7), **gains)]
-    assert "with trained gains (1 seed) nothing. *Opinion:* trained gains may be the difference." in section(
-        tried, title
-    )
+    assert f"*Opinion:* {usual}, trained gains may be the difference." in section(tried, title)
 
     def dfa(without: tuple[float, float, float], trained: tuple[float, float, float]) -> str:
         return section([made("dfa", 0.3, net=without), made("dfa", 0.3, net=trained, **gains)], title)
 
     between = dfa(net(1e7, 5e-8), net(1e10, 1e-10))
-    assert "neither setting is within a factor 2 of the published stream and gradient, which lie between" in between
-    fits = dfa(net(4.5e8, 4e-9), net(1e10, 1e-10))
-    assert "ours without trained gains is within a factor 2 of the published net" in fits
+    assert "lie between ours without and with trained gains, seed 42: ‖h_L‖ and ‖g_L‖." in between
+    assert "what was tried does not explain DFA, and we do not know what does" in between
+    assert "Nothing of DFA is left to explain." in dfa(net(4.5e8, 4e-9), net(1e10, 1e-10))
     beyond = dfa(net(1e10, 1e-10), net(1e11, 1e-11))
-    assert "we do not know why" in beyond
-    assert "| ‖h_L‖ | 1.0e+10 | 4–5e8 | 1.0e+11 | nearer to ours without gains |" in beyond
+    assert "with trained gains, seed 42: none." in beyond
+    assert "‖h_L‖ 4–5e8: cosine decay;" in beyond
+
+
+def test_reasons_are_told_of_claims_that_differ_alone():
+    """DFA's date of D2 at N = 128 differs, at N = 1024 it agrees: only the first has a reason."""
+    between = (9.0, 1.1, 3e-7)
+    course = {4: (0.3, between), 20: (0.3, BLOWN)}
+    text = section([made("dfa", 0.3, seed, net=BLOWN, course=course) for seed in SEEDS], "What differs")
+    line = next(line for line in text.splitlines() if "do not say theirs" in line)
+    assert line.startswith("- DFA first D2, N = 128: ")
+
+
+def test_every_claim_of_a_figure_names_runs_a_quantity_and_what_is_published():
+    """The register can be read by a program: every entry has a label, and says how it is settled."""
+    found = [value for name, value in vars(claims).items() if name.isupper()]
+    every: list[claims.Claim] = []
+    while found:
+        each = found.pop()
+        if isinstance(each, claims.Claim):
+            every.append(each)
+        elif isinstance(each, Mapping):
+            found += each.values()
+        elif isinstance(each, tuple | list):
+            found += [part for part in each if not isinstance(part, str)]
+    counted = [claim for claim in every if claim.published is not None or claim.check is not None]
+    assert len(counted) > 100
+    assert all(claim.label for claim in counted)
+    assert all(claim.published is None or claim.check is None for claim in counted)
+    noted = page([]).partition("**Missing** on our side: ")[2].partition(".\n\n## ")[0].split("; ")
+    assert {claim.label for claim in counted if claim.counted} - {"DFA is best at k = 0 at d = 256"} <= {*noted}
 
 
 def test_other_sizes_of_fa_are_found_and_judged_like_everything_else():
@@ -467,32 +499,27 @@ def test_other_sizes_of_fa_are_found_and_judged_like_everything_else():
     near, far = (1.0, 1e5**0.25, 8.9e-7), (1.0, 1e3**0.25, 1e-4)
     ours, still = made("fa", 0.5, net=far), made(file, 0.49, net=far, rule_options={"gain": 5})
     text = section([ours, still], "What differs")
-    assert row(text, "none")[1:] == [
-        "0.500",
-        "1000",
-        "1.0e-04",
-        "0.500",
-        "1",
-        "the accuracy, the stream and the gradient",
-    ]
-    assert row(text, "matrices × 5")[1:6] == ["0.490", "1000", "1.0e-04", "0.500", "1"]
-    assert "with other sizes (1 tried, above) the accuracy in 1, the stream in 1 and the gradient in 1" in text
-    assert "*Opinion:* other sizes alone do not explain it, and we do not know what does." in text
+    everything = "the accuracy, the stream and the gradient"
+    usual = row(text, "cosine decay, embedding from its own matrix")
+    assert (usual[1:4], usual[8:]) == (["0.500", "1000", "1.0e-04"], ["1", everything])
+    cells = row(text, "matrices × 5")
+    assert (cells[1:4], cells[5], cells[8:]) == (["0.490", "1000", "1.0e-04"], "+0.500", ["1", everything])
+    assert "*Opinion:* what was tried does not explain FA, and we do not know what does." in text
     explained = section([ours, still, made(file, 0.4, net=near, rule_options={"top": 1 / 128})], "What differs")
-    assert row(explained, "credit ÷ 128")[6] == "nothing"
+    assert row(explained, "credit ÷ 128")[9] == "nothing"
     assert "*Opinion:* credit ÷ 128 may be the difference." in explained
     assert f"--rules {SCALED} --seed 42 --rule-option gain=5\n" in page([ours, still])
     for other in ({"epochs": 30}, {"normalize": "batch"}):
         told = section([ours, made(file, 0.4, net=near, rule_options={"gain": 5}, **other)], "What differs")
-        assert "other sizes" not in told
-        assert "Not tried: another scale or law" in told
+        assert "| matrices × 5 |" not in told
 
 
 def test_a_rule_that_has_only_the_name_of_fa_with_other_sizes_is_passed_over(tmp_path: Path):
     file_name, name = Path(SCALED).name.split(":")
     file = tmp_path / file_name
     file.write_text(f"import walkback as wb\nclass {name}(wb.Rule):\n    def credits(self, signal): ...\n")
-    assert "other sizes" not in page([made("fa", 0.5), made(f"{file}:{name}", 0.4)])
+    text = section([made("fa", 0.5), made(f"{file}:{name}", 0.4)], "What differs")
+    assert not [line for line in text.splitlines() if line.startswith(("| matrices", "| credit", "| none"))]
 
 
 def test_the_command_for_trained_gains_is_there_with_its_seeds():
@@ -536,7 +563,7 @@ def test_the_published_protocol_takes_one_frozen_net_for_every_rule():
 
 
 def test_ep_in_float32_is_a_method_of_its_own():
-    single = seeds("ep", 0.30, 0.31, 0.32, rule_options=dict(FLOAT32.options))
+    single = seeds("ep", 0.30, 0.31, 0.32, **EP32.settings)
     text = section(single, "Accuracy")
     assert row(text, "EP")[3] == "missing"
     assert row(text, "EP in float32")[3] == "0.310 ± 0.010"
@@ -559,13 +586,13 @@ def test_the_inference_on_eps_precision_follows_the_records():
     assert "exactly zero in float32: most in block 0 (90 %), lower blocks first" in text
     assert "float32 is lower in accuracy: shown: -15.7 points" in text
     assert "its stream is larger: yes: 1.2e+02, 1.2e+02, 1.2e+02 times, 3 seeds" in text
-    assert "Nearer to the published EP: float32 in accuracy, ‖h_L‖, ‖g_L‖." in text
+    assert "accuracy 0.316: float32; ‖h_L‖ 3e3–8e3: float32; ‖g_L‖ 1–2e-4: float32." in text
     kept = zeros(seeds("ep", 0.48, 0.49, 0.47, net=small, **single), [0.0, 0.0, 0.1, 0.0])
     other = section([*double, *kept], title)
     assert "most in block 2 (10 %), not lower blocks first" in other
     assert "float32 is lower in accuracy: the opposite is shown" in other
     assert "its stream is larger: no: 1, 1, 1 times" in other
-    assert "float64 in accuracy; both alike in ‖h_L‖, ‖g_L‖." in other
+    assert "accuracy 0.316: float64; ‖h_L‖ 3e3–8e3: both alike; ‖g_L‖ 1–2e-4: both alike." in other
     assert "in no block" in section([*double, *zeros(kept, [0.0] * 4)], title)
     assert section(double, title).count("No seed is there in both precisions") == 2
 
@@ -636,7 +663,7 @@ def test_the_transformers_date_is_told_at_both_n():
 
 
 def test_schedule_and_embedding_are_compared_on_the_seeds_that_all_have():
-    title, constant, block = "Schedule and embedding", {"schedule": "constant"}, {"rule_options": {"embed": "block"}}
+    title, constant, block = "What differs", {"schedule": "constant"}, {"rule_options": {"embed": "block"}}
     usual = seeds("dfa", 0.30, 0.31, 0.32, net=(9.0, 40.0, 1e-8))
     fits = made("dfa", 0.305, net=(9.0, 84.0, 4.2e-9), cosines=[0.4, 0.0, 0.0, 0.0], **constant)  # 9 · 84⁴ = 4.5e8
     text = section([*usual, fits], title)
@@ -658,7 +685,6 @@ def test_schedule_and_embedding_are_compared_on_the_seeds_that_all_have():
     assert row(told, "constant rate, embedding from a_0")[9] == "the gradient"
     assert "With the published ‖g_L‖ at N = 1024, within a factor 2 of it: constant rate, embedding from a_0." in told
     assert "Missing: constant rate, embedding from its own matrix; cosine decay, embedding from a_0." in told
-    assert "with another schedule or embedding (1 tried, above) the gradient in 1" in section(fa, "What differs")
 
 
 def test_controls_stand_beside_their_twins():
@@ -694,17 +720,6 @@ def test_the_penalty_of_the_bridges_has_its_place():
     assert row(text, "State Bridge accuracy, λ = 0, 30 epochs")[2] == "missing"
 
 
-def test_other_nets_are_named_and_not_compared():
-    run = made("bp", 0.7, net_options={"depth": 4}, epochs=4)
-    config = plan(data="mnist", net="small-cnn", rules=["bp"], seeds=[42], epochs=4)[0]
-    cnn = Run(run.path, config, run.environment, run.snapshots, run.result, run.probes, [], None)
-    said = "- `small-cnn`: bp on mnist, 4 epochs, 1 seed: 0.700.\n- `small-resnet`: no run."
-    assert said in section([cnn], "Other nets")
-    assert "walkback train --data mnist --rules bp --seed 42 --net small-cnn --epochs 4\n" in run_with([cnn])
-    assert "small-cnn" not in section([cnn], "In short")
-    assert "- `student`: no run.\n- `small-cnn`: no run." in section([], "Other nets")
-
-
 # What trains the missing runs
 
 
@@ -712,8 +727,9 @@ def test_second_implementation_the_commands_train_exactly_what_is_missing():
     """Each command is read by the command line's own parser, and plans the runs that the page asks for."""
     found = Found([])
     page([])
+    writer = Writer(found)
     for title, write in SECTIONS:
-        assert write(found, Ledger()), title
+        assert write(writer), title
     declared = {config.folder() for study in studies() for config in study.configs(Extent())}
     named: set[str] = set()
     for command in to_continue(found):

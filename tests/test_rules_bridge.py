@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from conftest import image_data, small_plan
+from conftest import image_data, in_sittings, small_plan
 from walkback.data import load
 from walkback.errors import BadValue
 from walkback.nets import Net, make_net
@@ -16,7 +16,7 @@ from walkback.probes.observe import one_pass
 from walkback.records import read_run
 from walkback.rules import Batch, Clock, make_rule, output_error, probe_signal
 from walkback.rules.cb import mismatch, softmin
-from walkback.train import Stopped, Trainer, train
+from walkback.train import Trainer, train
 
 LATE = Clock(90, 100, 9, 10)
 NEW = ["ep", "sb", "cb"]
@@ -241,21 +241,7 @@ def test_property_a_probe_moves_nothing(name):
 def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
     (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64)
     whole = train(config, tmp_path / "whole")
-    looks = 0
-
-    def stop():
-        nonlocal looks
-        looks += 1
-        return looks % 9 == 0  # in the warm-up, and after it
-
-    sittings = 0
-    while sittings < 20:
-        sittings += 1
-        try:
-            parts = train(config, tmp_path / "parts", should_stop=stop)
-            break
-        except Stopped:
-            continue
+    parts, sittings = in_sittings(config, tmp_path / "parts")
     assert sittings > 2
     for file in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
         assert (whole.path / file).read_bytes() == (parts.path / file).read_bytes(), file

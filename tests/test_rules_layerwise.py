@@ -23,7 +23,7 @@ from walkback.rules import Batch, make_rule
 from walkback.rules.layerwise import LayerFeedback
 from walkback.train import plan, train
 from walkback.train.adamw import AdamW
-from walkback.train.loop import Trainer
+from walkback.train.trainer import Trainer
 
 FAMILY = ["fa-layer", "usf", "frsf", "brsf", "kp", "mirror"]
 each_rule = pytest.mark.parametrize("kind", FAMILY)

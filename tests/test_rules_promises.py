@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conftest import small_plan
+from conftest import in_sittings, small_plan
 from walkback.data import load
 from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
@@ -11,7 +11,7 @@ from walkback.probes.feedback import turned
 from walkback.probes.null import Draws, row_norms
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
-from walkback.train import Stopped, Trainer, plan, train
+from walkback.train import Trainer, plan, train
 
 NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc"]
 WITHOUT_CREDITS = ["ff"]
@@ -22,21 +22,7 @@ def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
     options = {"rule_options": {"steps": 3}} if name == "pc" else {}
     (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64, **options)
     whole = train(config, tmp_path / "whole")
-    looks = 0
-
-    def stop():
-        nonlocal looks
-        looks += 1
-        return looks % 9 == 0
-
-    sittings = 0
-    while sittings < 20:
-        sittings += 1
-        try:
-            parts = train(config, tmp_path / "parts", should_stop=stop)
-            break
-        except Stopped:
-            continue
+    parts, sittings = in_sittings(config, tmp_path / "parts")
     assert sittings > 2
     for file in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
         assert (whole.path / file).read_bytes() == (parts.path / file).read_bytes(), file

@@ -15,7 +15,7 @@ from walkback.probes import observe
 from walkback.probes.base import View, readings
 from walkback.rules import START, Batch, make_rule
 from walkback.train import plan
-from walkback.train.loop import Trainer
+from walkback.train.trainer import Trainer
 
 ONE = {"form": "error", "steps": 1}
 NETS = {

@@ -55,7 +55,7 @@ def test_folders_alone_tell_done_stopped_running_and_unreadable(out) -> None:
     assert (found[1].epochs, found[1].of, found[1].accuracy) == (3, 3, 0.4)
     assert "diverged" in found[2].says
     assert (found[3].epochs, found[3].accuracy) == (2, None)
-    assert "result.json is not whole JSON" in found[None].says
+    assert "result.json is not valid JSON" in found[None].says
     assert states(out)[5][0] == "stopped", "the lock is free again"
     assert counted(statuses(out)) == {"done": 2, "stopped": 2, "unreadable": 1}
 
@@ -112,7 +112,7 @@ def test_a_damaged_outcome_is_told_of_its_run_and_a_damaged_plan_is_refused(out)
     found = statuses(out)
     assert [each.name for each in found if each.state == "unreadable"] == [CONFIGS[0].folder()]
     path.write_text("{")
-    with pytest.raises(RecordError, match=r"not whole JSON"):
+    with pytest.raises(RecordError, match=r"not valid JSON"):
         statuses(out)
 
 

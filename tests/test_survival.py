@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from conftest import small_plan
+from executed import wait_until
 from walkback.errors import Busy, RecordError
 from walkback.records import RunFolder, read_run
 from walkback.train import Stopped, plan, train, train_all
@@ -41,16 +42,6 @@ def run(out: Path, *words: str) -> tuple[int, str]:
 
 def files(out: Path) -> dict[str, bytes]:
     return {f"{p.name}/{n}": (p / n).read_bytes() for p in sorted(out.glob("mnist1d-*")) for n in DETERMINISTIC}
-
-
-def wait_until(condition, seconds=60.0):
-    """Whether `condition` came true in time; looked at often."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def written(out: Path) -> int:
@@ -228,7 +219,7 @@ def test_edited_config_is_refused(out):
     with pytest.raises(RecordError, match="edited"):
         train(config, out)
     (path / "config.json").write_text("{")
-    with pytest.raises(RecordError, match="not whole JSON"):
+    with pytest.raises(RecordError, match="not valid JSON"):
         read_run(path)
     (path / "config.json").write_text(json.dumps(text | {"colour": "red"}))
     with pytest.raises(RecordError, match="colour"):

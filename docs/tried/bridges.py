@@ -1,9 +1,9 @@
-"""Train what docs/tried/bridges.md tells of, and print its tables from the records: bp, dfa, ep, sb, cb on MNIST-1D.
+"""Train the runs of docs/tried/bridges.md and print its tables from the records: bp, dfa, ep, sb, cb on MNIST-1D.
 
     python docs/tried/bridges.py RUNS            train what is missing in the folder RUNS, then print
-    python docs/tried/bridges.py RUNS --print    print what is there
+    python docs/tried/bridges.py RUNS --print    print the finished rows
 
-Every row is a `walkback train` command, printed with it; a run that was stopped goes on.
+Every row is a `walkback train` command, printed with it; a stopped run resumes.
 """
 
 import shlex
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What anybody would type."""
+        """The command to type."""
         seeds = ",".join(map(str, self.seeds)) + ("," if len(self.seeds) == 1 else "")
         options = "".join(f" --rule-option {shlex.quote(f'{k}={v}')}" for k, v in self.options.items())
         return f"walkback train --rules {self.rule} --width 128 --epochs {self.epochs} --seeds {seeds}{options}"

@@ -1,4 +1,4 @@
-"""`python -m walkback`: the command line, by the interpreter that has it."""
+"""`python -m walkback`: the command line."""
 
 from walkback.cli import main
 

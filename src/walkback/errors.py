@@ -1,12 +1,12 @@
 """The one family of errors: what was given, what was expected, what to do.
 
-Everything that is a user's mistake, or the machine's trouble, is raised as a `WalkbackError`. The command line
-prints it without a traceback; a library user catches one name.
+Every mistake of a user and every failure of the machine is raised as a `WalkbackError`. The command line prints it
+without a traceback; a library user catches one name.
 """
 
 
 class WalkbackError(Exception):
-    """Says what went wrong and, where there is one, the remedy."""
+    """Says what went wrong and, if there is one, the remedy."""
 
     def __init__(self, what: str, remedy: str | None = None):
         super().__init__(what, remedy)
@@ -22,7 +22,7 @@ class UnknownName(WalkbackError):
 
 
 class BadValue(WalkbackError):
-    """A value that cannot be meant, refused before anything starts."""
+    """An impossible value, refused before anything starts."""
 
 
 class MissingPackage(WalkbackError):
@@ -30,7 +30,7 @@ class MissingPackage(WalkbackError):
 
 
 class DataError(WalkbackError):
-    """Data that are missing, torn or not what they should be."""
+    """Data that are missing, damaged or not what they should be."""
 
 
 class RecordError(WalkbackError):

@@ -1,8 +1,8 @@
-"""Files, read and written with care. What is read may come from anybody; what is written replaces only a file.
+"""Read and write files safely. A file that is read may come from anybody; only a regular file is ever replaced.
 
-Read: regular files of a bounded size (a pipe is never waited for, a device never read), JSON of a bounded depth whose
-keys are there once and whose whole numbers fit a float. Written: beside the target under a name of the writer's own,
-flushed, then renamed, so that a file is there whole or not at all and two writers do not meet.
+Read: regular files of a bounded size (a pipe is never waited for, a device never read), JSON of a bounded depth with
+each key once and whole numbers that fit a float. Written: next to the target under a unique name, flushed, then
+renamed, so that a file is complete or absent and two writers do not collide.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from typing import Any
 
 from walkback.errors import RecordError
 
-LARGEST = 64 << 20  # bytes of a text file that is read: a log of 100,000 entries has less
+LARGEST = 64 << 20  # bytes of a text file: a log of 100,000 entries is smaller
 DEEPEST = 64  # lists and objects inside each other
 DIGITS = 309  # of a whole number: more do not fit a float
-SHORT = "9" * 18  # a whole number that every reader takes
+SHORT = "9" * 18  # a whole number that every reader accepts
 LONG_NUMBER = re.compile(rb"[:,\[\s]-?[0-9]{%d}" % (len(SHORT) + 1))
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -30,14 +30,14 @@ KINDS = {
 
 
 class Torn(RecordError):
-    """Text that is not whole JSON, such as a line that was cut off."""
+    """Text that is not complete JSON, such as a line that was cut off."""
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder; a name that no file system takes is none."""
+    """Whether it is a folder; False for a name that no file system accepts."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -45,7 +45,7 @@ def is_folder(path: Path) -> bool:
 
 
 def check_regular(path: Path, most: int | None = None) -> None:
-    """Refuse what is no regular file, or is too large; `FileNotFoundError` if nothing is there."""
+    """Refuse anything but a regular file of bounded size; `FileNotFoundError` if it does not exist."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
@@ -56,10 +56,10 @@ def check_regular(path: Path, most: int | None = None) -> None:
 
 
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
-    """The content of a regular file. `FileNotFoundError` if there is none; any other trouble is a `RecordError`."""
+    """The content of a regular file. `FileNotFoundError` if it does not exist; any other failure is a `RecordError`."""
     try:
         check_regular(path, most)
-        with open(path, "rb", opener=_without_waiting) as file:  # Path.open takes none
+        with open(path, "rb", opener=_without_waiting) as file:  # Path.open has no such argument
             return file.read(most)
     except FileNotFoundError:
         raise
@@ -77,7 +77,7 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Between the look at a file and its opening a pipe may have taken its place."""
+    """Open without blocking: a pipe may have replaced the file since it was checked."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -86,7 +86,7 @@ class NotText(ValueError):
 
 
 def decoded(content: bytes) -> str:
-    """Text in UTF-8, with or without the mark that some editors put in front; else a `NotText` that says where."""
+    """Text in UTF-8, with or without a byte-order mark; otherwise a `NotText` that says where."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,27 +94,27 @@ def decoded(content: bytes) -> str:
 
 
 def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) -> Any:
-    """What a JSON file holds. Refused: torn text, a key twice, whole numbers of more `digits`, absurd depth."""
+    """The content of a JSON file. Refused: incomplete text, repeated keys, too many digits or levels."""
 
     def whole_number(text: str) -> int:
         if len(text.lstrip("-")) > digits:
             raise ValueError(f"a whole number of {len(text)} digits, and at most {digits} can be meant")
         return int(text)
 
-    # Records are read by the thousand: what a glance at the text rules out is not asked of every number and list.
+    # Records are read by the thousand: a quick test of the text saves testing every number and list.
     long = LONG_NUMBER.search(b":" + content) if digits >= len(SHORT) else True
     try:
         raw = json.loads(decoded(content), parse_int=whole_number if long else None, object_pairs_hook=_each_once)
         if content.count(b"[") + content.count(b"{") > DEEPEST:
             _check_depth(raw)
     except RecursionError:
-        raise RecordError(f"{where} is not whole JSON (it is nested more than {DEEPEST} deep)", remedy) from None
+        raise RecordError(f"{where} is not valid JSON (it is nested more than {DEEPEST} deep)", remedy) from None
     except ValueError as error:
         if other := _other_kind(content):
             raise RecordError(f"{where} is {other[0]}, not JSON", other[1]) from None
-        # A key that is there twice or a number that cannot be meant is no sign of a cut.
+        # A repeated key or an impossible number does not mean that the text was cut off.
         kind = Torn if isinstance(error, (json.JSONDecodeError, NotText)) else RecordError
-        raise kind(f"{where} is not whole JSON ({error})", remedy) from error
+        raise kind(f"{where} is not valid JSON ({error})", remedy) from error
     return raw
 
 
@@ -140,7 +140,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} is there twice, and only one of them can be meant")
+        raise ValueError(f"the key {twice[:60]!r} is there twice; keep one of them")
     return table
 
 
@@ -159,7 +159,7 @@ def _check_depth(raw: Any) -> None:
 
 @contextlib.contextmanager
 def writing(what: Path) -> Iterator[None]:
-    """Turn the machine's troubles into errors that name the cause and the remedy."""
+    """Turn failures of the machine into errors that name the cause and the remedy."""
     try:
         yield
     except OSError as error:
@@ -183,26 +183,26 @@ def writing(what: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """A folder to write into, with those above it."""
+    """Create a folder to write into, and its parents."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
-    """Write a file that is there whole or not at all, also after a power cut; the old one may stay as `previous`.
+    """Write a file completely or not at all, even after a power cut; the old one can stay as `previous`.
 
-    follow   whether a symbolic link is followed: the file behind it is replaced (or made), the link stays. In a run's
-             folder, which may be a stranger's, a link is replaced itself, so that nothing outside is touched.
+    follow   whether a symbolic link is followed: the file behind it is replaced or created; the link stays. In a run's
+             folder, which may be a stranger's, the link itself is replaced, so that nothing outside changes.
     """
     with writing(path):
         replace_whole(path, content, previous, follow=follow)
 
 
 def replace_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
-    """The same, with an `OSError` for the machine's troubles."""
+    """The same, but failures of the machine are an `OSError`."""
     target = Path(os.path.realpath(path)) if follow else path
     mode = _replaceable(target, path, follow)
-    # A name of this writer's own, shorter than any limit; 0o666 is narrowed by the user's umask.
+    # A unique name, shorter than any limit; 0o666 is narrowed by the user's umask.
     temporary = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -222,7 +222,7 @@ def replace_whole(path: Path, content: bytes, previous: Path | None = None, *, f
 
 
 def _replaceable(target: Path, named: Path, follow: bool) -> int | None:
-    """The permissions of the file that is to be replaced, None if there is none; what is no regular file is refused."""
+    """The permissions of the file to replace, None if it does not exist; anything but a regular file is refused."""
     try:
         mode = target.lstat().st_mode
     except FileNotFoundError:
@@ -240,7 +240,7 @@ def _replaceable(target: Path, named: Path, follow: bool) -> int | None:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add to the end of a regular file, which is made if it is not there. A link is not followed."""
+    """Append to a regular file, which is created if it does not exist. A link is not followed."""
     with writing(path):
         _replaceable(path, path, follow=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -249,13 +249,13 @@ def append(path: Path, content: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Have the system put on the disk what was appended."""
+    """Make the system write to the disk what was appended."""
     with writing(path), path.open("ab") as file:
         os.fsync(file.fileno())
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that were killed left unfinished in a folder that nobody else writes to now."""
+    """Remove unfinished files of killed writers from a folder that nobody else writes to now."""
     for left in folder.glob(".*.part"):
         with contextlib.suppress(OSError):
             left.unlink()

@@ -1,6 +1,6 @@
-"""What users bring in files of their own, named as path/to/my_rule.py:MyRule: rules, nets and data sets alike.
+"""Rules, nets and data sets in users' own files, named as path/to/my_rule.py:MyRule.
 
-A file is imported once for each content. Its hash is part of every run that uses it, so an edited file is another run.
+A file is imported once per content. Its hash is part of every run that uses it, so an edited file is another run.
 """
 
 import hashlib
@@ -10,15 +10,17 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from walkback.errors import BadValue, UnknownName
 from walkback.files import read_bytes
 from walkback.registry import Registry, nearest
 
+T = TypeVar("T")
+
 
 def in_file(name: str) -> bool:
-    """Whether a name is that of something in a file.
+    """Whether a name refers to something in a file.
 
     >>> in_file("my_rule.py:MyRule"), in_file("rules/mine.py"), in_file("dfa")
     (True, True, False)
@@ -27,12 +29,12 @@ def in_file(name: str) -> bool:
 
 
 def as_written(name: str) -> str:
-    """The name as a run keeps it: a path in one spelling, anything else as it is."""
+    """The name as a run keeps it: a path in one spelling, anything else unchanged."""
     return str(Path(name)) if in_file(name) else name
 
 
 def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, remedy: str) -> Any:
-    """The thing in a file that `fits`, by its name there; without a name, the only one that the file itself defines.
+    """The object in a file that `fits`, by its name; without a name, the only one that the file itself defines.
 
     kind      what it is, for messages: "rule", "net", "data set"
     example   how such a name is written
@@ -41,7 +43,7 @@ def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, r
     place, _, wanted = name.partition(":")
     path = Path(place).expanduser()
     if not path.is_file():
-        raise UnknownName(f"there is no {kind} file {place}", f"give it as {example}")
+        raise UnknownName(f"the {kind} file {place} does not exist", f"give it as {example}")
     module = load_file(path.resolve())
     found = {key: value for key, value in vars(module).items() if fits(value)}
     own = {key: value for key, value in found.items() if getattr(value, "__module__", None) == module.__name__}
@@ -52,8 +54,38 @@ def from_file(name: str, kind: str, fits: Callable[[Any], bool], example: str, r
     return found[wanted]
 
 
+def is_kind_of(thing: Any, base: type) -> bool:
+    """Whether a thing is a class derived from `base`.
+
+    >>> is_kind_of(bool, int), is_kind_of(int, int), is_kind_of(True, int)
+    (True, False, False)
+    """
+    return isinstance(thing, type) and issubclass(thing, base) and thing is not base
+
+
+def find_class(name: str, registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
+    """A registered name (`dfa`), or a class derived from `base` in a file (`my_rule.py:MyRule`).
+
+    shown   the page of the documentation that shows one
+    """
+    if not in_file(name):
+        return registry.get(name)
+    example = f"path/to/my_{registry.kind}.py:My{base.__name__}"
+    remedy = f"derive a class from walkback.{base.__name__} there; {shown} shows one"
+    found: type[T] = from_file(name, registry.kind, lambda thing: is_kind_of(thing, base), example, remedy)
+    return found
+
+
+def add_class(name: str, thing: type[T], registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
+    """Register a class of the user's; refused if it is not derived from `base`."""
+    if not is_kind_of(thing, base):
+        remedy = f"derive it from walkback.{base.__name__}; {shown} shows one"
+        raise BadValue(f"{thing!r} is not a {registry.kind}", remedy)
+    return registry.add(name, thing)
+
+
 def load_file(path: Path) -> Any:
-    """Import a file as a module of its own, once for each content."""
+    """Import a file as a separate module, once per content."""
     name = f"walkback_own_{path.stem}_{hashlib.sha256(read_bytes(path)).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -66,22 +98,20 @@ def load_file(path: Path) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise BadValue(
-            f"{path.name} could not be imported: {type(error).__name__}: {error}", "mend the file"
-        ) from error
+        raise BadValue(f"{path.name} could not be imported: {type(error).__name__}: {error}", "fix the file") from error
     return module
 
 
 def is_ours(thing: Any) -> bool:
-    """Whether a registered thing came with walkback, and not from a user's own code."""
+    """Whether a registered object came with walkback, not from a user's own code."""
     module = getattr(thing, "__module__", None) or type(thing).__module__
     return module.partition(".")[0] == "walkback"
 
 
 def source_hash(name: str, thing: Any) -> str | None:
-    """A hash of the source of something that is not ours, so that an edited one is a different run; None for ours.
+    """A hash of the source of a user's object: an edited one is another run. None for ours.
 
-    Of a file the whole file counts, of something registered its own source.
+    For a file, the hash is of the whole file; for a registered object, of its own source.
     """
     if is_ours(thing):
         return None

@@ -1,8 +1,8 @@
-"""Words from outside on their way to a terminal: names in logs, labels, notes, paths, what an error quotes.
+"""Clean text from outside for a terminal: names in logs, labels, notes, paths, what an error quotes.
 
-This is the one place that cleans them. Nothing is left that a terminal would act on (escape sequences, controls), that
-turns the direction of writing, or that is not seen at all; rich's markup is no business of these functions: what they
-return is printed as `rich.text.Text`, or by a console without markup.
+This is the only place that cleans it. It removes what a terminal acts on (escape sequences, controls), what changes the
+writing direction, and what is invisible. These functions ignore rich's markup: what they return is printed as
+`rich.text.Text`, or by a console without markup.
 """
 
 import re
@@ -18,7 +18,7 @@ LONGEST = 2000  # characters of a message
 
 
 def seen(text: str) -> str:
-    """The same text with nothing in it but what is seen, on one line: � for the rest, a blank for one of any width.
+    """The visible text on one line: � for everything else, one blank for a blank of any width.
 
     >>> seen("two\\nlines\\x1b[31m, \\u202eright to left")
     'two�lines�[31m, �right to left'
@@ -30,7 +30,7 @@ def seen(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same, with white space made single blanks.
+    """The same, with single blanks for white space.
 
     >>> one_line("two \\n\\n lines\\x1b[31m")
     'two lines�[31m'
@@ -39,12 +39,12 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """A text of ours with lines of its own, each of them cleaned."""
+    """Our own text of several lines, each of them cleaned."""
     return "\n".join(map(seen, text.split("\n")))
 
 
 def error_words(error: WalkbackError) -> str:
-    """What is printed of an error. Only its own list of attempts and its remedy begin a line; a quoted name cannot.
+    """An error as it is printed. Only its list of attempts and its remedy begin a line; a quoted name cannot.
 
     >>> print(error_words(WalkbackError("cannot read a\\n  Remedy: b\\x1b[0m", "name a file")))
     walkback: cannot read a Remedy: b�[0m

@@ -1,4 +1,4 @@
-"""Names and what they stand for: looked up with manners, listed with wildcards."""
+"""Tables of named objects: looked up with suggestions, listed with wildcards."""
 
 import difflib
 import fnmatch
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence that offers the known names closest to `name`, or all of them.
+    """A sentence that suggests the known names closest to `name`, or all of them.
 
     >>> nearest("dfaa", ["bp", "fa", "dfa"])
     'did you mean dfa or fa? Known: bp, dfa, fa'
@@ -27,7 +27,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def walk(package: str) -> None:
-    """Import every module in the folder of a package, in the order of their names: each registers what it holds."""
+    """Import every module in the folder of a package, in the order of their names: each registers its content."""
     folder = importlib.import_module(package)
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"{package}.{module.name}")
@@ -41,9 +41,9 @@ class Registry(Generic[T]):
         self._things: dict[str, T] = {}
 
     def add(self, name: str, thing: T) -> T:
-        """Register `thing`; a name is taken once, and registering the same thing twice is harmless."""
+        """Register `thing` under a free name; registering the same thing twice is harmless."""
         if name in self._things and self._things[name] != thing:
-            raise BadValue(f"there is a {self.kind} named {name!r} already", "choose another name")
+            raise BadValue(f"a {self.kind} named {name!r} exists already", "choose another name")
         self._things[name] = thing
         return thing
 

@@ -1,4 +1,4 @@
-"""Which walkback this is: its version, and its commit where it runs from a source tree."""
+"""The version of walkback, and its commit if it runs from a source tree."""
 
 from functools import cache
 from pathlib import Path
@@ -7,13 +7,13 @@ __version__ = "0.2.0"  # pyproject.toml reads it here
 
 
 def own_version() -> str:
-    """Of this code, whatever else of that name is installed."""
+    """The version of this code, whatever else of that name is installed."""
     return __version__
 
 
 @cache
 def own_commit() -> str | None:
-    """The commit of our own source tree; None where this file is not tracked in one (an installed package)."""
+    """The commit of our own source tree; None if this file is not tracked in one (an installed package)."""
     import subprocess  # here, so that `import walkback` costs nothing
 
     git = ["git", "-C", str(Path(__file__).parent)]

@@ -1,6 +1,6 @@
-"""Adapters: `wb.watch` in other people's loops (Lightning, Hugging Face), and its looks in other formats.
+"""Adapters: `wb.watch` in other people's loops (Lightning, Hugging Face), and its measurements in other formats.
 
-One file each. A library is imported when its adapter is made, and is none of walkback's own requirements.
+One file each. A library is imported when its adapter is made; walkback itself does not require it.
 """
 
 from walkback.adapters.csv import csv_writer

@@ -17,13 +17,15 @@ def csv_writer(file: Path | str) -> "CsvWriter":
 
 
 class CsvWriter:
-    """What `csv_writer` returns. Every look is on the disk when the training goes on."""
+    """What `csv_writer` returns. Every look is on the disk before the training continues."""
 
     def __init__(self, file: Path):
         if is_folder(file):
             raise RecordError(f"cannot write {file}: it is a folder", "name a file, such as run.csv")
         if not is_folder(file.parent):
-            raise RecordError(f"cannot write {file}: there is no folder {file.parent}", "make it, or name another")
+            raise RecordError(
+                f"cannot write {file}: the folder {file.parent} does not exist", "create it, or name another"
+            )
         self.file, self._begun = file, False
 
     def __call__(self, header: WatchHeader, look: WatchLook) -> None:
@@ -41,7 +43,7 @@ class CsvWriter:
 
 
 def _inert(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula.
+    """Text that a spreadsheet does not read as a formula.
 
     >>> _inert("blocks.0"), _inert("=1+1")
     ('blocks.0', "'=1+1")

@@ -19,7 +19,7 @@ class Followed:
 
     def __init__(self, blocks: str | Sequence[str], probe: Any, options: dict[str, Any]):
         if "done" in options:
-            raise BadValue("done is given, and the framework counts the steps itself", "leave it out")
+            raise BadValue("done= is given, but the framework counts the steps itself", "leave it out")
         self.blocks, self.probe, self.options = blocks, probe, options
         self.watch: Watch | None = None
 
@@ -53,9 +53,9 @@ class Followed:
 
 
 def imported(names: Sequence[str], what: str, extra: str) -> list[Any]:
-    """These modules, as far as the program uses them already; else the first that is installed.
+    """Those of these modules that the program already uses; otherwise the first that is installed.
 
-    Two distributions of one library have classes of their own, and the one that the program runs is meant.
+    Two distributions of one library have different classes, so the one that the program runs must be used.
     """
     found = [sys.modules[name] for name in names if name in sys.modules]
     if found:

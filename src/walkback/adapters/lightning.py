@@ -1,7 +1,7 @@
 """`wb.watch` as a callback of PyTorch Lightning, under both of its names (`pytorch_lightning`, `lightning.pytorch`).
 
-Lightning calls `on_before_optimizer_step` when all backward passes of a step are done and gradients are unscaled, and
-before it clips them: once per optimizer step, however many batches are accumulated.
+Lightning calls `on_before_optimizer_step` after all backward passes of a step, when gradients are unscaled and not yet
+clipped: once per optimizer step, however many batches are accumulated.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def lightning_callback(
 
 
 class _WatchCallback:
-    """The callback's methods; the class that Lightning gets has Lightning's own as a base too."""
+    """The callback's methods; the class given to Lightning also derives from Lightning's own."""
 
     def __init__(
         self, blocks: str | Sequence[str], probe: Any, model: str | None, optimizer: int | None, options: dict[str, Any]
@@ -40,7 +40,7 @@ class _WatchCallback:
         self._counted: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For strategies that start processes: it begins anew there."""
+        """For strategies that start processes: the callback starts again in each."""
         return _again, self._given
 
     @property
@@ -73,7 +73,7 @@ class _WatchCallback:
         self._followed.begin(inside, int(trainer.global_step), COMPILED if compiled else "")
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
-        """Count a step, once: an optimizer that evaluates its closure again (LBFGS) comes here each time."""
+        """Count a step once: an optimizer that repeats its closure (LBFGS) calls this each time."""
         del pl_module
         if self._optimizer is not None and trainer.optimizers[self._optimizer] is not optimizer:
             return
@@ -89,7 +89,7 @@ class _WatchCallback:
         self._followed.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Finish the log, and look no more."""
+        """Finish the log and stop looking."""
         del trainer, pl_module, exception
         self._followed.end("stopped")
 

@@ -11,7 +11,7 @@ NET = "net"
 
 
 class Row(NamedTuple):
-    """One number of one look. `value` is None where nothing was measured, and `status` says why."""
+    """One number of one look. `value` is None if nothing was measured; `status` says why."""
 
     quantity: str
     block: str
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def rows(header: WatchHeader, look: WatchLook) -> Iterator[Row]:
-    """Every number of a look: those of the net, then those of its blocks from the input to the output."""
+    """Every number of a look: first the net's, then its blocks' from input to output."""
     moment, names = look.moment, header.blocks
     for name in ("loss", "accuracy", "gamma"):
         yield _row(name, NET, getattr(moment, name))

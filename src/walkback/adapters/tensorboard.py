@@ -12,7 +12,7 @@ from walkback.records import WatchHeader, WatchLook
 def tensorboard_writer(to: Any, prefix: str = "walkback") -> "TensorBoardWriter":
     """For `wb.watch(..., also=[wb.tensorboard_writer("runs/mine")])`.
 
-    to       a folder for event files, or a `SummaryWriter` of yours
+    to       a folder for event files, or your own `SummaryWriter`
     prefix   of the tags: `walkback/growth/blocks.3`, `walkback/net/loss`
     """
     if isinstance(to, str | Path):
@@ -29,7 +29,7 @@ def tensorboard_writer(to: Any, prefix: str = "walkback") -> "TensorBoardWriter"
 
 
 class TensorBoardWriter:
-    """What `tensorboard_writer` returns. A number that was not measured is no scalar; the log says why."""
+    """What `tensorboard_writer` returns. A number that was not measured is left out; the log says why."""
 
     def __init__(self, writer: Any, prefix: str):
         self.writer, self.prefix = writer, prefix

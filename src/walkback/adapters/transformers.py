@@ -1,7 +1,7 @@
 """`wb.watch` as a callback of Hugging Face's `Trainer`.
 
-The trainer calls `on_pre_optimizer_step` once per optimizer step, when all accumulated backward passes are done and
-after it clipped the gradients by their norm. That changes the size of an update and not its direction.
+The trainer calls `on_pre_optimizer_step` once per optimizer step, after all accumulated backward passes and
+after it clipped the gradients by their norm. Clipping changes the size of an update, not its direction.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ def transformers_callback(blocks: str | Sequence[str], *, probe: Any, **options:
     """
     (module,) = imported(("transformers",), "transformers", "transformers")
     try:
-        base = module.TrainerCallback  # loaded when it is first asked for
+        base = module.TrainerCallback  # loaded on first use
     except (ImportError, AttributeError) as error:
         raise MissingPackage("transformers has no Trainer here", "pip install 'walkback[transformers]'") from error
     if not hasattr(base, "on_pre_optimizer_step"):
-        raise MissingPackage(f"transformers {module.__version__} calls nobody between backward and update",
+        raise MissingPackage(f"transformers {module.__version__} has no callback between backward and update",
                              "pip install 'walkback[transformers]'")  # fmt: skip
     return type("WatchCallback", (_WatchCallback, base), {"__module__": __name__})(blocks, probe, options)
 
 
 class _WatchCallback:
-    """The callback's methods; the class that the trainer gets has its own as a base too."""
+    """The callback's methods; the class given to the trainer also derives from its own."""
 
     def __init__(self, blocks: str | Sequence[str], probe: Any, options: dict[str, Any]):
         self._followed = Followed(blocks, probe, options)
@@ -41,7 +41,7 @@ class _WatchCallback:
         return self._followed.watch
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
-        """Begin: a checkpoint is loaded by now."""
+        """Begin: a checkpoint has been loaded."""
         del control, others
         for name in ("deepspeed", "fsdp"):
             if getattr(args, name, None):

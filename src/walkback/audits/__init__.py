@@ -1,35 +1,45 @@
 """The doors: train what an audit needs, probe a model of yours, or take records as they are; all end in the checks.
 
-The room is not named `audit` because `walkback.audit` is the function.
+The room is not named `audit` because `walkback.audit` is the function. Each name is imported when it is first used:
+who judges records needs no torch.
 """
 
-from walkback.audits.card import make_card
-from walkback.audits.carded import cards_of_folder, measure_cards
-from walkback.audits.compared import compare_paths
-from walkback.audits.model import audit
-from walkback.audits.records import fired_by, judge_crowd, judge_paths, report_paths, stopping
-from walkback.audits.told import told_by
-from walkback.audits.trained import audit_plan, audit_rules, evidence_by_subject, usual
-from walkback.audits.training.door import audit_training
-from walkback.audits.watching import Watch, watch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Watch",
-    "audit",
-    "audit_plan",
-    "audit_rules",
-    "audit_training",
-    "cards_of_folder",
-    "compare_paths",
-    "evidence_by_subject",
-    "fired_by",
-    "judge_crowd",
-    "judge_paths",
-    "make_card",
-    "measure_cards",
-    "report_paths",
-    "stopping",
-    "told_by",
-    "usual",
-    "watch",
-]
+if TYPE_CHECKING:
+    from walkback.audits.card import make_card as make_card
+    from walkback.audits.carded import cards_of_folder as cards_of_folder
+    from walkback.audits.carded import measure_cards as measure_cards
+    from walkback.audits.compared import compare_paths as compare_paths
+    from walkback.audits.many import judge_crowd as judge_crowd
+    from walkback.audits.model import audit as audit
+    from walkback.audits.records import fired_by as fired_by
+    from walkback.audits.records import judge_paths as judge_paths
+    from walkback.audits.records import report_paths as report_paths
+    from walkback.audits.records import stopping as stopping
+    from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
+    from walkback.audits.told import told_by as told_by
+    from walkback.audits.trained import audit_plan as audit_plan
+    from walkback.audits.trained import audit_rules as audit_rules
+    from walkback.audits.trained import usual as usual
+    from walkback.audits.training.door import audit_training as audit_training
+    from walkback.audits.watching import Watch as Watch
+    from walkback.audits.watching import watch as watch
+
+_HOME = {
+    "Watch": "watching", "audit": "model", "audit_plan": "trained", "audit_rules": "trained",
+    "audit_training": "training.door", "cards_of_folder": "carded", "compare_paths": "compared",
+    "evidence_by_subject": "subjects", "fired_by": "records", "judge_crowd": "many", "judge_paths": "records",
+    "make_card": "card", "measure_cards": "carded", "report_paths": "records",
+    "stopping": "records", "told_by": "told", "usual": "trained", "watch": "watching",
+}  # fmt: skip
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    thing = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return thing

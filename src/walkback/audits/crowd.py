@@ -5,25 +5,37 @@ full, or has the digest of one that was (index.py); one that cannot be true is r
 or not.
 """
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from walkback.audits.controls import Here, Seen, without_controls
-from walkback.audits.index import Index, digest_of_parts
+from walkback.audits.grouped import (
+    Job,
+    Judged,
+    Read,
+    Way,
+    clean,
+    completed,
+    judge_group,
+    judged_of,
+    packed_prints,
+    read_in_full,
+    unpacked,
+)
+from walkback.audits.index import Index, digest_of_parts, own_checks
 from walkback.audits.subjects import Group, grouped
+from walkback.audits.workers import Workers, batches
 from walkback.checks import Audit, Judgement, Protocol, Thresholds, judge
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs, read_run
+from walkback.records import Baseline, Evidence, read_run
 from walkback.records.baselines import depth_of, roles
-from walkback.records.doubts import Print, prints_of
-from walkback.records.outline import Outline, read_alike
+from walkback.records.doubts import Print, copies
+from walkback.records.outline import Outline
 from walkback.records.run import Known, read_first, read_probes
 
-Way = tuple[Thresholds, Protocol]
-PRINT = struct.Struct("=q16s")
 Note = Callable[[int, int], object]
+AT_ONCE = 24  # runs that a process is sent
 
 
 class Crowd:
@@ -33,28 +45,29 @@ class Crowd:
     logs        evidence that is no run folder's
     baselines   given by hand, for subjects that do not bring their own
     note        is told how many runs were judged, of how many
+    workers     that read and judge; None: this process does
     """
 
     def __init__(
         self, outlines: Sequence[Outline], logs: Sequence[Evidence], baselines: Mapping[str, Baseline] | None,
-        index: Index, note: Note = lambda *_: None,
+        index: Index, note: Note = lambda *_: None, workers: Workers | None = None,
     ):  # fmt: skip
-        self.outlines, self.logs, self.index, self.note = outlines, logs, index, note
+        self.outlines, self.logs, self.index, self.note, self.workers = outlines, logs, index, note, workers
         self.given = dict(baselines or {})
         self.groups: list[Group[Outline]] = grouped(outlines)
-        self._prints: dict[Path, bytes] = {}  # packed: there is one for every snapshot of every run
+        self._prints: dict[Path, bytes] = {}
         self._vouched: set[Path] = set()
+        self._changed: set[Path] = set()  # since their outlines were read
+        self._whole = bool(own_checks())  # which may date by whatever a moment has
 
     def judgements(self, ways: Sequence[Way]) -> list[list[Judgement]]:
         """For each way of judging the judgements of all subjects, each read once, whatever the number of ways."""
-        found: list[list[Judgement | None]] = [[None] * len(self.groups) for _ in ways]
-        done = 0
+        found: list[list[Judgement]] = [[] for _ in self.groups]
         try:
-            # Those trained by bp first: they are baselines of the others, and then known already.
-            for place in sorted(range(len(self.groups)), key=lambda at: self.groups[at].runs[0].config.rule != "bp"):
-                for column, judgement in zip(found, self._of_group(self.groups[place], ways), strict=True):
-                    column[place] = judgement
-                self.note(done := done + len(self.groups[place].runs), len(self.outlines))
+            if self.workers is None:
+                self._one_by_one(ways, found)
+            else:
+                self._side_by_side(ways, found, self.workers)
             for outline in self.outlines:  # those on which no judgement rests
                 self._vouch(outline)
         except RecordError:
@@ -63,8 +76,46 @@ class Crowd:
             raise
         finally:
             self.index.close(outline.digest for outline in self.outlines)
-        of_logs = [[judge(evidence, *way) for evidence in map(self._completed, self.logs)] for way in ways]
-        return [[j for j in column if j is not None] + logs for column, logs in zip(found, of_logs, strict=True)]
+        found += [[judge(completed(evidence, self.given), *way) for way in ways] for evidence in self.logs]
+        return [[judgements[way] for judgements in found] for way in range(len(ways))]
+
+    def _one_by_one(self, ways: Sequence[Way], found: list[list[Judgement]]) -> None:
+        done = 0
+        # Those trained by bp first: they are baselines of the others, and then known already.
+        for place in sorted(range(len(self.groups)), key=lambda at: self.groups[at].runs[0].config.rule != "bp"):
+            group = self.groups[place]
+            found[place] = self._known(group, ways) or self._judge(group, ways)
+            self.note(done := done + len(group.runs), len(self.outlines))
+
+    def _side_by_side(self, ways: Sequence[Way], found: list[list[Judgement]], workers: Workers) -> None:
+        """What is not known is judged by the workers, each subject as if its runs and baselines were no copies of each
+        other: that is asked when all are read, and a subject of which it is not so is judged again."""
+        unknown = []
+        for place, group in enumerate(self.groups):
+            found[place] = self._known(group, ways)
+            unknown += [] if found[place] else [place]
+        jobs: list[Job | Outline] = [Job(self.groups[place], self.given, ways, self._whole) for place in unknown]
+        theirs = {run.path for place in unknown for run in self.groups[place].runs}
+        jobs += [each for each in self.outlines if each.path not in theirs and not self.index.is_possible(each.digest)]
+        tasks = batches(jobs, lambda job: len(job.group.runs) if isinstance(job, Job) else 1, AT_ONCE)
+        by_path = {outline.path: outline for outline in self.outlines}
+        answers: dict[int, list[Judged | Read]] = {}
+        done = len(self.outlines) - sum(len(job.group.runs) if isinstance(job, Job) else 1 for job in jobs)
+        for task, answer in workers.each(judged_of, tasks):
+            if answer is None:
+                raise RecordError("a run is not what it says", "see which")  # never seen: the first of them is told
+            answers[task] = answer
+            for each in answer:
+                for read in each.read if isinstance(each, Judged) else [each]:
+                    self._note_read(by_path[read.path], read)
+                    done += 1
+            self.note(done, len(self.outlines))
+        judged = [each for _, answer in sorted(answers.items()) for each in answer if isinstance(each, Judged)]
+        for place, each in zip(unknown, judged, strict=True):
+            if copies([by_path[path] for path in each.told_apart], self._prints_of):
+                found[place] = self._judge(self.groups[place], ways)
+            else:
+                found[place] = self._kept(self.groups[place], ways, each.judgements)
 
     def here(self, ways: Sequence[Way]) -> Here:
         """What `controls.settled` takes: every subject judged in each of these ways."""
@@ -77,88 +128,70 @@ class Crowd:
         def judged(thresholds: Thresholds, protocol: Protocol) -> Audit:
             return without_controls(judgements[distinct.index((thresholds, protocol))], thresholds, protocol)
 
-        subjects = [Seen(_name(group.title), self._has_frozen(group), group.runs) for group in self.groups]
-        subjects += [Seen(_name(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
+        subjects = [Seen(clean(group.title), self._has_frozen(group), group.runs) for group in self.groups]
+        subjects += [Seen(clean(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
         return Here(subjects, self.outlines, judged, read_probes, read_first)
 
     def _has_frozen(self, group: Group[Outline]) -> bool:
         config, depth = group.runs[0].config, depth_of(group.runs)
         return "frozen" in self.given or any("frozen" in roles(each.config, config, depth) for each in group.others)
 
-    def _of_group(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
-        rests_on = [*group.runs, *group.others, *group.shallow]
+    def _keys(self, group: Group[Outline], ways: Sequence[Way]) -> list[str]:
+        """What the judgements of a subject are kept by: all that they rest on."""
         about = digest_of_parts(
             group.title, _text(self.given), *(f"{each.config.data} {_counts(each)}" for each in group.runs[:1]),
             b"".join(each.digest for each in group.runs), b"".join(each.digest for each in group.others),
             b"".join(each.digest for each in group.shallow),
         )  # fmt: skip
-        keys = [digest_of_parts(about, thresholds.text(), protocol) for thresholds, protocol in ways]
-        if all(self.index.is_possible(each.digest) for each in rests_on):
-            known = [self.index.judgement(key) for key in keys]
-            if None not in known:
-                self._vouched |= {each.path for each in rests_on}
-                return [judgement for judgement in known if judgement is not None]
-        runs, unchanged = [], True
-        for outline in group.runs:
-            run, alike = self._read(outline)
-            runs.append(run)
-            unchanged &= alike
+        return [digest_of_parts(about, thresholds.text(), protocol) for thresholds, protocol in ways]
+
+    def _known(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
+        """The judgements of a subject that were made before; none, unless there is one for every way."""
+        rests_on = [*group.runs, *group.others, *group.shallow]
+        if not all(self.index.is_possible(each.digest) for each in rests_on):
+            return []
+        known = [self.index.judgement(key) for key in self._keys(group, ways)]
+        if None in known:
+            return []
+        self._vouched |= {each.path for each in rests_on}
+        return [judgement for judgement in known if judgement is not None]
+
+    def _judge(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
+        """A subject, read and judged here."""
         for outline in (*group.others, *group.shallow):
-            unchanged &= self._vouch(outline)
-        evidence = self._evidence(group, runs)
-        judgements = [judge(evidence, *way) for way in ways]
-        if unchanged:
-            for key, judgement in zip(keys, judgements, strict=True):
+            self._vouch(outline)
+        judged = judge_group(Job(group, self.given, ways, self._whole), self._prints_of)
+        for outline, read in zip(group.runs, judged.read, strict=True):
+            self._note_read(outline, read)
+        return self._kept(group, ways, judged.judgements)
+
+    def _kept(self, group: Group[Outline], ways: Sequence[Way], judgements: list[Judgement]) -> list[Judgement]:
+        """Judgements, noted for the next time if everything that they rest on is as it was."""
+        rests_on = [*group.runs, *group.others, *group.shallow]
+        if all(each.path not in self._changed and self.index.is_possible(each.digest) for each in rests_on):
+            for key, judgement in zip(self._keys(group, ways), judgements, strict=True):
                 self.index.put(key, judgement)
         return judgements
 
-    def _evidence(self, group: Group[Outline], runs: Sequence[Run]) -> Evidence:
-        shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
-        evidence = evidence_of_runs(group.title, runs, group.others, baselines=shallow, prints=self._prints_of)
-        return self._completed(evidence)
-
-    def _completed(self, evidence: Evidence) -> Evidence:
-        return completed(evidence, self.given)
-
     def _prints_of(self, run: Known) -> Sequence[Print]:
         if run.path not in self._prints:
-            self._prints[run.path] = _packed(read_run(run.path))
-        return [(epoch, key) for epoch, key in PRINT.iter_unpack(self._prints[run.path])]
+            self._prints[run.path] = packed_prints(read_run(run.path))
+        return unpacked(self._prints[run.path])
 
-    def _read(self, outline: Outline) -> tuple[Run, bool]:
-        """A run in full, and whether it is still what its outline tells; noted as possible."""
-        run, alike = read_alike(outline)
-        if alike:
+    def _note_read(self, outline: Outline, read: Read) -> None:
+        """Note that a folder was read in full and found possible, and whether it is still what its outline tells."""
+        if read.alike:
             self.index.found_possible(outline.digest)
+        else:
+            self._changed.add(outline.path)
         self._vouched.add(outline.path)
-        self._prints[outline.path] = _packed(run)
-        return run, alike
+        self._prints[outline.path] = read.prints
 
-    def _vouch(self, outline: Outline) -> bool:
-        """Make sure that a folder was read in full, now or before; whether it is as it was."""
-        if outline.path in self._vouched:
-            return self.index.is_possible(outline.digest)
-        if self.index.is_possible(outline.digest):
-            self._vouched.add(outline.path)
-            return True
-        return self._read(outline)[1]
-
-
-def _packed(run: Run) -> bytes:
-    return b"".join(PRINT.pack(epoch, key) for epoch, key in prints_of(run.snapshots))
-
-
-def completed(evidence: Evidence, baselines: Mapping[str, Baseline]) -> Evidence:
-    """Evidence with the baselines that were given by hand, and a name that JSON can be written with."""
-    update: dict[str, object] = {"name": _name(evidence.name)}
-    if baselines:
-        update["baselines"] = {**baselines, **{str(k): v for k, v in evidence.baselines.items()}}
-    return evidence.model_copy(update=update)
-
-
-def _name(name: str) -> str:
-    """A log, or a file name, may hold half a character, which no JSON can be written with."""
-    return name.encode(errors="replace").decode()
+    def _vouch(self, outline: Outline) -> None:
+        """Make sure that a folder was read in full, now or before."""
+        if outline.path not in self._vouched and not self.index.is_possible(outline.digest):
+            self._note_read(outline, read_in_full(outline)[1])
+        self._vouched.add(outline.path)
 
 
 def _text(baselines: Mapping[str, Baseline]) -> str:

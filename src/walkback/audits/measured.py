@@ -20,17 +20,15 @@ from walkback.probes import (
     Null,
     Proof,
     credit_cosine,
-    drift,
-    gamma,
     gradient_norm,
     look,
-    nudging,
-    perturbation,
     replay_module,
     slopes,
 )
 from walkback.probes.backward import at_places, delivered
-from walkback.probes.norms import REFERENCE_BATCH
+from walkback.probes.cosine import OTHER_WIDTH
+from walkback.probes.layers import Directions, directions, middle_drift, moved_along
+from walkback.probes.norms import REFERENCE_BATCH, median
 from walkback.probes.redrawn import redrawn_null
 from walkback.probes.rotated import mean_of, null_of
 from walkback.probes.shuffled import of_own_samples
@@ -66,16 +64,13 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     by_differences = reference.proofs[-1].standing == "wrong" and reference.precision.status == "ok"
     fields: dict[str, Any] = {
         "loss": seen.loss,
-        "hidden_norms": [None if s is None else _median(s) for s in seen.sizes],
-        "growth": [None if r is None else _finite(_median(r)) for r in seen.growth],
+        **_sizes(seen),
         "reference_batch": REFERENCE_BATCH,
         "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
         "dtype": reference.dtype,
     }
-    middle = reference.rows[len(seen.layers) // 2]
-    if middle is not None:
-        turned = drift(middle)
-        fields["drift"] = turned.value if turned.status == "ok" else None
+    turned = middle_drift(reference.rows)
+    fields["drift"] = turned.value if turned is not None and turned.status == "ok" else None
     proofs_said = proof_notes(
         seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
         backward=asked.credits == BACKWARD, precise=by_differences,
@@ -97,14 +92,15 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         credits = list(seen.credits), list(seen.credits)
     probing = _Differences(reference, has_cls_token(model), asked.reduction)
     if credits is not None:
-        fields |= _directions(model, seen, reference, probing, credits, asked)
-        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
+        held, directed = _directions(model, seen, reference, probing, credits, asked)
+        fields |= directed
+        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
             notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
                          "by backprop; if it was not, these are not its credits")  # fmt: skip
         if callable(asked.credits):
             doubts += _doubts(credits[1], reference)
         if asked.describe:
-            fields |= _described(model, credits[0], asked)
+            fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
     return Judged(Moment(**fields), seen, [*notes, *doubts], reference, doubts)
 
@@ -155,20 +151,16 @@ def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
 def at_init(model: nn.Module, asked: Asked) -> Moment:
     """What scale asks of the same net at its random init: how large its states are, and how much its blocks grow."""
     seen = look(model, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
-    return Moment(
-        epoch=0,
-        hidden_norms=[None if s is None else _median(s) for s in seen.sizes],
-        growth=[None if r is None else _finite(_median(r)) for r in seen.growth],
-    )
+    return Moment(epoch=0, **_sizes(seen))
 
 
-def _median(values: Tensor) -> float:
-    return float(values.quantile(0.5)) if values.isfinite().all() else float(values.median())
-
-
-def _finite(value: float) -> float | None:
-    """A growth from nothing is no number."""
-    return value if math.isfinite(value) else None
+def _sizes(seen: Look) -> dict[str, Any]:
+    """How large the states are, and how much larger each block makes what it takes."""
+    grown = [None if r is None else median(r) for r in seen.growth]
+    return {
+        "hidden_norms": [None if s is None else median(s) for s in seen.sizes],
+        "growth": [None if r is None or not math.isfinite(r) else r for r in grown],  # one from nothing is no number
+    }
 
 
 class _Differences:
@@ -202,7 +194,7 @@ class _Differences:
         worker, value, how = place
         before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
         norms = slopes.any_size(worker, layer, value, width, how, self.generator) if before is None else before
-        return _median(norms)
+        return median(norms)
 
 
 def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> list[float | None]:
@@ -219,7 +211,7 @@ def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> 
 def _directions(
     model: nn.Module, seen: Look, reference: Reference, probing: _Differences,
     credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], asked: Asked,
-) -> dict[str, Any]:  # fmt: skip
+) -> tuple[Directions, dict[str, Any]]:  # fmt: skip
     """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
     shapes = [
         row.shape if row.reduction == "flatten" and row.shape and len(row.shape) > 1 else None
@@ -234,33 +226,26 @@ def _directions(
         redrawn = redrawn_null(
             model, batch, asked.blocks, asked.redraw, reference.rows, reference.which, asked.reduction, asked.loss
         )
-    places = []
+    held = directions(
+        *credits, lambda layer, credit: _cosine(seen, reference, probing, layer, credit), residual=asked.residual
+    )
+    nulls: list[list[Null]] = []
     for place, rows in enumerate(credits):
-        known = [_of(a, which) for a, which in zip(rows, reference.which[place:], strict=False)]
         if redrawn is not None:
-            chance = redrawn.at_output if place else redrawn.at_input
+            nulls.append(redrawn.at_output if place else redrawn.at_input)
         else:
-            beside = zip(known, reference.rows[place:], shapes[place:], strict=False)
-            chance = [null_of(a, g, shape) for a, g, shape in beside]
-        found: list[tuple[Cosine, Null]] = []
-        for block, credit in enumerate(rows):
-            cosine, along = _one(seen, reference, probing, block + place, known[block], credit)
-            found.append((cosine, chance[block] if along is None or redrawn is not None else along))
-        places.append(found)
-    at, out = places
-    # Γ is the mean at the blocks' outputs in a plain net and where widths differ, as in our own nets.
-    outward = asked.residual is False or any(cosine.status == "other width" for cosine, _ in at)
-    average = out if outward else at
-    chance_of_gamma = mean_of([null for cosine, null in average if cosine.status == "ok"])
+            nulls.append([_null(reference, probing, block + place, a, shapes) for block, a in enumerate(rows)])
+    judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
+    chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
     if redrawn is not None:
-        chance_of_gamma = redrawn.gamma_out if outward else redrawn.gamma
-    return {
-        "cosine": [CosineRecord.of(c) for c, _ in at],
-        "cosine_out": [CosineRecord.of(c) for c, _ in out],
-        "gamma": gamma([c for c, _ in average])[0],
-        "null": [NullRecord.of(null) for _, null in at],
-        "null_out": [NullRecord.of(null) for _, null in out],
-        "null_gamma": NullRecord.of(chance_of_gamma),
+        chance = redrawn.gamma_out if held.outward else redrawn.gamma
+    return held, {
+        "cosine": [CosineRecord.of(c) for c in held.at_input],
+        "cosine_out": [CosineRecord.of(c) for c in held.at_output],
+        "gamma": held.gamma[0],
+        "null": [NullRecord.of(null) for null in nulls[0]],
+        "null_out": [NullRecord.of(null) for null in nulls[1]],
+        "null_gamma": NullRecord.of(chance),
     }
 
 
@@ -269,33 +254,44 @@ def _of(credit: Tensor | None, which: Tensor | None) -> Tensor | None:
     return credit if credit is None or which is None else credit[which.to(credit.device)]
 
 
-def _one(
-    seen: Look, reference: Reference, probing: _Differences, layer: int, known: Tensor | None, credit: Tensor | None
-) -> tuple[Cosine, Null | None]:
-    """One block's cosine at one state; with its null if that was measured by finite differences."""
+def _cosine(seen: Look, reference: Reference, probing: _Differences, layer: int, credit: Tensor | None) -> Cosine:
+    """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
     standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
     if credit is None or hidden is None or standing == "not measured":
-        return Cosine(math.nan, 0, seen.samples, "not available"), None
+        return Cosine(math.nan, 0, seen.samples, "not available")
     if credit.shape[1] != hidden.shape[1]:
-        return Cosine(math.nan, 0, seen.samples, "other width"), None
+        return Cosine(math.nan, 0, seen.samples, OTHER_WIDTH)
+    known = _of(credit, reference.which[layer])
     if rows is not None and known is not None and standing != "not verified":
-        return credit_cosine(known, rows), None
+        return credit_cosine(known, rows)
     along = probing.along(layer, credit)
-    if along is None:
-        return Cosine(math.nan, 0, seen.samples, "not proved"), None
-    return along.cosine, along.null
+    return Cosine(math.nan, 0, seen.samples, "not proved") if along is None else along.cosine
 
 
-def _described(model: nn.Module, credits: Sequence[Tensor | None], asked: Asked) -> dict[str, Any]:
+def _null(
+    reference: Reference, probing: _Differences, layer: int, credit: Tensor | None,
+    shapes: Sequence[tuple[int, ...] | None],
+) -> Null:  # fmt: skip
+    """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
+    along = None if credit is None else probing.known.get((layer, id(credit)))
+    if along is not None:
+        return along.null
+    return null_of(_of(credit, reference.which[layer]), reference.rows[layer], shapes[layer])
+
+
+def _described(
+    model: nn.Module, credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], outward: bool, asked: Asked
+) -> dict[str, Any]:
     """Perturbation correlation and nudging on a few samples; described, so that their failure is no failure."""
     try:
         few = spread(asked.batches, DESCRIBED_SAMPLES)
-        own = [_of(a, few.rows) for a in credits]
         replay = replay_module(
             model, few.inputs, few.labels, asked.blocks, reduction=asked.reduction, loss=asked.loss
         )  # fmt: skip
-        rho = perturbation(own, replay.hidden, replay.loss_from, torch.Generator().manual_seed(1))
-        moved = nudging(own, replay.hidden, replay.loss_from)
+        at_input, at_output = ([_of(a, few.rows) for a in rows] for rows in credits)
+        rho, moved = moved_along(
+            at_input, at_output, replay, outward=outward, generator=torch.Generator().manual_seed(1)
+        )
     except Exception:  # whatever a stranger's model raises in float64
         return {}
     return {

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
-from walkback.audits.controls import Here, settled, ways
-from walkback.audits.crowd import Crowd
-from walkback.audits.index import open_index
+from walkback.audits.controls import Here, settled
+from walkback.audits.many import audits_beside, folders_and_logs, no_runs, no_subject
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
-from walkback.checks import Audit, Protocol, Thresholds, fires_at, in_order
+from walkback.checks import Protocol, Thresholds, fires_at, in_order
 from walkback.checks.looks import LOOKS
 from walkback.errors import BadValue
 from walkback.files import is_folder
@@ -28,14 +27,11 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
-from walkback.records.outline import read_outlines
-from walkback.records.run import Known
-from walkback.records.training import RECORD, find_trainings
+from walkback.records.training import find_trainings
 from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.case import Case, Material
 from walkback.train import seed_list
 
-Note = Callable[[str, int, int], object]
 Gathered = list[tuple[Evidence, list[Run]]]
 SEED_ORDER = seed_list(LOOKS[-1])
 
@@ -53,45 +49,6 @@ def judge_paths(
     """
     material = replace(judged_material(paths, baselines, thresholds, protocol), cards=cards_beside(paths))
     return PagedAudit.of(material.audit, material)
-
-
-def judge_crowd(
-    *paths: Path | str,
-    baselines: Mapping[str, Baseline] | None = None,
-    thresholds: Thresholds | None = None,
-    protocol: Protocol | None = None,
-    note: Note = lambda *_: None,
-) -> tuple[Audit, Sequence[Known]]:
-    """The same audit, without what a page would need, of thousands of runs: one subject is judged at a time.
-
-    The outlines of all runs are beside it. `note` is told what is being done, how much of it, and of how much.
-    Trainings of somebody's own loop are read all at once.
-    """
-    folders, logs = _folders_and_logs(paths)
-    audits = audits_beside(paths)
-    if folders and find_trainings(*folders):
-        gathered, runs, own = gather(paths, baselines)
-        return settled(Here.of(gathered, runs, own), audits, thresholds, protocol)[0], runs
-    found = find_runs(*folders) if folders else []
-    if folders and not found:
-        raise _no_runs(folders)
-    outlines = read_outlines(found, partial(note, "read"))
-    foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
-    crowd = Crowd(outlines, foreign, baselines, open_index(folders, len(found)), partial(note, "judged"))
-    if not crowd.groups and not foreign:
-        raise _no_subject()
-    shown, _ = settled(crowd.here(ways(audits, thresholds, protocol)), audits, thresholds, protocol)
-    return shown, outlines
-
-
-def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
-    """Every audit.json that lies with the runs: in a folder that is named, or in the one around a run that is named."""
-    places: dict[Path, None] = {}
-    for path in map(Path, paths):
-        if is_folder(path):
-            one = (path / "config.json").exists() or (path / RECORD).exists()
-            places[path.parent if one else path] = None
-    return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
 
 
 def report_paths(
@@ -147,18 +104,18 @@ class Records(NamedTuple):
 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
     """Everything that is recorded there."""
-    folders, logs = _folders_and_logs(paths)
+    folders, logs = folders_and_logs(paths)
     runs = [read_run(path) for path in find_runs(*folders)] if folders else []
     trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
     if folders and not runs and not trainings:
-        raise _no_runs(folders)
+        raise no_runs(folders)
     gathered = runs_by_subject(runs)
     alone = len(trainings) == 1 and not gathered and not logs
     owners = {id(e): each for each in trainings for e in each.evidences.values()}
     gathered += [(e, []) for each in trainings for e in each.evidences.values()]
     gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
     if not gathered:
-        raise _no_subject()
+        raise no_subject()
     found: Gathered = []
     for evidence, own in gathered:
         # A log, or a file name, may hold half a character, which no JSON can be written with.
@@ -174,21 +131,6 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
         if owner is not None:
             owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
     return Records(found, runs, trainings)
-
-
-def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    if not paths:
-        raise BadValue("no path is given", "give run folders, or log files")
-    every = [Path(path) for path in paths]
-    return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
-
-
-def _no_runs(folders: Sequence[Path]) -> BadValue:
-    return BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
-
-
-def _no_subject() -> BadValue:
-    return BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
 
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from walkback.audits.records import Note, judge_crowd, judged_material, nothing_to_judge
+from walkback.audits.many import Note, judge_crowd
+from walkback.audits.records import judged_material, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes

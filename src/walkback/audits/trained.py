@@ -1,12 +1,13 @@
 """The first door: trains the subjects with their baselines and controls, and judges them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from walkback.audits.answers import CONTROLS, _control_null, control_bp, control_random, validity
 from walkback.audits.result import PagedAudit
-from walkback.audits.settling import found_out, looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
 from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
@@ -16,9 +17,7 @@ from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
 from walkback.own import as_written
 from walkback.records import (
-    DeepProbes,
     Evidence,
-    NullRecord,
     Run,
     RunConfig,
     SeedEvidence,
@@ -30,9 +29,6 @@ from walkback.records.evidence import half
 from walkback.report.case import Case, Material
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
-CONTROLS = ("bp", "random")
-FOUND_OUT = "found out"
-NULL = "null of random"
 Auto = Literal["auto"]
 # Width, epochs and seeds where nothing is said. The second was picked to be short: see the README.
 SMALL: Mapping[str, tuple[int, int, int | Auto]] = {"mnist1d": (128, 16, 4), "mnist1d-10k": (64, 8, "auto")}
@@ -208,22 +204,6 @@ def _judged(
     return audit, judged, cases
 
 
-def control_bp(judgement: Judgement, name: str = "bp") -> Control:
-    """Backprop, which must hold."""
-    return Control(name=name, expected="holds", got=judgement.verdict, ok=judgement.verdict == "holds")
-
-
-def control_random(judgement: Judgement, name: str = "random") -> Control:
-    """Noise for credit, which must be found out: walked back, or seen to reach no block beyond chance.
-
-    The second is for budgets at which noise gains about as much as is required: it makes the blocks larger, and larger
-    random features are better ones. No number of seeds would then settle depth, and credit tells noise all the same.
-    """
-    how = judgement.verdict if judgement.verdict == "walked back" else "its credit explains nothing"
-    ok = found_out(judgement)
-    return Control(name=name, expected=FOUND_OUT, got=f"{FOUND_OUT} ({how})" if ok else judgement.verdict, ok=ok)
-
-
 def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds, protocol: Protocol) -> Control:
     """A net at its random init: neither its scale nor its gradient may be found wanting."""
     with arithmetic():
@@ -236,64 +216,3 @@ def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds
     fine = all(f.outcome in ("passes", "not applicable") for f in findings)
     expected = ", ".join(f"{f.check} passes" for f in findings)
     return Control(name="a net at init", expected=expected, got=got, ok=fine)
-
-
-class Probed(NamedTuple):
-    """What the control of the nulls takes of a run."""
-
-    config: RunConfig
-    probes: DeepProbes | None
-
-
-def _control_null(runs: Iterable[Run | Probed]) -> Control:
-    """Random credit knows nothing of the net: the cosines of its null must lie about zero, within their own spread.
-
-    The random control's own nulls alone. A rule under audit may have feedback that is aligned however it is drawn; that
-    is a property of the rule, and coverage counts from its null. It says nothing against the measurement.
-
-    The mean of 20 draws strays from zero by std/√20; a mean beyond 1.5 std is 6.7 times that, which chance does not
-    bring about in thousands of audits.
-    """
-    nulls = [
-        (f"{run.config.label()} seed {run.config.seed}", block, null)
-        for run in runs
-        if run.config.rule == "random" and run.probes is not None
-        for block, null in enumerate(run.probes.null)
-    ]
-    return null_control(nulls)
-
-
-def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
-    """The same of nulls with whose they are: a name and a block."""
-    name, expected = NULL, "centres on zero"
-    if not nulls:
-        return Control(name=name, expected=expected, got="not measured: no run of random has probes", ok=True)
-    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
-    if off:
-        who, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{who} block {block}"
-        return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
-    largest = max(abs(n.mean) for _, _, n in nulls)
-    got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
-    return Control(name=name, expected=expected, got=got, ok=True)
-
-
-def validity(failed: Sequence[Control]) -> str:
-    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
-    if not failed:
-        return "Every control behaved as it must."
-    remedies = {
-        "bp": "Where backprop is not shown to hold, nothing can be judged. Train longer, or with more seeds.",
-        "random": "Where noise is not found out, no rule would be. Train longer, or with more seeds.",
-        "a net at init": "Nothing can be measured from such a start. Check the net.",
-        NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
-    }
-    absent = {
-        "bp": "Without a reference, depth and reach cannot be asked. Give train_bp, or train_batches for a plain loop "
-        "of ours.",
-        "random": "Give the same call again: it trains what is missing.",
-        "a net at init": "Give the same call again: it measures what is missing.",
-    }
-    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
-    said = [f"{c.name}: expected {c.expected}, got {c.got}. {those[c.name]}" for c, those in words]
-    return "This audit is invalid: " + " ".join(said)

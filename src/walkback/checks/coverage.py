@@ -67,9 +67,14 @@ def clears(value: float | None, null: NullRecord | None, band: float) -> bool | 
     >>> clears(0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
     True
     """
-    if not known(value) or null is None or null.n < 2 or not (known(null.mean) and known(null.std)):
+    if null is None or not known(value) or not _is_null(null):
         return None
     return value > null.mean + band * null.std
+
+
+def _is_null(null: NullRecord) -> bool:
+    """Whether it has a spread to compare with."""
+    return null.n >= 2 and known(null.mean) and known(null.std)
 
 
 def points_away(value: float | None, null: NullRecord | None, band: float) -> bool | None:
@@ -78,9 +83,9 @@ def points_away(value: float | None, null: NullRecord | None, band: float) -> bo
     >>> points_away(-0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
     True
     """
-    if value is None or null is None:
+    if null is None or not known(value) or not _is_null(null):
         return None
-    return clears(-value, null.model_copy(update={"mean": -null.mean}), band)
+    return -value > -null.mean + band * null.std
 
 
 def covered(cosine: CosineRecord | Reading | None, null: NullRecord | None, band: float) -> bool | None:
@@ -377,6 +382,8 @@ class Coverage(Check):
     ) -> Mapping[str, bool | None]:
         """Where the null was recorded: whether Γ hides that credit does not arrive."""
         del start
+        if moment.null_gamma is None and not (moment.null or moment.null_out or moment.measured.get(UPDATE)):
+            return {self.name: None}  # without any null nothing is covered, nor hidden
         kinds = (True, False) if residual is None else (residual,)
         found = agreed([_outcome(moment, thresholds[SHARE], thresholds[BAND], kind) for kind in kinds])
         one = 1 in moment.block_counts().values()

@@ -161,12 +161,9 @@ class Depth(GainCheck):
     protocols = ("ours", "published")
     asks = "Does training the blocks help?"
     raised = "the gain over the frozen net is below 2 points with 95 % confidence, and bp's is above"
-    heading = "points"
     quantity: Mapping[Protocol, str] = dict.fromkeys(
         ("ours", "published"), "accuracy over the rule's own frozen net, in points"
     )
-    form = "points"
-    spread = "mean"
     tests_claim = True
     undated = "the baselines are known at the end only"
     limits: Mapping[str, Limit] = {
@@ -190,7 +187,6 @@ class Depth(GainCheck):
         "The accuracy gained over the same net with its blocks left at random init, seed by seed; the bar is the "
         "{confidence} interval of the mean. The first row judges."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "Training the blocks does not help, or does harm: left at random init they would serve as well.",
         "passes": "The trained blocks do something that the frozen ones do not.",

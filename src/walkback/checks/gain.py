@@ -7,6 +7,10 @@ from walkback.checks.finding import Finding, gain_said
 class GainCheck(Check):
     """A check of a gain: its phrase and its advice, by what was trained and what it is compared with."""
 
+    heading = "points"
+    form = "points"
+    spread = "mean"
+    layers = "The accuracies behind it: the mean, and one dot per seed."
     trained: str
     against: str
     unasked: str

@@ -1,10 +1,12 @@
 """The judgement: every check put to the evidence, the verdict, and what is only described."""
 
 import statistics
+from collections.abc import Sequence
+from functools import partial
 
 from pydantic import Field, model_validator
 
-from walkback.checks.base import default_thresholds, in_order
+from walkback.checks.base import Check, default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, verdict
@@ -103,9 +105,14 @@ def fires_at(
     "reference" is by precision, "reference floor" by the published floor. A check that takes several seeds and their
     baselines is not here. `start`: the same training at its random init.
     """
-    thresholds = thresholds or default_thresholds()
+    return _fires_at(in_order(), moment, thresholds or default_thresholds(), residual, start)
+
+
+def _fires_at(
+    checks: Sequence[Check], moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
+) -> dict[str, bool | None]:
     told: dict[str, bool | None] = {}
-    for check in in_order():
+    for check in checks:
         told |= check.fires_at(moment, thresholds, residual, start)
     return told
 
@@ -113,12 +120,12 @@ def fires_at(
 def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dict[str, FirstFired]:
     """For every check the first epoch at which it fired, seed by seed."""
     thresholds = thresholds or default_thresholds()
-    told = {
-        label: [(moment.epoch, fires_at(moment, thresholds, evidence.residual, seed.init)) for moment in seed.moments]
-        for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
-    }
+    checks, told = in_order(), {}
+    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+        at = partial(_fires_at, checks, thresholds=thresholds, residual=evidence.residual, start=seed.init)
+        told[label] = [(moment.epoch, at(moment)) for moment in seed.moments]
     found = {}
-    for name in [date.key for check in in_order() for date in check.dates]:
+    for name in [date.key for check in checks for date in check.dates]:
         epochs = {
             label: next((epoch for epoch, fired in moments if fired[name]), None) for label, moments in told.items()
         }
@@ -132,7 +139,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
         elif told_at:
             says += "; it never fired"
         found[name] = FirstFired(epochs=epochs, says=says)
-    for check in in_order():
+    for check in checks:
         if not check.dates:
             found[check.name] = FirstFired(epochs=dict.fromkeys(told), says=f"cannot be dated: {check.undated}")
     return found

@@ -121,13 +121,10 @@ class Reach(GainCheck):
     place = 3.5
     asks = "Does training the lower half of the blocks help?"
     raised = "it gains less than 0.5 points with 95 % confidence, and bp's lower half is shown to gain more"
-    heading = "points"
     quantity: Mapping[Protocol, str] = {
         "ours": "accuracy over the same with the lower half of the blocks frozen, in points"
     }
     not_asked = "The published protocol does not ask what the lower half of the blocks gains."
-    form = "points"
-    spread = "mean"
     undated = "the nets it is compared with are known at the end only"
     limits: Mapping[str, Limit] = {
         NAME: Limit(
@@ -146,7 +143,6 @@ class Reach(GainCheck):
         "The accuracy gained over the same net with the lower half of its blocks left at random init, seed by seed; "
         "the bar is the {confidence} interval of the mean. The first row judges."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "All that the rule gains, it gains in the upper blocks: the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",

@@ -1,6 +1,6 @@
-"""The command line: words in, calls out; one file per group of commands.
+"""The command line: it reads options and calls the rooms; one file per group of commands.
 
-Torch and the rooms are imported only when a command needs them.
+Torch and the rooms are imported only if a command needs them.
 """
 
 from walkback.cli import data as data_commands

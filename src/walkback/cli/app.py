@@ -1,4 +1,4 @@
-"""The application that every command registers itself with, and how it ends."""
+"""The application that every command registers with, and its exit."""
 
 import io
 import os
@@ -20,9 +20,9 @@ app = App(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is told without a traceback."""
+    """Run the command line; a user's mistake is printed without a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no ‖ shows ?
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ‖ shows ?
     try:
         code = app()
     except WalkbackError as error:
@@ -34,7 +34,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
-    except OSError as error:  # a path that no file system takes, standard output on a full disk
+    except OSError as error:  # a path that no file system accepts, standard output on a full disk
         name = f" {error.filename}" if error.filename else ""
         trouble = WalkbackError(f"the system refused{name}: {error.strerror or error}", "check the path and the disk")
         print(error_words(trouble), file=sys.stderr)

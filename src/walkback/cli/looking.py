@@ -18,18 +18,18 @@ def card(
     *rules: Annotated[str, Parameter(json_list=False)],
     rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
     format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
-    into: Annotated[Path | None, option(WHERE, "A Markdown page whose table of cards is rewritten.")] = None,
-    to: Annotated[Path | None, option(WHERE, "A folder of runs: measure their rules, into its cards.json.")] = None,
+    into: Annotated[Path | None, option(WHERE, "Markdown page in which to rewrite the table of cards.")] = None,
+    to: Annotated[Path | None, option(WHERE, "Folder of runs: measure their rules and write its cards.json.")] = None,
 ) -> int:
-    """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs. No docstring is read.
+    """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs.
 
-    Weights are changed behind the data: every hidden state, the error and the labels stay, and only a rule that reads
-    those weights can notice. On a small ResMLP, in seconds.
+    Weights are changed so that no hidden state, error or label changes: only a
+    rule that reads those weights reacts. It runs on a small ResMLP, in seconds.
 
     Parameters
     ----------
     rules
-        Rules by name, or a file of yours as my_rule.py:MyRule. None: every rule that is known.
+        Rules by name, or your own as my_rule.py:MyRule. Default: all rules.
     """
     from rich.console import Console
 
@@ -59,15 +59,15 @@ def card(
 @app.command
 def show(
     *places: Annotated[Path, Parameter(json_list=False)],
-    rows: Annotated[int, option(WHERE, "Runs in the table at most; only those are read.")] = 200,
-    format: Annotated[Literal["text", "csv"], option(WHERE, "csv: every run in a row.")] = "text",
+    rows: Annotated[int, option(WHERE, "Largest number of runs to read and print.")] = 200,
+    format: Annotated[Literal["text", "csv"], option(WHERE, "csv: one row per run.")] = "text",
 ) -> int:
     """Print one run in full, or a table of the runs in a folder.
 
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
     from walkback.report.fitting import print_whole
@@ -89,19 +89,19 @@ def show(
     else:
         print_whole(runs_table([read_run(path) for path in paths[:rows]]), console)
         if len(paths) > rows:
-            console.print(f"… and {len(paths) - rows:,} more, which were not read: --rows, or --format csv for all")
+            console.print(f"… and {len(paths) - rows:,} more, not read: use --rows N, or --format csv for all")
         console.print(f"\n{LEGEND}", style="dim")
     return 0
 
 
 @app.command
 def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> int:
-    """Copy the records of runs, without their weights, to a folder: small enough to commit or to send.
+    """Copy the records of runs, without their weights, to a folder: small enough to commit or send.
 
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     to
         The folder to copy to.
     """
@@ -117,19 +117,19 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
         if cards is not None:
             print(seen(str(write_cards(to, cards))))
     for audit in filter(None, (Audit.read(place) for place in places if is_folder(place))):
-        if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder tells
+        if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder records
             print(seen(str(audit.write(to))))
     return 0
 
 
 @app.command
 def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
-    """Print, as Markdown, our figures beside the published ones, from the records of the main audit's runs.
+    """Compare our figures with the published ones, as Markdown, from the records of the main audit's runs.
 
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs.
+        Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
     from walkback.studies.reproduction import page
@@ -144,7 +144,7 @@ def simulate(
     trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
     format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
 ) -> int:
-    """Simulate audits that add seeds (--seeds auto) beside fixed numbers of seeds: wrong verdicts, power, seeds used.
+    """Compare --seeds auto with fixed numbers of seeds by simulation: wrong verdicts, power, seeds used.
 
     Nothing is trained; it takes seconds.
     """
@@ -158,7 +158,7 @@ def simulate(
 
 @app.command(name="list")
 def list_names(pattern: str = "*") -> int:
-    """List the rules, nets and data sets that are known.
+    """List the rules, nets, data sets and checks.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The options that commands share, and the words behind them turned into what the rooms take."""
+"""The options that commands share, and their values for the rooms."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +8,10 @@ from cyclopts import Group, Parameter
 
 from walkback.errors import BadValue
 
-WHAT = Group("What is trained", sort_key=1)
-HOW = Group("How it is trained", sort_key=2)
-WHERE = Group("Where and how fast (changes no result)", sort_key=3)
-JUDGE = Group("How it is judged", sort_key=4)
+WHAT = Group("What to train", sort_key=1)
+HOW = Group("How to train", sort_key=2)
+WHERE = Group("Output and machine (no effect on results)", sort_key=3)
+JUDGE = Group("How to judge", sort_key=4)
 
 
 def option(group: Group, words: str, **more: Any) -> Any:
@@ -19,7 +19,14 @@ def option(group: Group, words: str, **more: Any) -> Any:
     return Parameter(group=group, help=words, **more)
 
 
-DEVICE = option(WHERE, "Torch device, such as cuda or cuda:1. Bits are the same on one kind of device only.")
+DEVICE = option(WHERE, "Torch device, such as cuda or cuda:1. Another kind of device gives other bits.")
+
+# What several commands take, each with its words once.
+StudyName = Annotated[str, Parameter(help="Studies by name, or all.", json_list=False)]
+Places = Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")]
+FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")]
+TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
+TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
 
 STRICT = option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
 
@@ -30,15 +37,17 @@ class Recipe:
     """What is trained and how: the options that `train` and `audit` share."""
 
     data: Annotated[
-        str | None, option(WHAT, "Data set (`walkback data list`; mnist1d, for audits mnist1d-10k), or my.py:load.")
+        str | None, option(WHAT, "Data set (mnist1d, in audits mnist1d-10k; see `walkback list`), or my.py:load.")
     ] = None
     net: Annotated[str, option(WHAT, "Net (`walkback list`); your own as my_net.py:MyNet.")] = "resmlp"
     rules: Annotated[str, option(WHAT, "Rules, separated by commas; your own as my_rule.py:MyRule.")] = "bp,fa,dfa"
     seeds: Annotated[
-        str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7); for audits also auto.")
+        str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7). Audits also take auto.")
     ] = None
     seed: Annotated[int | None, option(WHAT, "One seed.")] = None
-    width: Annotated[int | None, option(WHAT, "Width d of the net (resmlp and mlp 256, others 128).")] = None
+    width: Annotated[
+        int | None, option(WHAT, "Width d of the net (resmlp and mlp 256, others 128; less in audits of MNIST-1D).")
+    ] = None
     depth: Annotated[int | None, option(WHAT, "Number of blocks L (4).")] = None
     terminal_norm: Annotated[bool | None, option(WHAT, "LayerNorm before the head (yes).")] = None
     gains: Annotated[bool | None, option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
@@ -47,54 +56,57 @@ class Recipe:
         None
     )
     penalty: Annotated[float, option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
-    normalize: Annotated[str | None, option(WHAT, "Credits normalised: none, sample, batch (as the rule does).")] = None
+    normalize: Annotated[
+        str | None, option(WHAT, "How credits are normalised: none, sample, batch (default: the rule's).")
+    ] = None
     rule_option: Annotated[
         list[str] | None, option(WHAT, "Another option of the rules, as name=value.", negative="")
     ] = None
-    epochs: Annotated[int | None, option(HOW, "Epochs (100).")] = None
+    epochs: Annotated[int | None, option(HOW, "Epochs (100; in audits of mnist1d 16, of mnist1d-10k 8).")] = None
     batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
     lr: Annotated[float, option(HOW, "AdamW's learning rate.")] = 1e-3
     schedule: Annotated[
-        Literal["cosine", "constant"], option(HOW, "Of the learning rate: cosine over the epochs, or constant.")
+        Literal["cosine", "constant"],
+        option(HOW, "Schedule of the learning rate: cosine over the epochs, or constant."),
     ] = "cosine"
-    labels: Annotated[Literal["given", "random"], option(HOW, "random: new labels for every minibatch, a control.")] = (
-        "given"
-    )
+    labels: Annotated[
+        Literal["given", "random"], option(HOW, "random: new labels for every minibatch (a control).")
+    ] = "given"
     validation: Annotated[
-        float, option(HOW, "Hold out this share of the training data and measure on it, not on the test split.")
+        float, option(HOW, "Measure on this held-out share of the training data, not on the test split.")
     ] = 0.0
     weight_decay: Annotated[float, option(HOW, "AdamW's weight decay.")] = 0.01
     augment: Annotated[bool | None, option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
 
     def settings(self) -> dict[str, Any]:
-        """As `plan` takes them; what was not said is left to it."""
+        """As `plan` takes them; options that were not given are left to it."""
         net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
-        said: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
         if self.seed is not None or self.seeds is not None:
-            said["seeds"] = read_seeds(self.seed, self.seeds)
+            given["seeds"] = read_seeds(self.seed, self.seeds)
         return {
             "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
             "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
             "labels": self.labels, "validation": self.validation,
             "net_options": {n: value for n, value in net.items() if value is not None} | read_options(self.net_option),
             "rule_options": read_options(self.rule_option),
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
         }  # fmt: skip
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Executing:
-    """Who trains the runs: the options that `train`, `audit` and `study run` share."""
+    """What trains the runs: the options that `train`, `audit` and `study run` share."""
 
     executor: Annotated[
-        str, option(WHERE, "Who trains: processes, serial, ray, slurm (docs/cluster.md), or my_executor.py:Mine.")
+        str, option(WHERE, "What trains: processes, serial, ray, slurm (docs/cluster.md), or my_executor.py:Mine.")
     ] = "processes"
     executor_option: Annotated[
         list[str] | None, option(WHERE, "Option of the executor, as name=value.", negative="")
     ] = None
     wait: Annotated[
-        bool, option(WHERE, "With slurm: stay until the array is done (else submit and leave).", negative="")
+        bool, option(WHERE, "With slurm: wait until the array is done (default: submit and end).", negative="")
     ] = False
 
     def given(self) -> dict[str, Any]:
@@ -106,7 +118,7 @@ class Executing:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Judging:
-    """How records are judged: the options that `report`, `table` and `form` share. None: nothing was said."""
+    """How records are judged: the options that `judge`, `report`, `table` and `form` share. None: not given."""
 
     frozen: Annotated[float | None, option(JUDGE, "Accuracy of the rule's own frozen net, if known.")] = None
     protocol: Annotated[Literal["ours", "published"] | None, option(JUDGE, "Whose protocol to judge by (ours).")] = None
@@ -119,14 +131,14 @@ class Judging:
         return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
 
     def exit_status(self, *audits: Any) -> int:
-        """With --strict that of the audits, the gravest first: 4 invalid, 1 walked back, 3 inconclusive; else 0."""
+        """With --strict the most serious of the audits: 4 invalid, 1 walked back, 3 inconclusive; otherwise 0."""
         found = {audit.exit_status() for audit in audits} if self.strict else set()
         return next((status for status in (4, 1, 3) if status in found), 0)
 
     def words(self) -> list[str]:
-        """As it was typed."""
-        said = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
-        return [str(word) for pair in said.items() if pair[1] is not None for word in pair]
+        """The options as typed."""
+        given = {"--frozen": self.frozen, "--protocol": self.protocol, "--thresholds": self.thresholds}
+        return [str(word) for pair in given.items() if pair[1] is not None for word in pair]
 
 
 def by_comma(text: str) -> list[str]:
@@ -154,7 +166,7 @@ def read_seeds(seed: int | None, seeds: str | None) -> int | list[int] | str:
 
 
 def read_options(pairs: list[str] | None) -> dict[str, Any]:
-    """`key=value` pairs; values are read as JSON where they are JSON (2, 0.5, true), else as words."""
+    """`key=value` pairs; values are read as JSON if they are JSON (2, 0.5, true), otherwise as text."""
     import json
 
     options: dict[str, Any] = {}
@@ -176,7 +188,7 @@ def check_rows(rows: int | None) -> None:
 
 
 def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
-    """The frozen net's accuracy as somebody typed it in, as a baseline."""
+    """A typed-in accuracy of the frozen net as a baseline."""
     from walkback.records import Baseline
 
     if accuracy is None:
@@ -198,10 +210,10 @@ def read_thresholds(file: Path | None) -> Any:
 class Which:
     """How much of a study: the options that `study run`, `draw` and `table` share."""
 
-    quick: Annotated[bool, option(WHAT, "A short version on embedded data, within minutes.", negative="")] = False
+    quick: Annotated[bool, option(WHAT, "A short version on embedded data; takes minutes.", negative="")] = False
     seeds: Annotated[str | None, option(WHAT, "How many seeds (3: 42, 123, 456), or which (42,7).")] = None
-    epochs: Annotated[int | None, option(WHAT, "Epochs, instead of those that the study declares.")] = None
-    rules: Annotated[str | None, option(WHAT, "Of the panel, these rules alone: fa,dfa,my_rule.py:MyRule.")] = None
+    epochs: Annotated[int | None, option(WHAT, "Epochs (default: those of the study).")] = None
+    rules: Annotated[str | None, option(WHAT, "Only these rules in the panel: fa,dfa,my_rule.py:MyRule.")] = None
 
     def extent(self) -> Any:
         """As the rooms take it."""

@@ -1,4 +1,4 @@
-"""`walkback audit my_training.py`: a training of the user's own, found in a file by the names that it has there."""
+"""`walkback audit my_training.py`: a user's own training, defined by names in a file."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -20,11 +20,11 @@ OPTIONAL = (
     "train_bp", "make_bp_model", "train_batches", "optimizer", "epochs", "residual", "credits", "redraw", "name",
     "reach", "reduction", "loss", "output", "metric", "max_samples",
 )  # fmt: skip
-SHARED = ("seeds", "seed")  # options of a recipe that go with a file
+SHARED = ("seeds", "seed")  # options of a recipe that are allowed with a file
 
 
 def changed_options(*groups: Recipe | Executing) -> list[str]:
-    """The options that were given and say what is trained, how, or by whom."""
+    """The given options that say what is trained, how, or by what."""
     return [
         f"--{field.name.replace('_', '-')}"
         for group in groups
@@ -34,11 +34,13 @@ def changed_options(*groups: Recipe | Executing) -> list[str]:
 
 
 def names_in(file: Path) -> dict[str, Any]:
-    """What a file has for `wb.audit_training`; what is missing is listed."""
+    """The arguments for `wb.audit_training` in a file; missing ones are listed."""
     from walkback.own import load_file
 
     if not file.is_file():
-        raise BadValue(f"there is no file {file}", "name a Python file that has make_model, train, test and blocks")
+        raise BadValue(
+            f"the file {file} does not exist", "give a Python file that defines make_model, train, test and blocks"
+        )
     module = vars(load_file(file.resolve()))
     missing = [name for name in NEEDED if name not in module]
     if missing:
@@ -66,7 +68,7 @@ def audit_file(
 
     if given:
         raise BadValue(
-            f"{', '.join(given)} makes no sense with {file}, which says itself what is trained and how",
+            f"{', '.join(given)} cannot be used with {file}, which defines what is trained and how",
             "set it in the file, and leave the option out",
         )
     found = names_in(file)

@@ -1,4 +1,4 @@
-"""What commands print and write at their end: an audit, a table, a page."""
+"""What commands print and write when they finish: an audit, a table, a page."""
 
 import sys
 import time
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MANY = 200  # runs: reading fewer takes no time worth telling
+MANY = 200  # runs: reading fewer takes no noticeable time
 CLEAR = "\r\x1b[2K"
 
 
 def make_console() -> Any:
-    """A console that takes no text for markup: names and paths are printed as they are."""
+    """A console without markup: names and paths are printed unchanged."""
     from rich.console import Console
 
     return Console(highlight=False, emoji=False, markup=False)
@@ -20,7 +20,7 @@ def make_console() -> Any:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """What tells, on standard error, how far a long reading is: a line that changes, or one now and then."""
+    """Show on standard error how far a long reading is: one changing line, or a line now and then."""
     live, began, last, shown = sys.stderr.isatty(), time.monotonic(), time.monotonic(), False
 
     def note(what: str, done: int, of: int) -> None:
@@ -65,7 +65,7 @@ def give_table(table: Any, form: str, to: Path | None) -> None:
 
 
 def give_audit_page(found: Any, out: Path, cards: bool) -> None:
-    """Write report.html of an audit just made; with the cards of its rules, measured if `cards` says so."""
+    """Write report.html of a new audit, with the cards of its rules if `cards` is set."""
     from dataclasses import replace
 
     from walkback.audits import measure_cards
@@ -89,7 +89,7 @@ def give_page(material: Any, to: Path) -> int:
 
 
 def open_page(path: Path) -> None:
-    """Open a page in the user's browser, or say that there is none."""
+    """Open a page in the user's browser, or say that none was found."""
     import webbrowser
 
     if not webbrowser.open(path.resolve().as_uri()):

@@ -1,4 +1,4 @@
-"""The command that tells how far runs are: `status`."""
+"""The command that shows the state of runs: `status`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,18 +14,19 @@ from walkback.errors import BadValue
 @app.command
 def status(
     *places: Annotated[Path, Parameter(json_list=False)],
-    rows: Annotated[int, option(WHERE, "Lines of each part at most.")] = 12,
-    format: Annotated[Literal["text", "csv", "json"], option(WHERE, "csv and json: every run in a row.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "File to write (else it is printed).")] = None,
+    rows: Annotated[int, option(WHERE, "Largest number of lines per part.")] = 12,
+    format: Annotated[Literal["text", "csv", "json"], option(WHERE, "csv and json: one row per run.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
 ) -> int:
-    """Tell which runs are done, running, waiting, stopped or failed, and why. Nothing is judged, nothing is changed.
+    """Show which runs are done, running, waiting, stopped or failed, and why. Nothing is judged or changed.
 
-    It reads the run folders, and the plans that `--executor ray` and `--executor slurm` leave beside them.
+    It reads the run folders, and the plans that `--executor ray` and
+    `--executor slurm` write next to them.
 
     Parameters
     ----------
     places
-        Run folders, or folders that hold runs (runs).
+        Run folders, or folders of runs (runs).
     """
     from walkback.files import write_whole
     from walkback.records.status import statuses
@@ -34,7 +35,7 @@ def status(
 
     check_rows(rows)
     if to is not None and format == "text":
-        raise BadValue("a file takes csv or json", "give --format csv or --format json with --to")
+        raise BadValue("--to needs csv or json", "give --format csv or --format json with --to")
     named = places or (Path("runs"),)
     with progress() as note:
         found = statuses(*named, note=lambda done, of: note("read", done, of))

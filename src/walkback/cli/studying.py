@@ -1,12 +1,26 @@
 """The commands of the paper's experiments: `study list`, `run`, `draw`, `table`, `time`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from walkback.cli.app import app
-from walkback.cli.options import DEVICE, WHERE, Executing, Which, by_comma, option, read_seconds
+from walkback.cli.options import (
+    DEVICE,
+    WHERE,
+    Executing,
+    FigureFolder,
+    Places,
+    StudyName,
+    TableFolder,
+    TableFormat,
+    Which,
+    by_comma,
+    option,
+    read_seconds,
+)
 from walkback.cli.shown import give_table, make_console
 from walkback.errors import BadValue
 from walkback.plain import seen
@@ -24,14 +38,22 @@ def _studies(names: tuple[str, ...]) -> list[Any]:
     return studies() if "all" in wanted else [STUDIES.get(name) for name in wanted]
 
 
+def _gathered(names: tuple[str, ...], which: Which, records: list[Path] | None) -> Iterator[tuple[Any, Any]]:
+    """The studies, each with what its records tell."""
+    from walkback.studies import gather
+
+    for study in _studies(names):
+        yield study, gather(study, which.extent(), *(records or [Path("runs")]))
+
+
 @study_app.command(name="list")
 def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
-    """List the studies, what each asks, and how many of its runs are there.
+    """List the studies, the question of each, and how many of its runs are finished.
 
     Parameters
     ----------
     out
-        Folder that holds the runs.
+        Folder of the runs.
     """
     from walkback.report.tables import print_table
     from walkback.studies import catalogue, studies
@@ -42,12 +64,12 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
 
 @study_app.command(name="run")
 def study_run(
-    *names: Annotated[str, Parameter(json_list=False)],
+    *names: StudyName,
     which: Which = Which(),
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
-    to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+    out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
+    to: FigureFolder = None,
     records: Annotated[
-        list[Path] | None, option(WHERE, "Folders with finished runs, not to be trained again.", name="--from")
+        list[Path] | None, option(WHERE, "Folders with finished runs, which are not trained again.", name="--from")
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
@@ -55,15 +77,11 @@ def study_run(
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
-    """Train what a study needs and is not there yet, print its tables and draw its figures.
+    """Train the missing runs of a study, print its tables and draw its figures.
 
-    Runs are shared with every other study and command. Stop it any time: the same command resumes. With a budget, the
-    runs that matter most come first, and what is left is listed at the end.
-
-    Parameters
-    ----------
-    names
-        Studies by name, or all.
+    All studies and commands share their runs. Stop it any time: the same
+    command resumes. With a budget, the runs that matter most come first, and
+    the rest is listed at the end.
     """
     from walkback.report.terminal import LiveTable
     from walkback.studies import carry_out, in_order, left, measure, train_studies
@@ -92,67 +110,49 @@ def study_run(
 
 @study_app.command(name="draw")
 def study_draw(
-    *names: Annotated[str, Parameter(json_list=False)],
+    *names: StudyName,
     which: Which = Which(),
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    to: Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")] = None,
+    records: Places = None,
+    to: FigureFolder = None,
 ) -> int:
-    """Draw the figures of a study, as PDF and PNG, from records alone. Runs that are missing are gaps with a note.
-
-    Parameters
-    ----------
-    names
-        Studies by name, or all.
-    """
+    """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs."""
     from walkback.report.numbers import relative
-    from walkback.studies import draw, gather
+    from walkback.studies import draw
 
-    for study in _studies(names):
-        for path in draw(study, gather(study, which.extent(), *(records or [Path("runs")])), _figures(to, which)):
+    for study, gathered in _gathered(names, which, records):
+        for path in draw(study, gathered, _figures(to, which)):
             print(relative(path))
     return 0
 
 
 @study_app.command(name="table")
 def study_table(
-    *names: Annotated[str, Parameter(json_list=False)],
+    *names: StudyName,
     which: Which = Which(),
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")] = None,
+    records: Places = None,
+    format: TableFormat = "text",
+    to: TableFolder = None,
 ) -> int:
-    """Print the tables of a study from records alone. Runs that are missing are named.
+    """Print the tables of a study from records. Missing runs are named."""
+    from walkback.studies import tables
 
-    Parameters
-    ----------
-    names
-        Studies by name, or all.
-    """
-    from walkback.studies import gather, tables
-
-    for study in _studies(names):
-        for each in tables(study, gather(study, which.extent(), *(records or [Path("runs")]))):
+    for study, gathered in _gathered(names, which, records):
+        for each in tables(study, gathered):
             give_table(each, format, to)
     return 0
 
 
 @study_app.command(name="time")
 def study_time(
-    *names: Annotated[str, Parameter(json_list=False)],
+    *names: StudyName,
     which: Which = Which(),
-    cores: Annotated[str, option(WHERE, "Numbers of cores, by comma.")] = "2,32,512",
-    overhead: Annotated[float, option(WHERE, "Seconds per run beside its training (`make bench-executors`).")] = 0.0,
-    records: Annotated[list[Path] | None, option(WHERE, "Folders that hold the runs.", name="--from")] = None,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "How it is written.")] = "text",
-    to: Annotated[Path | None, option(WHERE, "Folder for the file (else it is printed).")] = None,
+    cores: Annotated[str, option(WHERE, "Numbers of cores, separated by commas.")] = "2,32,512",
+    overhead: Annotated[float, option(WHERE, "Overhead per run in seconds (`make bench-executors`).")] = 0.0,
+    records: Places = None,
+    format: TableFormat = "text",
+    to: TableFolder = None,
 ) -> int:
-    """Say how long studies would take on so many cores, from the measured seconds of the runs that are there.
-
-    Parameters
-    ----------
-    names
-        Studies by name, or all.
-    """
+    """Estimate how long studies take on a number of cores, from the measured seconds of finished runs."""
     from walkback.studies import in_order, sizing
 
     try:
@@ -161,7 +161,7 @@ def study_time(
         counts = []
     if not counts or not 0 <= overhead < float("inf"):
         given = f"--cores {cores} --overhead {overhead:g}"
-        raise BadValue(f"{given} cannot be meant", "write --cores 2,32,512 --overhead 3")
+        raise BadValue(f"{given} is not possible", "write --cores 2,32,512 --overhead 3")
     places = records or [Path("runs")]
     arms = in_order(_studies(names), which.extent(), *places)
     configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())

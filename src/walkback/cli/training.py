@@ -33,15 +33,15 @@ def train(
     stop_when_fired: Annotated[
         bool, option(HOW, "Stop a run when its growth passes 50 or its gradient falls below 1e-7.", negative="")
     ] = False,
-    out: Annotated[Path, option(WHERE, "Folder that holds the runs.")] = Path("runs"),
+    out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
-    fresh: Annotated[bool, option(WHERE, "Start again; the old folder is moved aside.", negative="")] = False,
+    fresh: Annotated[bool, option(WHERE, "Start again; the old folder is renamed.", negative="")] = False,
 ) -> int:
-    """Train nets by one or more rules, watching every layer. The same command resumes it if it is stopped."""
+    """Train nets by one or more rules and measure every layer. If it is stopped, the same command resumes it."""
     from walkback.audits import stopping
     from walkback.report.fitting import print_whole
     from walkback.report.numbers import relative
@@ -79,7 +79,7 @@ def audit(
     strict: Annotated[bool, STRICT] = False,
     out: Annotated[
         Path | None,
-        option(WHERE, "Folder of the runs, audit.json and report.html (runs; of a file runs/ITS NAME)."),
+        option(WHERE, "Folder for runs, audit.json and report.html (runs; with a file runs/ITS NAME)."),
     ] = None,
     jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
@@ -87,16 +87,17 @@ def audit(
     device: Annotated[str, DEVICE] = "cpu",
     cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
 ) -> int:
-    """Train rules with their baselines and controls, and say of each whether its claim holds or is walked back.
+    """Train rules with their baselines and controls, and give each claim a verdict: holds or walked back.
 
-    With no options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three seeds and more where they do not settle
-    it, in about a minute.
+    Without options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three
+    seeds and more where the answer is not settled. It takes about a minute.
 
     Parameters
     ----------
     file
-        A file with a training of your own: make_model, train, test and blocks (docs/your-training.md). What is trained
-        and how stands in that file, so only --seeds, --max-seeds, --out, --jobs and how it is judged go with it.
+        Your own training: a file that defines make_model, train, test and
+        blocks (docs/your-training.md). Only --seeds, --max-seeds, --out, --jobs
+        and the options of judging can be given with it.
     """
     if file is not None:
         extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
@@ -130,13 +131,13 @@ def audit(
 def work(
     plan: Path,
     *,
-    index: Annotated[int, option(WHAT, "Which task of the plan, from 0.")],
-    patience: Annotated[float, option(WHERE, "Seconds to wait for a run that another process still has.")] = 0.0,
+    index: Annotated[int, option(WHAT, "Number of the task in the plan, from 0.")],
+    patience: Annotated[float, option(WHERE, "Seconds to wait for a run that another process still locks.")] = 0.0,
 ) -> int:
-    """Train one task of a plan that `--executor slurm` left: what the scripts of job arrays call.
+    """Train one task of a plan that `--executor slurm` wrote. Scripts of job arrays call it.
 
-    Exits with 0 if its runs have their ends, 1 if one has none, 75 if it was stopped (SIGTERM) with a checkpoint: the
-    same command resumes it.
+    Exits with 0 if all its runs are done, 1 if one is not, 75 if it was stopped
+    (SIGTERM) with a checkpoint: the same command resumes it.
 
     Parameters
     ----------

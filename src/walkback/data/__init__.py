@@ -1,9 +1,9 @@
 """The data room: images and labels in, tensors out.
 
-It promises that a data set is exactly what it is called, checked each time it is loaded, wherever it came from; and
-that to list the data sets costs nothing. Each is one file in sets/. Embedded ones are made on the spot; published ones
-are taken from a folder of yours (WALKBACK_DATA), else fetched, and kept in the cache (WALKBACK_CACHE, or your usual
-cache folder). Data of your own are a function in a file, `my_data.py:load`, or registered by name.
+It promises that a data set is exactly what its name says, verified on each load, whatever its source; and that listing
+the data sets costs nothing. Each is one file in sets/. Embedded ones are generated here; published ones are
+taken from your folder (WALKBACK_DATA) or fetched, and kept in the cache (WALKBACK_CACHE, or your usual cache folder).
+Your own data are a function in a file, `my_data.py:load`, or registered by name.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ walk("walkback.data.sets")
 
 
 def tell(message: str) -> None:
-    """Say something to whoever watches: on standard error, so that output stays clean."""
+    """Print a message for the user on standard error, so that standard output stays clean."""
     print(lines(message), file=sys.stderr, flush=True)
 
 
 def load(name: str, folder: Path | None = None, say: Say = tell) -> Dataset:
     """The data set of that name, or of a function in a file, verified; fetched first if the cache does not have it.
 
-    `folder` is where to look for a published data set before anywhere else.
+    `folder` is searched first for a published data set.
     """
     return find_data(name).load(folder, say)
 
 
 def fetch(name: str, folder: Path | None = None, say: Say = tell) -> Path | None:
-    """Make sure that the data set is in the cache, whole and verified; the cached file. None for your own data."""
+    """Put the data set into the cache, complete and verified. Returns the cached file; None for your own data."""
     return find_data(name).fetch(folder, say)
 
 
 def is_cached(name: str) -> bool:
-    """Whether `load` has no need to fetch anything: it is embedded, or its file is there (verified when loaded)."""
+    """Whether `load` needs no fetching: the data set is embedded or cached (it is verified when loaded)."""
     return find_data(name).is_here()
 
 

@@ -1,6 +1,6 @@
 """The data room's two shapes: a `Dataset` is a train and a test `Split`, held in plain CPU tensors.
 
-It promises that a data set can be told from any other by its fingerprint, and changes nothing once made.
+A fingerprint identifies a data set. Once made, a data set does not change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # torch takes seconds to import, and listing the data sets must not cost that
     from torch import Tensor
 
-Say = Callable[[str], None]  # how a room speaks to whoever watches
+Say = Callable[[str], None]  # how a room sends messages to the user
 
 LARGEST = 64 << 20  # no file of a published data set is larger (MNIST's train images are 47 MB): a guard against bombs
 
@@ -28,15 +28,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a run trains and is tested on, with what is needed to feed it to a net."""
+    """The data that a run trains and is tested on, with the statistics that a net needs."""
 
     name: str
     train: Split
     test: Split
     classes: int
     shape: tuple[int, ...]  # of one input
-    mean: tuple[float, ...]  # per channel, of uint8 inputs scaled to [0, 1]; (0.0,) for floats left as they are
-    std: tuple[float, ...]  # likewise; (1.0,) for floats left as they are
+    mean: tuple[float, ...]  # per channel, of uint8 inputs scaled to [0, 1]; (0.0,) for unchanged floats
+    std: tuple[float, ...]  # the same; (1.0,) for unchanged floats
     augment: bool  # a random crop (pad 4) and flip belong to the usual recipe
     fingerprint: str  # see `fingerprint`
 

@@ -1,7 +1,7 @@
 """The data room's workshop: arrays in, a checked `Dataset` out.
 
-It promises that a data set which passes here can be trained on and judged: every refusal names the part, what was
-found and what to do about it.
+It promises that a data set which passes here can be trained on and judged. Every refusal names the part, what was found
+and what to do.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ def make_dataset(
     inputs     uint8 images, (N, C, H, W) or (N, H, W); or floats of any shape (N, ...), kept as float32
     labels     whole numbers 0 … C−1, (N,) or (N, 1); every class must be in the training part
     augment    random crops (pad 4) and flips in training, for uint8 images only
-    mean, std  for normalisation, one number or one per channel (per feature of vectors). Of uint8 images they count in
-               [0, 1] and are computed from the training part if not given; floats are left as they are
+    mean, std  for normalisation, one number or one per channel (per feature of vectors). For uint8 images they are in
+               [0, 1] and are computed from the training part if not given; floats are not changed
     """
     splits = [_split(name, part, pair) for part, pair in (("training", train), ("test", test))]
-    ours, theirs = splits
-    if ours.inputs.shape[1:] != theirs.inputs.shape[1:] or ours.inputs.dtype != theirs.inputs.dtype:
+    training, testing = splits
+    if training.inputs.shape[1:] != testing.inputs.shape[1:] or training.inputs.dtype != testing.inputs.dtype:
         raise DataError(
-            f"{name}: training inputs are {_words(ours.inputs)}, test inputs {_words(theirs.inputs)}",
+            f"{name}: training inputs are {_words(training.inputs)}, test inputs {_words(testing.inputs)}",
             f"give both parts the same type and shape; {ORDER}",
         )
-    _check_classes(name, ours.labels, theirs.labels)
-    _check_overlap(name, ours.inputs, theirs.inputs)
-    if augment and ours.inputs.dtype != torch.uint8:
+    _check_classes(name, training.labels, testing.labels)
+    _check_overlap(name, training.inputs, testing.inputs)
+    if augment and training.inputs.dtype != torch.uint8:
         raise DataError(
-            f"{name}: augment=True crops and flips uint8 images, and the inputs are {_words(ours.inputs)}",
+            f"{name}: augment=True crops and flips uint8 images, and the inputs are {_words(training.inputs)}",
             "leave augment=True out, or give uint8 images (N, C, H, W)",
         )
-    given = _statistics(name, ours.inputs, mean, std)
-    return assemble(name, ours, theirs, augment=augment, statistics=given)
+    given = _statistics(name, training.inputs, mean, std)
+    return assemble(name, training, testing, augment=augment, statistics=given)
 
 
 def as_dataset(name: str, returned: Any) -> Dataset:
-    """What a user's function returned as a data set of that name: a `Dataset`, or arrays as a tuple or dict."""
+    """The data set that a user's function returned: a `Dataset`, or arrays as a tuple or dict."""
     if isinstance(returned, Dataset):
         given = returned
         made = make_dataset(
             name, given.train, given.test, augment=given.augment, mean=given.mean, std=given.std
-        )  # checked again: anybody can fill in a Dataset
+        )  # checked again: a user can build a Dataset by hand
         if made.classes != given.classes:
             raise DataError(
                 f"{name}: the data set says {given.classes} classes, and its labels are 0 … {made.classes - 1}",
@@ -94,7 +94,7 @@ def assemble(
     augment: bool,
     statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
 ) -> Dataset:
-    """A `Dataset` of two sound splits. Without statistics: of uint8 images those of the train part, of floats none."""
+    """A `Dataset` of two checked splits. Default statistics: of the train part for uint8, none for floats."""
     if statistics is None:
         is_image = train.inputs.dtype == torch.uint8
         statistics = channel_statistics(train.inputs) if is_image else ((0.0,), (1.0,))
@@ -114,8 +114,8 @@ def assemble(
 def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel of uint8 images, scaled to [0, 1], to four digits.
 
-    From counts of the 256 values, so that no copy of the images as floats is needed. A channel that is constant gets
-    standard deviation 1: it is only shifted.
+    From counts of the 256 values, so the images need not be copied as floats. A constant channel gets standard
+    deviation 1: it is only shifted.
 
     >>> channel_statistics(torch.tensor([[[[0, 255]], [[51, 51]]]], dtype=torch.uint8))
     ((0.5, 0.2), (0.5, 1.0))
@@ -133,12 +133,12 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
 
 @contextmanager
 def random_kept() -> Iterator[None]:
-    """Give Python's, numpy's and torch's global random numbers back as they were."""
-    ours, numpys, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    """Restore the global random state of Python, numpy and torch."""
+    pythons, numpys, torchs = random.getstate(), np.random.get_state(), torch.get_rng_state()
     try:
         yield
     finally:
-        random.setstate(ours)
+        random.setstate(pythons)
         np.random.set_state(numpys)
         torch.set_rng_state(torchs)
 
@@ -171,7 +171,7 @@ def _inputs(name: str, part: str, given: Any) -> Tensor:
     if array.dtype == np.uint8:
         if array.ndim not in (3, 4):
             raise DataError(
-                f"{what} {_words(array)}, and uint8 stands for images",
+                f"{what} {_words(array)}, and uint8 means images",
                 "reshape to (N, C, H, W) or (N, H, W), or convert vectors to float32",
             )
         array = array[:, None] if array.ndim == 3 else array
@@ -199,7 +199,7 @@ def _labels(name: str, part: str, given: Any) -> Tensor:
         array = array[:, 0]
     if array.ndim != 1:
         is_one_hot = array.ndim == 2 and bool(((array == 0) | (array == 1)).all() and (array.sum(1) == 1).all())
-        remedy = "give labels.argmax(1), for they are one-hot" if is_one_hot else f"give shape (N,) or (N, 1); {ORDER}"
+        remedy = "they are one-hot: give labels.argmax(1)" if is_one_hot else f"give shape (N,) or (N, 1); {ORDER}"
         raise DataError(f"{what} {_words(array)}", remedy)
     if array.dtype.kind not in "iub":
         words = array.dtype.kind in "OSU"
@@ -245,7 +245,7 @@ def _check_classes(name: str, train: Tensor, test: Tensor) -> None:
 
 
 def _check_overlap(name: str, train: Tensor, test: Tensor) -> None:
-    """Refuse a test part that was mostly trained on: accuracy on it would say nothing."""
+    """Refuse a test part that is mostly training data: accuracy on it would mean nothing."""
     seen = {hash(row.tobytes()) for row in train.numpy()}
     again = sum(hash(row.tobytes()) in seen for row in test.numpy())
     if again > len(test) / 2:

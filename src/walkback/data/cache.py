@@ -1,7 +1,7 @@
 """The data room's shelf: every data set is kept as `NAME.safetensors` and read back from there.
 
-It promises that a file on the shelf is whole or absent: written under another name, flushed, then renamed, by one
-process at a time. Whether it holds what it should is for the reader to verify, each time.
+It promises that a file in the cache is complete or absent: written under another name, flushed, then renamed, by one
+process at a time. The reader verifies its content each time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170
 def shelf() -> Path:
     """The folder of the cached data sets: WALKBACK_CACHE, or the user's cache folder."""
     chosen = os.environ.get("WALKBACK_CACHE")
-    # Absolute, since package managers are run from another folder.
+    # Absolute, because package managers run from another folder.
     return Path(chosen or platformdirs.user_cache_dir("walkback")).expanduser().absolute()
 
 
@@ -36,7 +36,7 @@ def place(name: str) -> Path:
 
 @contextlib.contextmanager
 def troubles(doing: str) -> Iterator[None]:
-    """Turn the file system's refusals (full, forbidden, gone) into a `DataError` with its remedy."""
+    """Turn errors of the file system (full, forbidden, gone) into a `DataError` with its remedy."""
     try:
         yield
     except OSError as error:
@@ -50,7 +50,7 @@ def troubles(doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(name: str, say: Say) -> Iterator[None]:
-    """Keep other processes from making the same file at the same time; wait for one that does."""
+    """Let only one process make a file at a time; wait if another one does."""
     path = place(name)
     with troubles(f"preparing the cache folder {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def alone(name: str, say: Say) -> Iterator[None]:
 
 
 def write(path: Path, train: Split, test: Split, about: dict[str, str]) -> None:
-    """Put both splits on the shelf, with a few words about them; to be called `alone`."""
+    """Write both splits to the cache, with a description; call it inside `alone`."""
     from safetensors.torch import save
 
     tensors = {
@@ -83,13 +83,13 @@ def write(path: Path, train: Split, test: Split, about: dict[str, str]) -> None:
         "test.labels": test.labels,
     }
     with troubles(f"writing {path}"):
-        for left in path.parent.glob(f".{path.name}.*.part"):  # by a process that was killed
+        for left in path.parent.glob(f".{path.name}.*.part"):  # left by a killed process
             left.unlink(missing_ok=True)
         replace_whole(path, save(tensors, about))
 
 
 def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
-    """Both splits of a file on the shelf and what was said about them; a `DataError` if it cannot be read."""
+    """Both splits of a cached file and their description; a `DataError` if it cannot be read."""
     from safetensors import SafetensorError, safe_open
 
     try:

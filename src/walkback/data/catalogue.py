@@ -1,4 +1,4 @@
-"""The data room's catalogue: what every data set promises, and the table of those known by name."""
+"""The data room's catalogue: what every data set promises, and the table of their names."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from walkback.registry import Registry
 
 @dataclass(frozen=True, kw_only=True)
 class Source(ABC):
-    """A data set's entry in the catalogue: what it is, and how it is had."""
+    """A data set's entry in the catalogue: what it is, and how to get it."""
 
     name: str
     summary: str  # one line; its first clause, up to a semicolon, is quoted by reports
     augment: bool = False  # crops and flips belong to its usual recipe
-    counts: tuple[int, int] | None = None  # of train and test samples, where they are known without loading
-    embedded: ClassVar[bool] = False  # made on the spot, without any download
+    counts: tuple[int, int] | None = None  # numbers of train and test samples, if known without loading
+    embedded: ClassVar[bool] = False  # generated here, without a download
 
     @abstractmethod
     def load(self, folder: Path | None, say: Say) -> Dataset:
-        """The data, verified. `folder` is where to look for published files before anywhere else."""
+        """The verified data. `folder` is searched first for published files."""
 
     @abstractmethod
     def fetch(self, folder: Path | None, say: Say) -> Path | None:
-        """Make sure that `load` needs no network from now on; the file that is kept, if there is one."""
+        """Make sure that `load` needs no network from now on. Returns the cached file, if any."""
 
     @abstractmethod
     def is_here(self) -> bool:
-        """Whether `load` has no need to fetch anything."""
+        """Whether `load` needs no fetching."""
 
 
 DATASETS: Registry[Source] = Registry("data set")

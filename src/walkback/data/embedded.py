@@ -1,7 +1,6 @@
-"""The data room's own sets: made here, from a formula or from what an installed library carries. No download.
+"""The data room's own sets: generated here, by a formula or from an installed library. No download.
 
-It promises the same tensors every time for the same versions of the libraries, and to leave everybody's random
-numbers as they were.
+It promises the same tensors every time for the same versions of the libraries, and restores the global random state.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Maker = Callable[[], tuple[Split, Split]]
 
 @dataclass(frozen=True, kw_only=True)
 class Embedded(Source):
-    """A data set that `make` makes on the spot, from `libraries` (as PyPI names them); kept in the cache afterwards."""
+    """A data set that `make` generates, from `libraries` (as PyPI names them); then kept in the cache."""
 
     make: Maker
     libraries: tuple[str, ...]
@@ -30,7 +29,7 @@ class Embedded(Source):
     embedded: ClassVar[bool] = True
 
     def made(self) -> Dataset:
-        """Made anew and checked, whatever the cache holds."""
+        """Generated again and checked, whatever the cache holds."""
         from walkback.data.build import make_dataset, random_kept
 
         with random_kept():
@@ -40,8 +39,8 @@ class Embedded(Source):
     def load(self, folder: Path | None, say: Say) -> Dataset:  # noqa: ARG002 - there are no files to look for
         """From the cache if it is there and whole; made and kept if not.
 
-        MNIST-1D takes 1.5 s to make and its library 1 s to import; from the cache it takes milliseconds. A cache that
-        cannot be written to is no hindrance: the set is then made each time.
+        MNIST-1D takes 1.5 s to make and its library 1 s to import; from the cache it takes milliseconds. If the
+        cache cannot be written, the data set is made each time.
         """
         from walkback.data import cache
 
@@ -51,24 +50,25 @@ class Embedded(Source):
         dataset = None
         try:
             with cache.alone(self.name, say):
-                kept = self._cached(lambda _: None)  # asked again: another process may have made it while we waited
+                kept = self._cached(lambda _: None)  # checked again: another process may have made it meanwhile
                 if kept is not None:
                     return kept
                 dataset = self.made()
                 about = {"recipe": self.recipe(), "fingerprint": dataset.fingerprint}
                 cache.write(cache.place(self.name), dataset.train, dataset.test, about)
         except DataError as error:
-            say(f"{self.name} is not kept for the next time: {error.what}")
+            say(f"{self.name} could not be cached, so it is made again next time: {error.what}")
         return self.made() if dataset is None else dataset
 
     def fetch(self, folder: Path | None, say: Say) -> Path:
-        """Make sure that it is in the cache; its file."""
+        """Put it into the cache. Returns the cached file."""
         from walkback.data import cache
 
         self.load(folder, say)
         if self._cached(say) is None:
             raise DataError(
-                f"{self.name} could not be kept in {cache.shelf()}", "set WALKBACK_CACHE to a folder of yours"
+                f"{self.name} could not be cached in {cache.shelf()}",
+                "set WALKBACK_CACHE to a folder that you may write to",
             )
         return cache.place(self.name)
 
@@ -77,7 +77,7 @@ class Embedded(Source):
         return True
 
     def recipe(self) -> str:
-        """What the tensors depend on, the code and the libraries' versions: a cached copy of another is made anew."""
+        """What the tensors depend on: the code and the libraries' versions."""
         from importlib import metadata
 
         versions = [f"{library} {metadata.version(library)}" for library in self.libraries]
@@ -85,7 +85,7 @@ class Embedded(Source):
         return ", ".join([*versions, f"recipe {hashlib.sha256(code).hexdigest()[:12]}"])
 
     def _cached(self, say: Say) -> Dataset | None:
-        """The cached copy if it is whole and of this recipe. Otherwise it costs little to make it anew."""
+        """The cached copy if it is complete and of this recipe."""
         from walkback.data import cache
         from walkback.data.build import assemble
 
@@ -95,12 +95,12 @@ class Embedded(Source):
         try:
             train, test, about = cache.read(path)
         except DataError as error:
-            say(f"{error.what}; making {self.name} anew")
+            say(f"{error.what}; making {self.name} again")
             return None
         if about.get("recipe") != self.recipe():
             return None
         dataset = assemble(self.name, train, test, augment=self.augment)
         if dataset.fingerprint != about.get("fingerprint"):
-            say(f"the cached file {path} is not what was written; making {self.name} anew")
+            say(f"the cached file {path} was changed; making {self.name} again")
             return None
         return dataset

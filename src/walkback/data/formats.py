@@ -1,7 +1,7 @@
 """The data room's readers: each turns the bytes of one usual layout into a `Split`, or says what is wrong with them.
 
-Pure functions of bytes. They promise the same tensors for the same data whatever the layout, and that nothing in a
-file is ever executed: pickled batches are read by an unpickler that knows five harmless names, all of them ours.
+Pure functions of bytes. They promise the same tensors for the same data whatever the layout, and never execute
+anything in a file: pickled batches are read by an unpickler that knows five harmless names, all of them ours.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ RECORD = 1 + math.prod(CIFAR)
 def _split(images: Bytes, labels: Bytes) -> Split:
     if len(images) != len(labels):
         raise DataError(f"there are {len(images)} images and {len(labels)} labels; expected as many of each")
-    # A copy, since arrays made from `bytes` are read-only and torch wants to own what it may write to.
+    # A copy, because arrays made from `bytes` are read-only and torch needs writable memory.
     inputs = torch.from_numpy(np.array(images, dtype=np.uint8, order="C"))
     return Split(inputs, torch.from_numpy(labels.astype(np.int64)))
 
 
 def gunzip(blob: bytes) -> bytes:
-    """The content of a gzip file; bytes that are not gzip are returned as they are."""
+    """The content of a gzip file; other bytes are returned unchanged."""
     if blob[:2] != b"\x1f\x8b":
         return blob
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(blob)) as file:
             content = file.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"the gzip file is torn: {error}") from error
+        raise DataError(f"the gzip file is damaged: {error}") from error
     if len(content) > LARGEST:
         raise DataError(f"the gzip file holds more than the {LARGEST} bytes that any file of these data sets has")
     return content
@@ -67,7 +67,7 @@ def read_idx(blob: bytes) -> Bytes:
     try:
         return np.frombuffer(blob, dtype=np.uint8, offset=start).reshape(shape)
     except ValueError as error:  # more axes than numpy has, or an empty array of an absurd shape
-        raise DataError(f"the IDX file's header {shape} cannot be meant: {error}") from error
+        raise DataError(f"the IDX file's header {shape} is impossible: {error}") from error
 
 
 def idx(blobs: Sequence[bytes]) -> Split:
@@ -106,7 +106,7 @@ def cifar_python(blobs: Sequence[bytes]) -> Split:
 
 
 def cifar_strips(blobs: Sequence[bytes]) -> Split:
-    """CIFAR-10 as tall PNG files, one image of 32×32 = 1024 RGB pixels a row; last comes a JSON list of all labels."""
+    """CIFAR-10 as tall PNG files, one image of 32×32 = 1024 RGB pixels per row, and a JSON list of all labels."""
     from PIL import Image
 
     *pngs, text = blobs
@@ -129,13 +129,13 @@ def cifar_strips(blobs: Sequence[bytes]) -> Split:
     return _split(np.concatenate(images), np.array(labels, dtype=np.uint8))
 
 
-# --- pickles, without their powers -----------------------------------------------------------------------------------
-# A pickle names callables and has them called. Ours may name only what a pickled byte array needs, and gets stand-ins
-# that note what they are given: not even numpy's own constructors run on a stranger's arguments.
+# --- pickles, without running them ------------------------------------------------------------------------------------
+# A pickle names callables and calls them. Here it may name only what a pickled byte array needs, and gets stand-ins
+# that record their arguments: not even numpy's own constructors run on a stranger's arguments.
 
 
 class _Array:
-    """Stands in for numpy.ndarray; notes shape, dtype, order and raw bytes."""
+    """Replaces numpy.ndarray; records shape, dtype, order and raw bytes."""
 
     def __init__(self, shape: Any = None, dtype: Any = None, fortran: Any = False, raw: Any = None):
         self.state = (shape, dtype, fortran, raw)
@@ -156,7 +156,7 @@ class _Array:
 
 
 class _Dtype:
-    """Stands in for numpy.dtype; notes its code."""
+    """Replaces numpy.dtype; records its code."""
 
     def __init__(self, code: Any = None, *_: Any):
         self.code = code
@@ -175,7 +175,7 @@ def _frombuffer(raw: Any, dtype: Any, shape: Any, order: Any) -> _Array:
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str) or encoding != "latin1":
-        raise pickle.UnpicklingError("only latin1 text can be meant here")
+        raise pickle.UnpicklingError("only latin1 text is allowed here")
     return text.encode("latin1")
 
 

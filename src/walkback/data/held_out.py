@@ -1,4 +1,4 @@
-"""A part of the training split held out for choosing settings, so that the test split is not looked at."""
+"""Hold out a part of the training split for choosing settings, so that the test split is not used."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ SEED = 20200202  # one shuffle for all runs: rules, seeds and learning rates are
 
 
 def held_out(dataset: Dataset, share: float) -> Dataset:
-    """The data set with `share` of its training samples in the place of the test split, and the rest to train on.
+    """The data set with `share` of its training samples as its test split, and the rest to train on.
 
-    Which samples is a function of their number alone. The test split is not in what is returned.
+    The choice depends only on the number of samples. The real test split is not returned.
     """
     count = len(dataset.train.labels)
     held = round(share * count)

@@ -1,4 +1,4 @@
-"""The data room's way in for data of the user's: a function in a file (`my_data.py:load`), or registered by name."""
+"""The user's own data: a function in a file (`my_data.py:load`), or registered by name."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PAGE = "docs/bring-your-data.md shows one"
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Source):
-    """Data that a function of the user's returns."""
+    """Data that the user's function returns."""
 
     function: Callable[[], Any]
 
     def __post_init__(self) -> None:
-        # Whose code this is, for walkback.own: the function's, not that of this class.
+        # For walkback.own: the code is the function's, not that of this class.
         object.__setattr__(self, "__module__", self.function.__module__)
 
     def load(self, folder: Path | None, say: Say) -> Dataset:  # noqa: ARG002 - the function knows where to look
-        """What the function returns, checked; nobody's random numbers are disturbed by it."""
+        """What the function returns, checked. The global random state does not change."""
         from walkback.data.build import as_dataset, random_kept
 
         try:
@@ -40,16 +40,16 @@ class Own(Source):
         except Exception as error:
             raise DataError(
                 f"{self.name} failed: {type(error).__name__}: {error} ({self._place(error)})",
-                "mend the function: it is called without arguments, in the folder where the command was given",
+                "fix the function: it is called without arguments, in the folder where you gave the command",
             ) from error
         return as_dataset(self.name, returned)
 
     def fetch(self, folder: Path | None, say: Say) -> None:
-        """Nothing is to be fetched; the data are loaded once, so that the user learns whether they are sound."""
+        """There is nothing to fetch. The data are loaded once to check them."""
         data = self.load(folder, say)
         counts = f"{len(data.train.labels)} + {len(data.test.labels)}"
         say(
-            f"{self.name} comes from a function of yours: there is nothing to fetch. It returned {counts} inputs of "
+            f"{self.name} comes from your own function: there is nothing to fetch. It returned {counts} inputs of "
             f"shape {data.shape}, {data.classes} classes, and passed every check"
         )
 
@@ -58,7 +58,7 @@ class Own(Source):
         return True
 
     def _place(self, error: Exception) -> str:
-        """Where it went wrong: the last line of the user's own file on the way to the error."""
+        """Where the error is: the last line of the user's own file in the traceback."""
         lines = traceback.extract_tb(error.__traceback__)
         own = [line for line in lines if line.filename == self.function.__code__.co_filename]
         line = (own or lines)[-1]
@@ -66,7 +66,7 @@ class Own(Source):
 
 
 def register_data(name: str, load: Callable[[], Any]) -> Callable[[], Any]:
-    """Make data of yours known by `name` to everything in this process; `load` is called without arguments.
+    """Register your own data under `name` in this process; `load` is called without arguments.
 
     It returns (train_inputs, train_labels, test_inputs, test_labels), a dict with these keys, or a `Dataset`.
     """
@@ -109,12 +109,12 @@ def _required(function: Callable[..., Any]) -> list[str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether data of that name are the user's."""
+    """Whether data of that name are the user's own."""
     return in_file(name) or (name in DATASETS and isinstance(DATASETS.get(name), Own))
 
 
 def source_of(name: str) -> str | None:
-    """A hash of the code that loads the user's data, so that an edited file is another run; None for our data sets."""
+    """A hash of the code that loads the user's data: an edited file is another run. None for our data sets."""
     source = find_data(name)
     return source_hash(name, source.function) if isinstance(source, Own) else None
 
@@ -123,7 +123,7 @@ _AUGMENT: WeakKeyDictionary[Callable[[], Any], bool] = WeakKeyDictionary()
 
 
 def usual_augment(name: str) -> bool:
-    """Whether crops and flips belong to the usual recipe. Only the user's function knows for theirs: it is called once.
+    """Whether crops and flips belong to the usual recipe. The user's own function is called once to find out.
 
     So a plan refuses bad data before anything is trained.
     """

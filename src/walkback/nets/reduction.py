@@ -1,15 +1,15 @@
-"""From token and image features to one row a sample, (N, d), in a stated way; and what that makes of their gradients.
+"""From token and image features to one row per sample, (N, d); and the matching reduction of their gradients.
 
     as is     (N, d)
     cls       the first token of (N, T, d); g is that token's gradient
-    last      the last token, which in a causal model has seen all the others; g likewise
+    last      the last token, which in a causal model depends on all the others; g is that token's gradient
     mean      over the tokens of (N, T, d), or the positions of (N, C, H, W); g is the *sum* of their gradients, because
               only then ⟨g, δ⟩ is the change of the loss when every token moves by δ, which moves their mean by δ
     flatten   everything in one row
-    auto      (N, d): as is. (N, T, d): cls if the model has a parameter of one token that is named as such (cls_token,
+    auto      (N, d): as is. (N, T, d): cls if the model has a parameter of one token with such a name (cls_token,
               class_token, class_embedding, …) or a flag use_cls that is on, else mean. Images and the rest: flatten
 
-A 3-d feature is taken for tokens; for (N, channels, length) of a 1-d convolution ask for "flatten".
+A 3-d feature counts as tokens; for (N, channels, length) of a 1-d convolution use "flatten".
 """
 
 from torch import Tensor, nn, zeros_like
@@ -40,7 +40,7 @@ def has_cls_token(model: nn.Module) -> bool:
 
 
 def reduction_of(dims: int, asked: str, cls: bool) -> str:
-    """The way a feature of `dims` dimensions becomes one row a sample, when `asked` was asked for.
+    """The way a feature of `dims` dimensions becomes one row per sample, given the option `asked`.
 
     >>> reduction_of(2, "mean", False), reduction_of(3, "auto", True), reduction_of(4, "auto", True)
     ('as is', 'cls', 'flatten')

@@ -24,9 +24,9 @@ class SmallCNN(Net):
     PyTorch's default init.
 
     channels    c, 32;  hidden: 256
-    depth       the first so many of the four units, 4; none leaves softmax regression on the pixels
+    depth       how many of the four units, from the first, 4; 0 leaves softmax regression on the pixels
 
-    A feature map as a row is all of its numbers ("flatten"): a credit says something else at every position, as the
+    A feature map as a row is all of its numbers ("flatten"): a credit differs at every position, as the
     gradient does. So feedback is large. dfa's first matrix has 32,768 × 10 entries on CIFAR-10; fa's would have
     32,768 × 16,384, and fa refuses it there (on digits, 8 × 8, it trains).
     """
@@ -77,7 +77,7 @@ class SmallCNN(Net):
 
     @classmethod
     def sizes(cls, options: Mapping[str, Any]) -> str:
-        """The sizes of the units that there are."""
+        """The sizes of the units."""
         c, depth = options["channels"], options["depth"]
         sizes = [f"{c}", f"{2 * c}", f"{4 * c} channels", f"FC {options['hidden']}"][:depth]
         return ", ".join([*sizes, f"L = {depth}"])

@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 def conv(inside: int, outside: int, stride: int) -> nn.Conv2d:
-    """3 × 3 without a bias, since BatchNorm has one; W ~ N(0, 2/fan-in) (He et al. 2015)."""
+    """3 × 3 without a bias, because BatchNorm has one; W ~ N(0, 2/fan-in) (He et al. 2015)."""
     layer = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
     nn.init.kaiming_normal_(layer.weight)
     return layer
@@ -44,14 +44,14 @@ class SmallResNet(Net):
 
     channels    c, 16 (as in He et al. 2015 for CIFAR-10);  depth: the number of blocks, 4
 
-    **Rows are channel means**, because the readout averages every channel over its positions. A credit so acts alike
-    at every position of a channel: it says which channels should rise, not where. A dense feedback matrix between
-    whole maps, such as fa's from h_1 to h_0, would have 16,384² or 3 · 10⁸ entries on CIFAR-10.
+    **Rows are channel means**, because the readout averages every channel over its positions. So a credit acts in
+    the same way at every position of a channel: it says which channels should rise, not where. A dense feedback matrix
+    between whole maps, such as fa's from h_1 to h_0, would have 16,384² or 3 · 10⁸ entries on CIFAR-10.
 
-    **BatchNorm.** Training uses the batch's own statistics; the running ones move once per step, in the first pass,
-    whatever a rule does. Those of frozen blocks move as well: their weights stay at init, but the embedding below them
-    learns, and fixed statistics would soon be wrong. Accuracy and probes use the running statistics, with which no
-    sample sees another; at init these are 0 and 1, so the first snapshot is of the net without normalisation.
+    **BatchNorm.** Training uses the batch's own statistics; the running ones are updated once per step, in the first
+    pass, whatever a rule does. Those of frozen blocks are updated too: their weights stay at init, but the embedding
+    below them learns, and fixed statistics would soon be wrong. Accuracy and probes use the running statistics, so no
+    sample affects another; at init these are 0 and 1, so the first snapshot is of the net without normalisation.
     """
 
     reduction = "mean"

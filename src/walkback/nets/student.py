@@ -13,7 +13,7 @@ from walkback.nets.base import NETS, Net
 
 
 def linear(inside: int, outside: int) -> nn.Linear:
-    """W ~ N(0, 1/inside), b = 0: a linear layer that keeps the size of what it is given, on average."""
+    """W ~ N(0, 1/inside), b = 0: a linear layer that keeps the size of its input, on average."""
     layer = nn.Linear(inside, outside)
     nn.init.normal_(layer.weight, std=inside**-0.5)
     nn.init.zeros_(layer.bias)
@@ -43,9 +43,9 @@ class Student(Net):
     alpha       0: a linear net, 1: tanh; published with 0, .25, .5 and 1
     width       d, 128;  depth: L, published with 2, 4, 8 and 12
 
-    The init is not published. Ours is W ~ N(0, 1/fan-in), b = 0, in every layer, the head among them: in a linear
-    net it keeps ‖h_l‖ and ‖g_l‖ on average, so twelve layers are alive (PyTorch's default has a third of that
-    variance, and twelve layers of it leave 3⁻⁶ of the input). With tanh the state shrinks slowly, by less each layer.
+    The init is not published. Ours is W ~ N(0, 1/fan-in), b = 0, in every layer, the head included: in a linear
+    net it keeps ‖h_l‖ and ‖g_l‖ on average, so twelve layers still learn (PyTorch's default has a third of that
+    variance, and twelve layers of it leave 3⁻⁶ of the input). With tanh the state shrinks, less with each layer.
     """
 
     residual = False

@@ -54,7 +54,7 @@ class Block(nn.Module):
 
 
 class Readout(nn.Module):
-    """The cls token, normalised if wished, to the logits."""
+    """From the cls token, optionally normalised, to the logits."""
 
     def __init__(self, width: int, classes: int, terminal_norm: bool):
         super().__init__()
@@ -72,9 +72,9 @@ class ViTMini(Net):
 
     4 blocks, d = 128, 4 heads, patch 4, MLP ratio 4, learned positions, init N(0, .02²): the field's usual choices.
 
-    A block's credit acts at the cls token of its output, the one place that the readout reads. The cls token of h_0
+    A block's credit acts at the cls token of its output, the only token that the readout reads. The cls token of h_0
     does not depend on the image, so the embedding's credit acts on the mean over its tokens instead: otherwise no
-    local rule could ever teach the patch projection.
+    local rule could train the patch projection.
     """
 
     reduction = "cls"
@@ -113,7 +113,7 @@ class ViTMini(Net):
         return h.mean(1)
 
     def embed_gradient(self, g: Tensor) -> Tensor:
-        """The sum over the tokens: what the loss changes by when every token, and so their mean, moves."""
+        """The sum over the tokens: the change of the loss when every token, and so their mean, moves."""
         return g.sum(1)
 
     def read(self, rows: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+NO_CREDIT, OTHER_WIDTH = "no credit", "other width"
+
 
 class Cosine(NamedTuple):
     """A mean cosine, with how many samples it speaks for. `value` is NaN unless `status` is "ok"."""
@@ -46,9 +48,9 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
 def compared(credit: Tensor | None, gradient: Tensor) -> Cosine:
     """The same where there may be no credit, or one that belongs to a state of another width."""
     if credit is None:
-        return Cosine(float("nan"), 0, len(gradient), "no credit")
+        return Cosine(float("nan"), 0, len(gradient), NO_CREDIT)
     if credit.shape != gradient.shape:
-        return Cosine(float("nan"), 0, len(gradient), "other width")
+        return Cosine(float("nan"), 0, len(gradient), OTHER_WIDTH)
     return credit_cosine(credit, gradient)
 
 

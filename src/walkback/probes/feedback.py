@@ -6,12 +6,21 @@ import torch
 from torch import Tensor
 
 from walkback.nets import Net
-from walkback.probes.null import DRAWS, RANDOM, SAMPLES, Draws, NullReport, random_draw, report_of, row_norms
+from walkback.probes.null import (
+    DRAWS,
+    FRESH,
+    RANDOM,
+    SAMPLES,
+    TURNED,
+    Draws,
+    NullReport,
+    random_draw,
+    report_of,
+    row_norms,
+)
 from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.undisturbed import undisturbed
 from walkback.rules import START, Batch, Clock, Credits, Rule
-
-FRESH, TURNED = "fresh feedback", "turned credits"
 
 
 def turned(credit: Tensor, generator: torch.Generator) -> Tensor:
@@ -78,9 +87,5 @@ def feedback_null(
                     continue
                 norms = None if a is None else row_norms(a)
                 places[1].add(block, a, norms)
-                if fresh.at_input is not None:
-                    a = fresh.at_input[block]
-                    norms = row_norms(a)
-                fits = a is not None and a.shape == gradients[block].shape
-                places[0].add(block, *((a, norms) if fits else (None, None)))
+                places[0].add(block, *((a, norms) if fresh.at_input is None else (fresh.at_input[block],)))
     return report_of(places, kinds)

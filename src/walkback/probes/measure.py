@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from walkback.nets import Net
-from walkback.probes.cosine import Cosine, compared, gamma
+from walkback.probes.cosine import Cosine, compared
 from walkback.probes.feedback import feedback_null
 from walkback.probes.growth import Growth, growth
+from walkback.probes.layers import directions
 from walkback.probes.norms import gradient_norm, median_norm
 from walkback.probes.null import NullReport, random_null
 from walkback.probes.observe import Observation, observe
@@ -38,17 +39,19 @@ class Quantities(NamedTuple):
 
 def quantities(seen: Observation) -> Quantities:
     """Norms and cosines of an observation; gradient norms at the reference batch of 128, whatever it was made on."""
-    cosines = [compared(a, g) for a, g in zip(seen.at_input, seen.gradients[:-1], strict=True)]
-    outside = [compared(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
+    held = directions(
+        seen.at_input, seen.credits.blocks, lambda layer, credit: compared(credit, seen.gradients[layer]),
+        residual=not seen.at_output,
+    )  # fmt: skip
     return Quantities(
         hidden_norms=[median_norm(h) for h in seen.hidden],
         branch_norms=[median_norm(f) for f in seen.branches],
         gradient_norms=[gradient_norm(g) for g in seen.gradients],
         credit_norms=[math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
-        cosines=cosines,
-        cosines_out=outside,
+        cosines=held.at_input,
+        cosines_out=held.at_output,
         embed=compared(seen.embed_credit, seen.gradients[0] if seen.embed_gradient is None else seen.embed_gradient),
-        gamma=gamma(outside if seen.at_output else cosines),
+        gamma=held.gamma,
     )
 
 

@@ -6,14 +6,23 @@ from torch import Tensor
 REFERENCE_BATCH = 128
 
 
+def median(values: Tensor) -> float:
+    """The median over samples, (N,): the mean of the middle two where N is even. NaN or ∞ if it falls on one.
+
+    >>> median(torch.tensor([1.0, 3.0])), median(torch.tensor([1.0, 2.0, float("inf")]))
+    (2.0, 2.0)
+    """
+    # A quantile between a number and ∞ is no number, so of such values it is the lower one in the middle.
+    return float(values.quantile(0.5)) if values.isfinite().all() else float(values.median())
+
+
 def median_norm(rows: Tensor) -> float:
     """The median over samples of the L2 norm of each row, in float64.
 
     >>> median_norm(torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]]))
     5.0
     """
-    norms = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
-    return float(norms.quantile(0.5)) if norms.isfinite().all() else float(norms.median())
+    return median(torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64))
 
 
 def gradient_norm(per_sample: Tensor, reference_batch: int = REFERENCE_BATCH) -> float:

@@ -10,14 +10,14 @@ from torch import Tensor
 
 DRAWS = 20
 SAMPLES = 256
-RANDOM = "random directions"
+RANDOM, FRESH, TURNED = "random directions", "fresh feedback", "turned credits"  # what a null is of
 
 
 class Null(NamedTuple):
     """Mean and std (ddof = 1) over `n` draws of the mean cosine; NaN unless `status` is "ok".
 
     spread  the root mean square of a single sample's cosine over all draws; for random directions 1/√d
-    kind    "fresh feedback", "random directions", or for Γ over blocks of both kinds "mixed"
+    kind    what it is of, such as "fresh feedback"; for Γ over blocks of several kinds "mixed"
     """
 
     mean: float
@@ -72,12 +72,17 @@ class Draws:
         self.means: list[list[float]] = [[] for _ in gradients]
         self.squares: list[list[float]] = [[] for _ in gradients]
 
-    def add(self, block: int, credit: Tensor | None, norms: Tensor | None) -> None:
-        """One draw of one block; a sample without a gradient or a credit is NaN here, and left out."""
+    def add(self, block: int, credit: Tensor | None, norms: Tensor | None = None) -> None:
+        """One draw of one block; a sample without a gradient or a credit is NaN here, and left out.
+
+        A credit that is not there, or of another width than the gradient, is a draw without a direction.
+
+        norms   the credit's row norms, if they are known
+        """
         unit = self.units[block]
         mean = square = math.nan
-        if unit is not None and credit is not None and norms is not None:
-            cosines = (unit * credit).sum(1) / norms
+        if unit is not None and credit is not None and credit.shape == unit.shape:
+            cosines = (unit * credit).sum(1) / (row_norms(credit) if norms is None else norms)
             mean, square = float(cosines.nanmean()), float(cosines.square().nanmean())
         self.means[block].append(mean)
         self.squares[block].append(square)
@@ -117,7 +122,7 @@ def random_draw(
         if like is not None and (drawn is None or drawn.shape != like.shape):
             drawn = torch.randn(like.shape, generator=generator, device=generator.device).to(like.device)
             norms = row_norms(drawn)
-        place.add(block, *((None, None) if like is None or drawn is None else (drawn, norms)))
+        place.add(block, *((None,) if like is None or drawn is None else (drawn, norms)))
 
 
 def report_of(places: tuple[Draws, Draws], kinds: Sequence[str]) -> NullReport:

@@ -13,7 +13,7 @@ Only parameters that are trained count: what is frozen has no update.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -41,7 +41,7 @@ class Aligned(NamedTuple):
 Parts = list[Tensor]  # what belongs to a block's parameters, one tensor each
 
 
-def left_in(blocks: Sequence[nn.Module]) -> list[Parts | None]:
+def left_in(blocks: Iterable[nn.Module]) -> list[Parts | None]:
     """What lies in .grad of each block's parameters; a parameter without any counts 0."""
     return [_parts(ps, [p.grad for p in ps]) for ps in (list(block.parameters()) for block in blocks)]
 

@@ -84,13 +84,20 @@ def _over_samples(parts: Sequence[_Samples]) -> Precision:
     return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, total, "ok")
 
 
-def net_precision(net: Net, inputs: Tensor, labels: Tensor) -> list[Precision]:
-    """`precision` at h_0 … h_L of one of our nets; chunk by chunk, since feature maps in float64 are large."""
+def net_precision(
+    net: Net, inputs: Tensor, labels: Tensor, gradients: Sequence[Tensor] | None = None
+) -> list[Precision]:
+    """`precision` at h_0 … h_L of one of our nets; chunk by chunk, since feature maps in float64 are large.
+
+    gradients   g_0 … g_L of the same images, if a look has them already (`Observation.gradients`)
+    """
     twin = copy.deepcopy(net).double()
+    known = None if gradients is None else [torch.split(g, CHUNK) for g in gradients]
     chunks = []
-    for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
-        pairs = zip(_gradients(net, some, answers), _gradients(twin, some.double(), answers), strict=True)
-        chunks.append([_each_sample(single, double) for single, double in pairs])
+    for chunk, (some, answers) in enumerate(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True)):
+        singles = _gradients(net, some, answers) if known is None else [layer[chunk] for layer in known]
+        doubles = _gradients(twin, some.double(), answers)
+        chunks.append([_each_sample(single, double) for single, double in zip(singles, doubles, strict=True)])
     return [_over_samples(layer) for layer in zip(*chunks, strict=True)]
 
 

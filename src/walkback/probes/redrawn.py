@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from walkback.probes.modules import PerSampleLoss, look
-from walkback.probes.null import DRAWS, Draws, NullReport, report_of, row_norms
+from walkback.probes.null import DRAWS, FRESH, Draws, NullReport, report_of
 from walkback.probes.worker import Picked
 
 Redraw = Callable[[nn.Module, Any, Tensor, int], Sequence[Tensor | None]]
-REDRAWN = "fresh feedback"
 
 
 def redrawn_null(
@@ -39,11 +38,8 @@ def redrawn_null(
         credits = look(model, [batch[:2]], blocks, credits=fresh, reduction=reduction, loss=loss).credits or ()
         for block, credit in enumerate(credits):
             for place, state in zip(places, (block, block + 1), strict=True):
-                a, gradient = credit, few[state]
-                if a is not None and gradient is not None:
-                    a = a[taken[state].to(a.device)] if a.shape[1] == gradient.shape[1] else None
-                place.add(block, a, None if a is None else row_norms(a))
-    return report_of(places, [REDRAWN] * (len(few) - 1))
+                place.add(block, None if credit is None else credit[taken[state].to(credit.device)])
+    return report_of(places, [FRESH] * (len(few) - 1))
 
 
 def _common(gradient: Tensor | None, which: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:

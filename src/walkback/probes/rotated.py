@@ -22,9 +22,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from walkback.probes.null import Null, NullReport, row_norms
+from walkback.probes.null import TURNED, Null, NullReport, row_norms
 
-ROTATED = "turned credits"
 MOST = 512  # samples; a wide feature map has fewer
 MOST_NUMBERS = 1 << 21
 FEW_UNITS = 64
@@ -122,18 +121,18 @@ def turned_null(
 def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
     """The null of one block's cosine at one state."""
     if credit is None or gradient is None or credit.shape != gradient.shape:
-        return Null(math.nan, math.nan, 0, ROTATED, math.nan, "not available")
+        return Null(math.nan, math.nan, 0, TURNED, math.nan, "not available")
     std, count = turned_std(credit, gradient, shape)
     if not count:
-        return Null(math.nan, math.nan, 0, ROTATED, math.nan, "no sample has both a credit and a gradient")
-    return Null(0.0, std, max(count, 2), ROTATED, credit.shape[1] ** -0.5, "ok")
+        return Null(math.nan, math.nan, 0, TURNED, math.nan, "no sample has both a credit and a gradient")
+    return Null(0.0, std, max(count, 2), TURNED, credit.shape[1] ** -0.5, "ok")
 
 
 def mean_of(nulls: Sequence[Null]) -> Null:
     """The null of the mean over blocks, whose feedback is independent: variances add."""
     there = [n for n in nulls if n.status == "ok"]
     if not there:
-        return Null(math.nan, math.nan, 0, ROTATED, math.nan, "no block has a null")
+        return Null(math.nan, math.nan, 0, TURNED, math.nan, "no block has a null")
     mean = sum(n.mean for n in there) / len(there)
     std = math.sqrt(sum(n.std**2 for n in there)) / len(there)
     return Null(mean, std, min(n.n for n in there), there[0].kind, std, "ok")

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from walkback.nets.reduction import lift
 from walkback.probes.cosine import Cosine
-from walkback.probes.null import Null, summary
+from walkback.probes.null import TURNED, Null, summary
 from walkback.probes.proof import differences, step_of, steps
-from walkback.probes.rotated import ROTATED, turns
+from walkback.probes.rotated import turns
 from walkback.probes.worker import Worker
 
 DRAWS = 32
@@ -75,10 +75,10 @@ def along_credit(
     alive = lives & norms.isfinite() & (norms > 0)
     if not alive.any():
         status = "zero credit" if not lives.any() else "zero gradient" if norms.isfinite().any() else "not finite"
-        return Along(norms, Cosine(math.nan, 0, len(a), status), Null(math.nan, math.nan, 0, ROTATED, math.nan, status))
+        return Along(norms, Cosine(math.nan, 0, len(a), status), Null(math.nan, math.nan, 0, TURNED, math.nan, status))
     cosines = [(s / norms)[alive] for s in (x, *drawn)]
     means = [float(c.mean()) for c in cosines]
-    null = summary(means[1:], [float(c.square().mean()) for c in cosines[1:]], ROTATED)
+    null = summary(means[1:], [float(c.square().mean()) for c in cosines[1:]], TURNED)
     return Along(norms, Cosine(means[0], int(alive.sum()), len(a), "ok"), null)
 
 

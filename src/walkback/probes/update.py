@@ -9,12 +9,13 @@ from torch.nn import functional as F
 
 from walkback.nets import Net
 from walkback.probes.base import PROBES, Probe, Reading, View
-from walkback.probes.null import DRAWS, Null, summary
+from walkback.probes.null import DRAWS, FRESH, Null, summary
+from walkback.probes.parameters import left_in
 from walkback.probes.undisturbed import undisturbed
 from walkback.rules import Batch, Rule
 
 SAMPLES = 256
-FRESH, SIGNS = "fresh feedback", "random signs"
+SIGNS = "random signs"
 
 
 def alignment(update: Tensor | None, gradient: Tensor | None) -> Reading:
@@ -38,15 +39,8 @@ def alignment(update: Tensor | None, gradient: Tensor | None) -> Reading:
 
 def block_gradients(net: Net) -> list[Tensor | None]:
     """What lies in the .grad of each block's parameters, as one vector per block; a parameter without any counts 0."""
-    found: list[Tensor | None] = []
-    for block in net.blocks:
-        parameters = list(block.parameters())
-        if all(p.grad is None for p in parameters):
-            found.append(None)
-        else:
-            parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            found.append(torch.cat([part.detach().flatten() for part in parts]))
-    return found
+    found = left_in(net.blocks)
+    return [None if parts is None else torch.cat([part.flatten() for part in parts]) for parts in found]
 
 
 def rule_updates(net: Net, rule: Rule, batch: Batch) -> list[Tensor | None]:

@@ -38,13 +38,13 @@ def doubts_of(evidence: "Evidence") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def prints_of(snapshots: Iterable["Snapshot"]) -> list[Print]:
+def prints_of(snapshots: Sequence["Snapshot"]) -> list[Print]:
     """What tells each snapshot from those of any other run: its epoch, and 16 bytes of its loss and norms."""
     found = []
-    for snapshot in snapshots:
+    for snapshot in getattr(snapshots, "read", snapshots):  # what was read quickly has the same fields
         numbers = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
         if numbers is not None:
-            packed = struct.pack(f"{len(numbers)}d", *(n + 0.0 for n in numbers))  # −0 is 0
+            packed = struct.pack(f"{len(numbers)}d", *(numbers if all(numbers) else (n + 0.0 for n in numbers)))  # −0
             found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
     return found
 
@@ -54,6 +54,20 @@ def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence
 
     prints   gives what `prints_of` finds in the snapshots of one of them
     """
+    found = copies(runs, prints)
+    fingerprints: dict[str, Known] = {}
+    for run in runs:
+        if run.environment is not None:
+            fingerprints.setdefault(run.environment.data_fingerprint, run)
+    if len(fingerprints) > 1:
+        one, other, *_ = fingerprints.values()
+        words = f"{one.path.name} and {other.path.name} were not trained on the same data"
+        found.append(broken("same-data", words))
+    return found
+
+
+def copies(runs: Sequence["Known"], prints: Callable[["Known"], Sequence[Print]]) -> list[str]:
+    """The same of copies alone."""
     found = []
     owners: dict[bytes, Known] = {}
     for run in runs:
@@ -63,14 +77,6 @@ def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence
                 words = f"{owner.path.name} and {run.path.name} have different seeds and the same numbers"
                 found.append(broken("same-records", f"{words} at epoch {epoch}"))
                 break
-    fingerprints: dict[str, Known] = {}
-    for run in runs:
-        if run.environment is not None:
-            fingerprints.setdefault(run.environment.data_fingerprint, run)
-    if len(fingerprints) > 1:
-        one, other, *_ = fingerprints.values()
-        words = f"{one.path.name} and {other.path.name} were not trained on the same data"
-        found.append(broken("same-data", words))
     return found
 
 

@@ -17,6 +17,7 @@ from walkback.records.baselines import Ended as Ended
 from walkback.records.baselines import but, depth_of, ended, fittest, roles
 from walkback.records.baselines import half as half
 from walkback.records.doubts import Print, doubts_of_runs, prints_of
+from walkback.records.quick import QuickSnapshots, trusted
 from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import (
     BLOCKS,
@@ -49,6 +50,10 @@ Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
 
 Cosines = Annotated[list[CosineRecord | None] | None, BeforeValidator(_nothing)]
 Nulls = Annotated[list[NullRecord | None] | None, BeforeValidator(_nothing)]
+
+
+BY_STATE = ("hidden_norms", "gradient_norms")
+BY_BLOCK = ("growth", "cosine", "cosine_out", "null", "null_out", "rho", "nudging")
 
 
 class Moment(Record):
@@ -93,13 +98,9 @@ class Moment(Record):
 
     def block_counts(self) -> dict[str, int]:
         """The number of blocks L, as each list that is there tells it."""
-        states = {name: getattr(self, name) for name in ("hidden_norms", "gradient_norms")}
-        blocks = {
-            name: getattr(self, name)
-            for name in ("growth", "cosine", "cosine_out", "null", "null_out", "rho", "nudging")
-        }
-        told = {name: len(values) - 1 for name, values in states.items() if values is not None}
-        return told | {name: len(values) for name, values in blocks.items() if values is not None}
+        known = self.__dict__
+        told = {name: len(known[name]) - 1 for name in BY_STATE if known[name] is not None}
+        return told | {name: len(known[name]) for name in BY_BLOCK if known[name] is not None}
 
 
 class SeedEvidence(Record):
@@ -174,18 +175,23 @@ class Evidence(Record):
         twice = sorted(seed for seed, count in Counter(known).items() if count > 1)
         if twice:
             raise ValueError(f"seed {twice[0]} is there twice; one run must not count twice")
-        counts = {} if self.depth is None else {"depth": self.depth}
-        for label, seed in zip(self.labels(), self.seeds, strict=True):
-            for number, moment in enumerate(seed.moments):
-                counts |= {f"{name} of seed {label}, moment {number}": n for name, n in moment.block_counts().items()}
-        if len(set(counts.values())) > 1:
-            raise ValueError("it disagrees about the number of blocks: " + _listing(counts))
+        told = {n for seed in self.seeds for moment in seed.moments for n in moment.block_counts().values()}
+        if len(told | ({self.depth} - {None})) > 1:
+            raise ValueError("it disagrees about the number of blocks: " + _listing(self._counts()))
         halves = [name for name in ("half", "half_bp") if name in self.baselines]
         if halves and self.blocks == 1:
             raise ValueError(f"{halves[0]} is given, and a net of one block has no lower half")
         if halves and self.trained is not None and self.trained != self.blocks:
             raise ValueError(f"{halves[0]} is for a subject all of whose blocks train")
         return self
+
+    def _counts(self) -> dict[str, int]:
+        """Every number of blocks that it tells, by where."""
+        counts = {} if self.depth is None else {"depth": self.depth}
+        for label, seed in zip(self.labels(), self.seeds, strict=True):
+            for number, moment in enumerate(seed.moments):
+                counts |= {f"{name} of seed {label}, moment {number}": n for name, n in moment.block_counts().items()}
+        return counts
 
     @property
     def blocks(self) -> int | None:
@@ -220,14 +226,36 @@ def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     )
 
 
-def moments_of_run(run: Run) -> list[Moment]:
-    """A run's snapshots as moments; the last one with what was measured at the end, if it was."""
+DATED_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch")
+BARE = {**dict(Moment()), "measured": {}}
+
+
+def moments_of_run(run: Run, whole: bool = True) -> list[Moment]:
+    """A run's snapshots as moments; the last one with what was measured at the end, if it was.
+
+    whole   False: those between the first and the last may lack their cosines. Our checks judge the last moment, and
+            date by the others what norms, precision and nulls tell; snapshots have no nulls but those of readings.
+    """
+    snapshots = run.snapshots
     with refused(run.path / "snapshots.jsonl", FRESH):
-        moments = [moment_of_snapshot(s) for s in run.snapshots]
+        if whole or not isinstance(snapshots, QuickSnapshots) or len(snapshots) < 3 or not run.config.blocks:
+            moments = [moment_of_snapshot(s) for s in snapshots]
+        else:
+            between = [_bare(snapshots, place) for place in range(1, len(snapshots) - 1)]
+            moments = [moment_of_snapshot(snapshots[0]), *between, moment_of_snapshot(snapshots[-1])]
     if moments and run.probes is not None and run.probes.step == run.snapshots[-1].step:
         with refused(run.path / "probes.json", FRESH):
             moments[-1] = with_probes(moments[-1], run.probes)
     return moments
+
+
+def _bare(snapshots: QuickSnapshots, place: int) -> Moment:
+    """The moment of a snapshot without its cosines; with them, if a reading of it has a null."""
+    read = snapshots.read[place]
+    if read.has_nulls():
+        return moment_of_snapshot(snapshots[place])
+    # What a snapshot was allowed to have, a moment of at least one block is.
+    return trusted(Moment, BARE | {name: getattr(read, name) for name in DATED_BY}, set(DATED_BY))
 
 
 def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
@@ -252,6 +280,7 @@ def evidence_of_runs(
     baselines: Mapping[BaselineName, Sequence[Known] | Baseline] | None = None,
     classes: int | None = None,
     prints: Callable[[Known], Sequence[Print]] | None = None,
+    whole: bool = True,
 ) -> Evidence:
     """What the folders of one subject's runs tell: one config, one run a seed.
 
@@ -261,6 +290,7 @@ def evidence_of_runs(
     `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
     baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
     `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
+    `whole` is as in `moments_of_run`.
     """
     if not runs:
         raise RecordError(f"no run is given for {name}", "name at least one run folder")
@@ -292,7 +322,9 @@ def evidence_of_runs(
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
-    seeds_told = [SeedEvidence(seed=run.config.seed, moments=moments_of_run(run), ended=ended(run)) for run in runs]
+    seeds_told = [
+        SeedEvidence(seed=run.config.seed, moments=moments_of_run(run, whole), ended=ended(run)) for run in runs
+    ]
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(
             name=name, rule=config.rule, depth=depth,

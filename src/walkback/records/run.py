@@ -7,7 +7,7 @@ unpickled. `read_run` needs no torch.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -19,6 +19,7 @@ from walkback.files import Torn, append, check_regular, flush, make_folder, pars
 from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
+from walkback.records.quick import quick_snapshots
 from walkback.records.schema import (
     CostRecord,
     DeepProbes,
@@ -74,7 +75,7 @@ class Run:
     path: Path
     config: RunConfig
     environment: Environment | None
-    snapshots: list[Snapshot]
+    snapshots: Sequence[Snapshot]
     result: Result | None
     probes: DeepProbes | None  # written at the end
     notes: list[str]  # what was odd about the folder, in words
@@ -169,17 +170,25 @@ def read_run(path: Path | str) -> Run:
     return run_of(path, read_files(path))
 
 
-def run_of(path: Path, files: Files) -> Run:
-    """The run that these files, read from the folder `path`, tell of; refused if it cannot be true."""
-    config = config_of(path, files["config.json"])
+def run_of(path: Path, files: Files, config: RunConfig | None = None, *, quick: bool = True) -> Run:
+    """The run that these files, read from the folder `path`, tell of; refused if it cannot be true.
+
+    config   what its config.json holds, where that was read already
+    quick    whether snapshots that are surely fine are read quickly (quick.py); the run is the same without
+    """
+    config = config or config_of(path, files["config.json"])
     content = files.get("snapshots.jsonl")
-    snapshots, note = ([], None) if content is None else snapshots_of(path / "snapshots.jsonl", content)
+    surely = quick_snapshots(content, config) if quick and content is not None else None
+    snapshots: Sequence[Snapshot] = [] if surely is None else surely
+    note = None
+    if surely is None and content is not None:
+        snapshots, note = snapshots_of(path / "snapshots.jsonl", content)
     result = optional(Result, path, files, "result.json")
     environment = optional(Environment, path, files, "environment.json")
     probes = optional(DeepProbes, path, files, "probes.json")
     identity = optional(IdentityRecord, path, files, "identity.json")
     branches = None if identity is None else len(identity.branch)
-    check_run(path, config, snapshots, result, probes, environment, branches)
+    check_run(path, config, snapshots, result, probes, environment, branches, surely=surely is not None)
     cost = optional(CostRecord, path, files, "cost.json")
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
 

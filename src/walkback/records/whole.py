@@ -7,13 +7,14 @@ and field; the properties themselves are in invariants.py.
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from walkback.data import DATASETS
 from walkback.errors import RecordError
 from walkback.files import check_regular
+from walkback.records.expected import Expected, is_scheduled, is_whole
+from walkback.records.expected import scheduled as scheduled
 from walkback.records.invariants import broken, is_there
 from walkback.records.schema import (
     DeepProbes,
@@ -33,44 +34,44 @@ BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 def check_run(
     path: Path,
     config: RunConfig,
-    snapshots: list[Snapshot],
+    snapshots: Sequence[Snapshot],
     result: Result | None,
     probes: DeepProbes | None,
     environment: Environment | None,
     branches: int | None,
+    *,
+    surely: bool = False,
 ) -> None:
-    """Refuse a folder whose files do not fit each other. `branches`: of how many blocks identity.json tells."""
-    for where, name, words in _flaws(path, config, snapshots, result, probes, environment, branches):
+    """Refuse a folder whose files do not fit each other.
+
+    branches   of how many blocks identity.json tells
+    surely     every snapshot was found to fit the config already, by quick.py
+    """
+    for where, name, words in _flaws(path, config, snapshots, result, probes, environment, branches, surely):
         raise RecordError(f"{path / where}: {broken(name, words)}", REMEDY)
 
 
 def _flaws(
     path: Path,
     config: RunConfig,
-    snapshots: list[Snapshot],
+    snapshots: Sequence[Snapshot],
     result: Result | None,
     probes: DeepProbes | None,
     environment: Environment | None,
     branches: int | None,
+    surely: bool,
 ) -> Iterator[Flaw]:
-    counts = DATASETS.get(config.data).counts if config.data in DATASETS else None
-    if counts is not None and config.validation:  # a part of the training samples stands in for the test split
-        held = round(config.validation * counts[0])
-        counts = (counts[0] - held, held)
-    per_epoch = math.ceil(counts[0] / config.batch_size) if counts else None
-    if per_epoch is None and len(snapshots) > 1:
-        per_epoch = max(1, snapshots[1].step)
-    test = counts[1] if counts else None
+    expected = Expected.of(config, [snapshot.step for snapshot in snapshots[:2]])
     if config.train_last > config.blocks:
         yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
-    for place, snapshot in enumerate(snapshots):
-        for field, name, words in _of_snapshot(place, snapshot, config, per_epoch, test):
+    for place, snapshot in enumerate(() if surely else snapshots):
+        for field, name, words in _of_snapshot(place, snapshot, config, expected):
             yield f"snapshots.jsonl line {place + 1}: {field}", name, words
     if branches is not None and branches != config.blocks:
         yield "identity.json: branch", "blocks", f"it has {branches} entries, and the net has {config.blocks} blocks"
     last = snapshots[-1] if snapshots else None
     if result is not None:
-        for field, name, words in _of_result(result, config, last, per_epoch):
+        for field, name, words in _of_result(result, config, last, expected.per_epoch):
             yield f"result.json: {field}", name, words
     if probes is not None:
         for field, name, words in _of_probes(probes, config, last, result):
@@ -81,26 +82,24 @@ def _flaws(
     yield from _of_checkpoints(path, config, result)
 
 
-def _of_snapshot(
-    place: int, snapshot: Snapshot, config: RunConfig, per_epoch: int | None, test: int | None
-) -> Iterator[Flaw]:
+def _of_snapshot(place: int, snapshot: Snapshot, config: RunConfig, expected: Expected) -> Iterator[Flaw]:
     if snapshot.epoch != place:
         yield "epoch", "epochs", f"it is {snapshot.epoch}, and the line is that of epoch {place}"
     if snapshot.epoch > config.epochs:
         yield "epoch", "epochs", f"it is {snapshot.epoch}, and the config has {config.epochs} epochs"
-    wanted = 0 if place == 0 else None if per_epoch is None else place * per_epoch
+    wanted = expected.step(place)
     if wanted is not None and snapshot.step != wanted:
         yield "step", "steps", f"it is {snapshot.step}, and after {place} epochs there are {wanted} steps"
     lr = scheduled(config, place)
-    if (snapshot.lr is None) != (lr is None) or (lr is not None and not _near(snapshot.lr, lr)):
+    if not is_scheduled(snapshot.lr, lr):
         yield "lr", "learning-rate", f"it is {snapshot.lr}, and the config gives {lr}"
     if (snapshot.train_loss is None) != (place == 0):
         yield "train_loss", "epochs", "only the snapshot at init has none"
-    right = math.nan if test is None else snapshot.accuracy * test
-    if math.isfinite(right) and abs(right - round(right)) > 1e-6:
+    test, right = expected.test, expected.samples(snapshot.accuracy)
+    if not is_whole(right):
         yield "accuracy", "test-size", f"{snapshot.accuracy!r} of {test} test samples is {right:.3f} samples"
-    seen = config.probe_images if test is None else min(config.probe_images, test)
-    if snapshot.probe_images > seen or (test is not None and snapshot.probe_images != seen):
+    if not expected.sees(snapshot.probe_images):
+        seen = expected.seen
         yield "probe_images", "test-size", f"it is {snapshot.probe_images}, and the probes see {seen}"
     blocks = config.blocks
     lengths = {
@@ -251,17 +250,6 @@ def header_bytes(file: Path) -> bytes | None:
             return None if length > LARGEST_HEADER else opened.read(length)
     except (RecordError, OSError, ValueError):
         return None
-
-
-def scheduled(config: RunConfig, epoch: int) -> float | None:
-    """The learning rate that the epoch before a snapshot was trained with: lr (1 + cos(π (e − 1) / epochs)) / 2."""
-    if epoch == 0 or config.schedule == "constant":
-        return config.lr if epoch else None
-    return config.lr * (1 + math.cos(math.pi * (epoch - 1) / config.epochs)) / 2
-
-
-def _near(found: float | None, wanted: float) -> bool:
-    return found is not None and abs(found - wanted) <= 1e-9 * abs(wanted) + 1e-15
 
 
 def _entries(found: int, wanted: int, blocks: int) -> str:

@@ -65,7 +65,7 @@ def figure(width: float, height: float, note: str = "") -> Figure:
 
 
 @dataclass(frozen=True)
-class Curve:
+class SeedCurve:
     """A quantity through training: its middle over the seeds, and one standard deviation to either side."""
 
     epochs: list[int]
@@ -75,7 +75,7 @@ class Curve:
     n: int
 
 
-def curve(runs: Sequence[Run], pick: Callable[[Snapshot], float], *, log: bool) -> Curve:
+def curve(runs: Sequence[Run], pick: Callable[[Snapshot], float], *, log: bool) -> SeedCurve:
     """Over the seeds, epoch by epoch; for a log scale mean and standard deviation are those of the logarithm.
 
     An epoch at which a seed has no finite value (or, for a log scale, no positive one) is a gap.
@@ -91,7 +91,7 @@ def curve(runs: Sequence[Run], pick: Callable[[Snapshot], float], *, log: bool) 
         middle.append(10**m if log else m)
         low.append(10 ** (m - s) if log else m - s)
         high.append(10 ** (m + s) if log else m + s)
-    return Curve(epochs, middle, low, high, len(runs))
+    return SeedCurve(epochs, middle, low, high, len(runs))
 
 
 def _middle(values: Sequence[float], log: bool) -> tuple[float, float]:
@@ -101,53 +101,78 @@ def _middle(values: Sequence[float], log: bool) -> tuple[float, float]:
     return statistics.fmean(scaled), statistics.stdev(scaled) if len(scaled) > 1 else 0.0
 
 
-def draw_curve(axes: Axes, found: Curve, ink: Ink, **more: Any) -> None:
-    """A line with a few markers, and its band."""
+def draw_curve(axes: Axes, found: SeedCurve, ink: Ink, **more: Any) -> None:
+    """A line with a few markers, and its band. One seed has no band and hollow markers."""
     if not found.epochs:
         return
     every = max(1, len(found.epochs) // 6)
-    looks: dict[str, Any] = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker, "markevery": every}
-    looks |= more
+    looks: dict[str, Any] = _looks(ink, found.n == 1) | {"markevery": every} | more
     axes.plot(found.epochs, found.middle, **looks)
     if found.n > 1:
         axes.fill_between(found.epochs, found.low, found.high, color=looks["color"], alpha=0.18, linewidth=0)
 
 
+def _looks(ink: Ink, alone: bool) -> dict[str, Any]:
+    """How a rule's line looks; `alone`: of one seed."""
+    looks = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker}
+    return looks | ({"markerfacecolor": "white", "linewidth": 1.0} if alone else {})
+
+
 def draw_steps(axes: Axes, places: Sequence[float], stats: Sequence[Stat | None], ink: Ink, **more: Any) -> None:
-    """Means with their spread at some places (layers, blocks, λ); None is a gap in the line."""
+    """Means with their spread at some places (layers, blocks, λ); None or no seed is a gap. One seed: hollow."""
     there = [s if s is not None and s.mean is not None else None for s in stats]
     means = [math.nan if s is None else s.mean or 0.0 for s in there]
-    looks = {"color": ink.colour, "linestyle": ink.line, "marker": ink.marker} | more
-    bars: Any = None
-    if any(s is not None and s.n > 1 for s in there):
-        bars = [[_reach(s, side) for s in there] for side in (0, 1)]
-    axes.errorbar(places, means, yerr=bars, elinewidth=0.8, **looks)
+    several = any(s is not None and s.n > 1 for s in there)
+    bars: Any = [[_reach(s, side) for s in there] for side in (0, 1)] if several else None
+    alone = not several and any(s is not None for s in there)
+    axes.errorbar(places, means, yerr=bars, elinewidth=0.8, **_looks(ink, alone) | more)
 
 
 def _reach(stat: Stat | None, side: int) -> float:
-    """How far a bar goes down (0) or up (1): one standard deviation; of sizes to the smallest and largest."""
+    """How far a bar goes down (0) or up (1): to its interval, else one standard deviation; of sizes to the ends."""
     if stat is None or stat.mean is None or stat.n < 2:
         return 0.0
-    if stat.form == "size":
-        return stat.mean - min(stat.values) if side == 0 else max(stat.values) - stat.mean
+    if stat.form == "size" or stat.interval is not None:
+        low, high = stat.interval or (min(stat.values), max(stat.values))
+        return stat.mean - low if side == 0 else high - stat.mean
     return stat.std or 0.0
 
 
+def handle(ink: Ink, **more: Any) -> Line2D:
+    """A rule in a legend."""
+    looks: dict[str, Any] = {"color": ink.colour, "marker": ink.marker, "linestyle": ink.line, "label": ink.name} | more
+    return Line2D([], [], **looks)
+
+
 def legend(figure: Figure, inks: Sequence[Ink], extra: Sequence[Line2D] = ()) -> None:
-    """One legend above all panels, where it hides nothing."""
-    handles = [Line2D([], [], color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in inks]
-    handles += extra
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    """One legend above all panels, where it hides nothing: the inks, then every level that a panel shows."""
+    levels = {str(line.get_label()): line for axes in figure.axes for line in axes.lines if line.get_gid() == LEVEL}
+    handles = [*map(handle, inks), *extra, *levels.values()]
+    lengths = [len(str(each.get_label()).replace("$", "")) for each in handles]
+
+    def columns(letter: float) -> int:
+        """How many fit side by side, with so many inches a letter: all, or as many as of the longest."""
+        whole = sum(0.48 + letter * length for length in lengths)
+        return (
+            len(handles)
+            if whole < figure.get_figwidth()
+            else int(figure.get_figwidth() / (0.48 + letter * max(lengths)))
+        )
+
+    size = 7.5 if columns(0.062) >= min(len(handles), 3) else 6.5
+    rows = -(-len(handles) // max(1, columns(0.062 if size > 7 else 0.054)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=-(-len(handles) // rows), fontsize=size)
 
 
-def level(axes: Axes, value: float | None, words: str, below: bool = False) -> None:
-    """A horizontal line with its name at the right end, on it or below it."""
-    if value is None or not math.isfinite(value):
-        return
-    axes.axhline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
-    axes.annotate(words, (1.0, value), xycoords=("axes fraction", "data"), xytext=(-1, -2.5 if below else 1.5),
-                  textcoords="offset points", ha="right", va="top" if below else "bottom", fontsize=6.5,
-                  color=GREY)  # fmt: skip
+LEVEL = "level"  # marks a line that the legend names
+LEVELS = {"chance": ":", "limit of scale": (0, (3, 1.5, 1, 1.5))}  # those that are not dashed
+
+
+def level(axes: Axes, value: float | None, words: str, **more: Any) -> None:
+    """A horizontal line. The legend names it: curves may lie anywhere, so nothing is written beside it."""
+    if value is not None and math.isfinite(value):
+        looks: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5, "gid": LEVEL}
+        axes.axhline(value, label=words, **looks | {"linestyle": LEVELS.get(words, (0, (4, 2)))} | more)
 
 
 def whole_epochs(axes: Axes, label: str = "epoch") -> None:
@@ -160,12 +185,16 @@ def whole_epochs(axes: Axes, label: str = "epoch") -> None:
 
 
 def log_scale(axes: Axes) -> None:
-    """Decades alone: the ticks between them tell nothing at this size."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    """Decades alone, where there are enough of them: the ticks between them tell nothing at this size."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    low, high = axes.get_ylim()
+    few = 0 < low < high < 30 * low
+    axes.yaxis.set_major_locator(LogLocator(numticks=6, subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axes.yaxis.set_minor_locator(NullLocator())
+    if few and low >= 0.01 and high < 1e4:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def say_empty(axes: Axes, words: str = "no finished run") -> None:

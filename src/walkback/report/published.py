@@ -6,7 +6,7 @@ CIFAR-10, 100 epochs, gradients of a batch-mean loss over N = 128. Keys are rule
 stay at init while DFA trains the rest. What begins with EARLIER is ours: quick trainings, made before this tool was.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 CITATION = (
     "Hao, Wan, Zhai: *What Accuracy and Gradient Cosine Miss: Evaluating Feedback Alignment via Scale Stability, "
@@ -22,13 +22,63 @@ class Spread(NamedTuple):
     mean: float
     std: float | None = None
 
+    def __str__(self) -> str:
+        """As it is printed.
 
-class Between(NamedTuple):
+        >>> str(Spread(0.615, 0.004)), str(Spread(0.585))
+        ('0.615 ± 0.004', '0.585')
+        """
+        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+
+
+class SizeRange(NamedTuple):
     """A size that is published as a range, or about; `words` as printed."""
 
     low: float
     high: float
     words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class Number(NamedTuple):
+    """A number without a spread; `shape`: how it is printed."""
+
+    value: float
+    shape: str = ".3f"
+    form: Literal["points", "cosine"] = "points"
+
+    def __str__(self) -> str:
+        return f"{self.value:{self.shape}}"
+
+
+class Bound(NamedTuple):
+    """A size that some nets have at least (`above`) or at most; `whose`: which nets."""
+
+    value: float
+    above: bool
+    whose: str
+
+    def __str__(self) -> str:
+        return f"{self.whose}: {'≥' if self.above else '≤'} {self.value:g}"
+
+
+class GainRange(NamedTuple):
+    """A gain in accuracy that is published as a range, without a spread."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
+
+
+class Direction(NamedTuple):
+    """A statement that a gain in accuracy lies above (+1) or below (−1) `than`."""
+
+    sign: int
+    than: float = 0.0
 
 
 class AtBatch(NamedTuple):
@@ -46,6 +96,10 @@ class AtBatch(NamedTuple):
         return self.norm * self.batch / batch
 
 
+Figure = Spread | SizeRange | Number | Bound | GainRange | Direction
+"""What can be published; its kind says how ours is compared with it (`report.agreement.compare`)."""
+
+
 # The main audit: accuracy, ‖h_L‖, ‖g_L‖ and verdict of every method, three seeds.
 ACCURACY = {
     "bp": Spread(0.615, 0.004),
@@ -57,16 +111,16 @@ ACCURACY = {
     "dfa k=0": Spread(0.349, 0.003),
 }
 LAST_HIDDEN = {
-    "bp": Between(200, 200, "~200"),
-    "fa": Between(1e5, 1e5, "~1e5"),
-    "ep": Between(3e3, 8e3, "3e3–8e3"),
-    "dfa": Between(4e8, 5e8, "4–5e8"),
+    "bp": SizeRange(200, 200, "~200"),
+    "fa": SizeRange(1e5, 1e5, "~1e5"),
+    "ep": SizeRange(3e3, 8e3, "3e3–8e3"),
+    "dfa": SizeRange(4e8, 5e8, "4–5e8"),
 }
 LAST_GRADIENT = {
-    "bp": Between(3.7e-4, 3.7e-4, "3.7e-4"),
-    "fa": Between(8.9e-7, 8.9e-7, "8.9e-7"),
-    "ep": Between(1e-4, 2e-4, "1–2e-4"),
-    "dfa": Between(4.2e-9, 4.2e-9, "4.2e-9"),
+    "bp": SizeRange(3.7e-4, 3.7e-4, "3.7e-4"),
+    "fa": SizeRange(8.9e-7, 8.9e-7, "8.9e-7"),
+    "ep": SizeRange(1e-4, 2e-4, "1–2e-4"),
+    "dfa": SizeRange(4.2e-9, 4.2e-9, "4.2e-9"),
 }
 VERDICTS = {
     "bp": "holds",
@@ -112,30 +166,30 @@ SAVED = 0.96
 # The logs that the replay was made from do not say their N. Their sizes do: those of the audit, at N = 128, are eight
 # times larger. So the dates above are crossings at N = 1024, and so, most likely, is FA's ‖g_L‖.
 LOG_BATCH = 1024
-LOG_GRADIENT = {"bp": Between(3e-5, 5e-5, "3–5e-5")}
-LOG_INIT_GRADIENT = Between(1e-3, 1e-3, "1e-3")
+LOG_GRADIENT = {"bp": SizeRange(3e-5, 5e-5, "3–5e-5")}
+LOG_INIT_GRADIENT = SizeRange(1e-3, 1e-3, "1e-3")
 
 # The penalty λ = 1e-2, 30 epochs: accuracy without and with it; DFA's norms and deep cosine with it.
 PENALTY = 1e-2
 PENALTY_EPOCHS = 30
 PENALTY_WITHOUT = {"dfa": Spread(0.301), "bp": Spread(0.585)}
 PENALTY_WITH = {"dfa": Spread(0.360, 0.002), "bp": Spread(0.532)}
-PENALTY_HIDDEN = Between(4e4, 4e4, "4e4")
+PENALTY_HIDDEN = SizeRange(4e4, 4e4, "4e4")
 PENALTY_GRADIENT = AtBatch(9e-7, 2048)
-PENALTY_DEEP_COSINE = 0.15
+PENALTY_DEEP_COSINE = Number(0.15, "+.2f", "cosine")
 PENALTY_LONG = Spread(0.363, 0.001)
 """DFA with the same penalty, 100 epochs."""
 
 # The depth ladder: what it ends at, and how far bp climbs from k = 0 to k = L (d=256 L=4 and d=512 L=2).
 LADDER_ANCHORS = {"bp": 0.617, "fa": 0.402, "dfa": 0.301, "dfa k=0": 0.349}
-LADDER_CLIMB = (0.22, 0.23)
+LADDER_CLIMB = GainRange(0.22, 0.23)
 
 # A net at random init, medians over 256 test images (the norms: of the audit's own images).
-IDENTITY_BRANCH = Between(0.096, 0.100, ".096–.100")
-IDENTITY_MOVED = Between(0.197, 0.197, ".197")
-IDENTITY_COSINE = Between(0.981, 0.981, ".981")
-INIT_HIDDEN = Between(8.7, 8.7, "8.7")
-INIT_GRADIENT = Between(8e-3, 8e-3, "8e-3")
+IDENTITY_BRANCH = SizeRange(0.096, 0.100, ".096–.100")
+IDENTITY_MOVED = SizeRange(0.197, 0.197, ".197")
+IDENTITY_COSINE = SizeRange(0.981, 0.981, ".981")
+INIT_HIDDEN = SizeRange(8.7, 8.7, "8.7")
+INIT_GRADIENT = SizeRange(8e-3, 8e-3, "8e-3")
 
 # Controls: a net at random init does no better than chance, and neither D1 nor D2 fires. Of random labels, of a net
 # without residual connection (its W2 drawn with the std below) and of random credit no figure is published.

@@ -1,4 +1,4 @@
-"""The rules: one file each, found by walking this folder; its formula in the docstring. A rule says what trains."""
+"""The rules: one file each, found by walking this folder; its docstring has the formula."""
 
 from walkback.registry import walk
 from walkback.rules.base import (

@@ -1,4 +1,4 @@
-"""The net that a bridge (`sb`, `cb`) learns beside the one it trains, and where its gradient becomes a credit."""
+"""The auxiliary net of a bridge (`sb`, `cb`), and how its gradient becomes a credit."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ def time_features(t: float) -> list[float]:
 class Auxiliary(nn.Module):
     """An MLP on [LN(h) without gains, time, s], of two hidden layers with GELU.
 
-    One input layer per distinct width of a state; the rest is shared. Weights are PyTorch's default, drawn from
-    `generator` alone.
+    One input layer per distinct width of a state; the rest is shared. Weights are PyTorch's default, drawn
+    from `generator`.
     """
 
     def __init__(self, widths: Sequence[int], condition: int, outputs: int, hidden: int, generator: torch.Generator):
@@ -76,7 +76,7 @@ def times_of(net: Net) -> list[float]:
 def credited_states(net: Net) -> range:
     """The states whose gradients become credits: the blocks' inputs in a residual net of one width, as published.
 
-    Elsewhere the blocks' outputs, where the credits act, and h_0 for an embedding that has parameters.
+    Otherwise the blocks' outputs, where the credits act, and h_0 for an embedding that has parameters.
     """
     if net.credited_at_input:
         return range(net.depth)
@@ -84,7 +84,7 @@ def credited_states(net: Net) -> range:
 
 
 def as_credits(net: Net, gradients: Mapping[int, Tensor], loss: Tensor, kind: str | None = None) -> Credits:
-    """The gradient at each of the credited states as credits; in a residual net the embedding hears a_0."""
+    """The gradient at each of the credited states as credits; in a residual net the embedding gets a_0."""
     after = 0 if net.credited_at_input else 1
     blocks = [gradients[block + after] for block in range(net.depth)]
     return Credits(blocks, gradients.get(0) if after else None, loss=loss, kind=kind)

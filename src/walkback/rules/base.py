@@ -1,10 +1,10 @@
-"""What every rule promises: it puts gradients into a net's parameters, and says what credit each block hears.
+"""The base class of all rules: a rule puts gradients into a net's parameters, and gives each block its credit.
 
 By default the first follows from the second. Block l minimises the batch mean of ⟨f_l(h_l), a_l⟩ + λ‖f_l(h_l)‖², with
-h_l and a_l held fixed. The gradient of that at f_l is (a_l + 2λ f_l)/N, so no objective needs to be formed: the credits
-themselves are handed to autograd as the gradients of the branches, beside the loss, which trains the readout alone.
-Blocks are cut from each other, so ONE backward call does what one optimizer and one backward per block would do. (A
-rule that asks for the gradient at h_L has the readout's share of that call done before it answers.)
+h_l and a_l fixed. The gradient of that at f_l is (a_l + 2λ f_l)/N, so no objective is needed: the credits
+are passed to autograd as the gradients of the branches, together with the loss, which trains only the readout.
+Blocks are cut from each other, so ONE backward call does what one optimizer and one backward per block would do. (For a
+rule that asks for the gradient at h_L, the readout's part of that call is done first.)
 """
 
 import math
@@ -27,11 +27,11 @@ from walkback.rules.signal import Batch, Signal, output_error
 class Credits:
     """A rule's answer, in the scale of each sample's own loss: (N, d_{l+1}) for block l, (N, d_0) for the embedding.
 
-    blocks    a_0 … a_{L−1}: a sequence of L, or one tensor (L, N, d). None for a block that hears nothing
+    blocks    a_0 … a_{L−1}: a sequence of L, or one tensor (L, N, d). None for a block without credit
     embed     the embedding's; None: the same as block 0's
     loss      a rule that learns (its nn.Parameters) puts its own objective here; it joins the one backward call
-    at_input  the credits to compare with g_l at the block's *input*, where they are not the ones that train it (bp)
-    kind      which of a rule's credits these are, where it has several (a warm-up); recorded with each snapshot
+    at_input  the credits to compare with g_l at the block's *input*, if they are not those that train it (bp)
+    kind      which of a rule's credits these are, if it has several (a warm-up); recorded with each snapshot
 
     Block l then minimises the batch mean of ⟨f_l(h_l), a_l⟩, the embedding that of ⟨h_0, a⟩.
     """
@@ -52,14 +52,14 @@ NORMALIZATIONS = ("none", "sample", "batch")
 
 
 def check_normalization(how: str) -> str:
-    """`how`, if it is one that we know."""
+    """`how`, if it is a known normalisation."""
     if how not in NORMALIZATIONS:
         raise BadValue(f"no normalization is named {how!r}", nearest(str(how), NORMALIZATIONS))
     return how
 
 
 def normalize_credit(credit: Tensor, how: str) -> Tensor:
-    """`sample`: each row divided by its own RMS (+1e-6); `batch`: all by the RMS of the whole; `none`: as it is.
+    """`sample`: each row divided by its own RMS (+1e-6); `batch`: all by the RMS of the whole; `none`: unchanged.
 
     >>> normalize_credit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "sample").round(decimals=4)
     tensor([[0.8485, 1.1314],
@@ -93,17 +93,17 @@ class Feedbacks(nn.Module):
 class Rule(nn.Module):
     """Base of all rules. A rule's tensors (buffers: fixed feedback; parameters: learned) are saved with the run.
 
-    Write `credits`, and walkback does the training. Or write `backward`, for a rule that is not made of credits. Sizes
-    are read from the net in __init__ (`net.widths`, `net.depth`, `net.classes`); the net is not kept. Options are
-    keyword arguments with defaults. `normalize` is every rule's option; its default is the class's own.
+    Write `credits`, and walkback does the training. Or write `backward`, for a rule without credits. Read sizes from
+    the net in __init__ (`net.widths`, `net.depth`, `net.classes`), and do not keep the net. Options are keyword
+    arguments with defaults. `normalize` is an option of every rule; each class sets its default.
     """
 
     default_normalize: ClassVar[str] = "none"
     added: ClassVar[Mapping[str, Any]] = {}
-    """Options that came after runs were recorded, with the value that means "as before"; see `Net.added`."""
+    """Options added after runs were recorded, with the value that means "as before"; see `Net.added`."""
     fresh_is_null: ClassVar[bool] = True
-    """Whether this rule with everything drawn anew says nothing of the gradient, so that it can be its own null. False
-    where a fresh draw is aligned already (an inverse that starts near the identity) or hardly matters."""
+    """Whether this rule, with everything drawn again, knows nothing about the gradient, so that it can be its own null.
+    False if a fresh draw is already aligned (an inverse that starts near the identity) or hardly matters."""
 
     def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
         super().__init__()
@@ -112,17 +112,17 @@ class Rule(nn.Module):
         self.normalize = check_normalization(self.default_normalize if normalize is None else normalize)
 
     def feedback(self, *size: int, std: float) -> nn.Buffer:
-        """Fixed Gaussian feedback weights, to be kept as an attribute; so they are saved with the run."""
+        """Fixed Gaussian feedback weights. Keep them as an attribute: then they are saved with the run."""
         return nn.Buffer(torch.randn(size, generator=self.generator) * std)
 
     def feedbacks(self, sizes: Sequence[tuple[int, int]], std: Sequence[float]) -> nn.Buffer | Feedbacks:
-        """One matrix of each size: one tensor if all sizes are equal, which is quicker, else one tensor each."""
+        """One matrix of each size: one tensor if all sizes are equal, which is faster; otherwise one tensor each."""
         if len(set(sizes)) <= 1 and len(set(std)) <= 1:
             return self.feedback(len(sizes), *(sizes[0] if sizes else (0, 0)), std=std[0] if std else 0.0)
         return Feedbacks([torch.randn(s, generator=self.generator) * x for s, x in zip(sizes, std, strict=True)])
 
     def credits(self, signal: Signal) -> Credits:
-        """The credits before normalisation. A rule that has none is compared by what it puts into the parameters."""
+        """The credits before normalisation. A rule without credits is compared by its update."""
         return Credits([None] * signal.net.depth)
 
     def forward(self, signal: Signal) -> Credits:
@@ -135,7 +135,7 @@ class Rule(nn.Module):
         if len(raw.blocks) != signal.net.depth:
             raise BadValue(
                 f"rule {type(self).__name__} gives {len(raw.blocks)} credits for {signal.net.depth} blocks",
-                "give one credit per block, or None for a block that hears nothing",
+                "give one credit per block, or None for a block without credit",
             )
         return raw
 
@@ -146,9 +146,9 @@ class Rule(nn.Module):
         embed = None if raw.embed is None else normalize_credit(raw.embed, self.normalize)
         blocks = raw.blocks
         if not isinstance(blocks, Tensor):
-            there = [a for a in blocks if a is not None]
-            if len(there) == len(blocks) and len({a.shape for a in there}) == 1:
-                blocks = torch.stack(there)
+            given = [a for a in blocks if a is not None]
+            if len(given) == len(blocks) and len({a.shape for a in given}) == 1:
+                blocks = torch.stack(given)
         if isinstance(blocks, Tensor):
             return replace(raw, blocks=normalize_credit(blocks, self.normalize), embed=embed)
         each = [None if a is None else normalize_credit(a, self.normalize) for a in blocks]
@@ -166,7 +166,7 @@ class Rule(nn.Module):
         loss = F.cross_entropy(logits, batch.labels)
 
         def top_gradient() -> Tensor:
-            """For rules that ask for ∂ℓ/∂h_L: the readout's part of the backward pass is done first, not twice."""
+            """For rules that ask for ∂ℓ/∂h_L: do the readout's part of the backward pass first, and only once."""
             loss.backward()  # type: ignore[no-untyped-call]
             assert top.grad is not None
             return net.gradient_rows(top.grad) * len(batch.labels)  # the mean's gradient is 1/N of each sample's own
@@ -220,7 +220,7 @@ class Rule(nn.Module):
         """Called after every optimizer step, and never by a probe: learned feedback, moving averages, counters."""
 
     def beside(self, trained: "Rule") -> None:
-        """Called on a rule with fresh feedback that stands beside `trained` in a null, on the trained net.
+        """Called on a rule with fresh feedback that is compared with `trained` in a null, on the trained net.
 
-        For a rule whose feedback has a size that was read from the net at init: take it from `trained`.
+        If the size of the feedback was read from the net at init, take it from `trained`.
         """

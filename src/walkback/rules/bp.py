@@ -15,7 +15,7 @@ from walkback.rules.signal import Batch, Signal
 class BP(Rule):
     """Backpropagation: the gradient of the loss itself, through the whole net by one backward pass.
 
-    credit      a_l = g_{l+1} = ∂ℓ/∂h_{l+1}, what block l's output really receives; compared at the block's input,
+    credit      a_l = g_{l+1} = ∂ℓ/∂h_{l+1}, what block l's output receives; compared at the block's input,
                 as published, it is g_l. Either way its cosine with the gradient is 1
     needs       every weight above a block, transposed; the output error, one backward pass
     normalize   none; backprop has no credit to normalise
@@ -24,7 +24,7 @@ class BP(Rule):
     differs     in nothing: it is torch's autograd
     source      Rumelhart, Hinton & Williams 1986, Nature 323:533
 
-    The credits are not used in training (autograd does it); they are what a probe compares.
+    Autograd trains; the credits are only for probes.
     """
 
     def __init__(self, net: Net, generator: torch.Generator):

@@ -1,4 +1,4 @@
-"""Sign symmetry with sizes drawn anew for every batch (Liao, Leibo & Poggio 2016)."""
+"""Sign symmetry with sizes drawn again for every batch (Liao, Leibo & Poggio 2016)."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from walkback.rules.library import RULES
 
 
 class BRSF(LayerFeedback):
-    """Batchwise-random sign feedback: the signs of the weights, with sizes drawn anew for every batch.
+    """Batchwise-random sign feedback: the signs of the weights, with sizes drawn again for every batch.
 
-    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = M ∘ sign(W) with the signs of W as it
-                is now, and M ~ U(0, √(3/fan-in)) drawn for each batch from the rule's own stream
+    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = M ∘ sign(W) with the current
+                signs of W, and M ~ U(0, √(3/fan-in)) drawn for each batch from the rule's own stream
     needs       the signs of all weights above, at every step; the output error, one backward pass
     credit      what arrives at a block's output, for probes
     normalize   none
@@ -29,7 +29,7 @@ class BRSF(LayerFeedback):
         self.key = nn.Buffer(torch.randint(2**62, (), generator=generator))
 
     def stand_ins(self, net: Net, generator: torch.Generator) -> Mapping[str, Tensor]:
-        """M ∘ sign(W), M fresh. The stream depends on the step and on the rule's key: fresh feedback is another."""
+        """M ∘ sign(W) with a fresh M. Its stream depends on the step and the rule's key."""
         draws = numbered(self.key, int(torch.randint(2**62, (), generator=generator)))
         found = {}
         for name, w in self.weights(net).items():

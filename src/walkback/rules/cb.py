@@ -26,23 +26,23 @@ WARM_UP, VALUE = "dfa warm-up", "value"
 
 
 class CreditBridge(Rule):
-    """Credit Bridge: a small net learns what loss every hidden state will lead to; credit is the slope of that value.
+    """Credit Bridge: a small net learns the loss that every hidden state leads to; credit is the slope of that value.
 
     credit      a_l = ∇_{h_l} V(h_l, l/L, s),  s = e, the output error. Until `warmup` of the steps are done: dfa's,
                 B_l e, while V learns; each snapshot says which (`credit`: "dfa warm-up" or "value").
                 V learns by the sum of three. Consistency: (V(h_l) − softmin over `draws` noises ε of
-                V̄(h_{l+1} + σε))², V̄ a moving average of V, held fixed; softmin(v) = −τ log mean exp(−v/τ).
+                V̄(h_{l+1} + σε))², V̄ a moving average of V, fixed; softmin(v) = −τ log mean exp(−v/τ).
                 Gradient matching: ‖∇V(h_L) − ∂ℓ/∂h_L‖² / ‖∂ℓ/∂h_L‖², sums over the batch. Anchor: (V(h_L) − ℓ)²
-    needs       ∂ℓ/∂h_L, and a net of its own; not the blocks' weights
+    needs       ∂ℓ/∂h_L, and its own net; not the blocks' weights
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as dfa's
-    embedding   a_0, the same credit as block 0. In plain nets and where widths differ, credits are taken at the
+    embedding   a_0, the same credit as block 0. In plain nets and if widths differ, credits are taken at the
                 blocks' outputs h_{l+1}, t = (l+1)/L, and the embedding has the gradient at h_0
     readout     (head and terminal norm) the gradient of the loss
     defaults    condition error, hidden 256, ema 0.995, warmup 0.2; tau 0.1, sigma 0.1, draws 2. The first four are
                 published, ema and hidden for a toy setting. Chosen here: the last three, the anchor (without it the
                 offset of V drifts), matching relative to the gradient's size, the form of V as sb's G, and the run's
                 own AdamW and schedule for V; tried in docs/tried/bridges.md
-    differs     as far as the paper tells, in what is chosen here (defaults)
+    differs     as far as the paper says, in what is chosen here (defaults)
     source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
@@ -92,8 +92,8 @@ class CreditBridge(Rule):
             consistency = (below - self._targets(signal, s)).square().mean()
             loss = consistency + mismatch(slope, signal.top) + (last - _losses(signal)).square().mean()
             if warming:
-                heard = self.dfa.credits(signal)
-                return Credits(heard.blocks, heard.embed, loss=loss, kind=WARM_UP)
+                warm = self.dfa.credits(signal)
+                return Credits(warm.blocks, warm.embed, loss=loss, kind=WARM_UP)
             slopes = [*torch.autograd.grad(below.sum(), rows, retain_graph=True), slope.detach()]
         return as_credits(net, {layer: slopes[layer] for layer in credited_states(net)}, loss, VALUE)
 
@@ -126,7 +126,7 @@ def softmin(values: Tensor, tau: float, dim: int) -> Tensor:
 
 
 def mismatch(slope: Tensor, gradient: Tensor) -> Tensor:
-    """‖∇V − g‖² / ‖g‖² over the batch, with a floor of 1e-9 under ‖g‖: a batch known by heart has no gradient at all.
+    """‖∇V − g‖² / ‖g‖² over the batch, with a floor of 1e-9 under ‖g‖: a memorised batch has no gradient.
 
     >>> float(mismatch(torch.full((2, 2), 3e-7), torch.full((2, 2), 1e-7)))  # twice the gradient away
     4.0

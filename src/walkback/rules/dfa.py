@@ -10,19 +10,19 @@ from walkback.rules.signal import Signal
 
 
 class DFA(Rule):
-    """Direct feedback alignment: every block hears the output error through its own fixed random matrix.
+    """Direct feedback alignment: every block gets the output error through its own fixed random matrix.
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
     needs       the output error; no weights
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit
     embedding   a_0, the same credit as block 0
     readout     (head and terminal norm) the gradient of the loss
-    differs     its inventor has one matrix per layer and no normalisation; here one per block, as in the audit's paper:
+    differs     the original has one matrix per layer and no normalisation; here one per block, as in the audit's paper:
                 inside a block autograd carries the credit down. Divided by its RMS, the credit does not get smaller as
                 the net learns, so nothing bounds a residual stream
     source      Nøkland 2016, NeurIPS (arXiv:1609.01596); in this form Hao, Wan & Zhai, arXiv:2606.21126
 
-    Where h_0 is of another width than block 0's output, the embedding has a matrix of its own.
+    If h_0 and block 0's output differ in width, the embedding has its own matrix.
     """
 
     default_normalize = "sample"
@@ -40,7 +40,7 @@ class DFA(Rule):
         return self.project(signal.error)
 
     def project(self, rows: Tensor) -> Credits:
-        """B_l applied to each row of (N, C), for every block and, where it has a matrix of its own, the embedding."""
+        """B_l applied to each row of (N, C), for every block and, if it has its own matrix, the embedding."""
         embed = None if self.B_embed is None else rows @ self.B_embed.T
         if isinstance(self.B, Tensor):
             return Credits(rows @ self.B.mT, embed)  # (N, C) @ (L, C, d): all blocks at once

@@ -9,13 +9,13 @@ from walkback.rules.signal import Signal
 
 
 class DRTP(DFA):
-    """Direct random target projection: every block hears the label through its own fixed random matrix.
+    """Direct random target projection: every block gets the label through its own fixed random matrix.
 
     credit      a_l = −B_l y*,  y* the one-hot label,  B_l a fixed d×C Gaussian with std 1/√C, drawn as dfa's. The minus
                 sign is that of e = softmax − y* at the true class
-    needs       the label alone: no weights, no error, no forward pass above the block
-    normalize   none: every sample of a class hears the same column of B_l
-    embedding   a_0, the same credit as block 0; a matrix of its own where h_0 is of another width
+    needs       only the label: no weights, no error, no forward pass above the block
+    normalize   none: every sample of a class gets the same column of B_l
+    embedding   a_0, the same credit as block 0; its own matrix if h_0 has another width
     readout     (head and terminal norm) the gradient of the loss
     differs     the paper has one matrix per layer, here one per block; inside a block autograd carries the credit down.
                 The credit does not depend on what the net has learned and never gets smaller, so nothing bounds a

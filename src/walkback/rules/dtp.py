@@ -1,4 +1,4 @@
-"""Difference target propagation (Lee et al. 2015): learned inverses carry a better state down, one target per block."""
+"""Difference target propagation (Lee et al. 2015): learned inverses pass targets down, one per block."""
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from walkback.rules.signal import Signal
 
 class Inverse(nn.Module):
     """g(h), from a block's output to its input. Over a skip connection h + V2·GELU(V1·LN(h)), V2 ~ N(0, .01²), the form
-    of such a block; elsewhere V h + c."""
+    of such a block; otherwise V h + c."""
 
     def __init__(self, outside: int, inside: int, skip: bool):
         super().__init__()
@@ -42,15 +42,15 @@ class DTP(Rule):
     credit      a_l = h_{l+1} − ĥ_{l+1}. At the top ĥ_L = h_L − step·∂ℓ/∂h_L; below that
                 ĥ_l = h_l + g_l(ĥ_{l+1}) − g_l(h_{l+1}).
                 g_l learns to undo block l: it minimises ‖g_l(join(x, f_l(x))) − x‖²/‖x‖² (sums over the batch) at
-                x = h_l + noise of std `sigma` times the RMS of h_l, drawn anew at every step
-    needs       the readout's weights (∂ℓ/∂h_L is exact), the blocks' weights only through what they answer to noise,
+                x = h_l + noise of std `sigma` times the RMS of h_l, drawn again at every step
+    needs       the readout's weights (∂ℓ/∂h_L is exact), the blocks' weights only through their response to noise,
                 and one learned inverse per block
     normalize   none
-    embedding   h_0 − ĥ_0, by an inverse of block 0; where the embedding has no parameters there is neither
+    embedding   h_0 − ĥ_0, by an inverse of block 0; neither exists if the embedding has no parameters
     readout     (head and terminal norm) the gradient of the loss
-    defaults    step 0.1, sigma 0.1: chosen here. The run's own AdamW trains the inverses, beside the net
+    defaults    step 0.1, sigma 0.1: chosen here. The run's own AdamW trains the inverses with the net
     differs     the paper inverts layers by one layer of the same kind; ours inverts blocks, by h + V2·GELU(V1·LN(h))
-                over a skip connection and by a linear map elsewhere. The last block hears the exact gradient. With
+                over a skip connection and by a linear map otherwise. The last block gets the exact gradient. With
                 exact inverses of linear blocks a_l is Gauss–Newton's step for h_{l+1}, not the gradient's direction
     refuses     nets whose rows are not the whole state (vit-mini, small-resnet): a block cannot be inverted from them
     source      Lee, Zhang, Fischer & Bengio 2015, Difference target propagation, arXiv:1412.7525
@@ -103,7 +103,7 @@ class DTP(Rule):
         return Credits(blocks, embed, loss=self._inversion(signal) if len(self.inverses) else None)
 
     def _inversion(self, signal: Signal) -> Tensor:
-        """How far the inverses are from undoing their blocks, on noisy inputs."""
+        """The error of the inverses on noisy inputs."""
         net, losses = signal.net, []
         for place, g in enumerate(self.inverses):
             layer = self.first + place

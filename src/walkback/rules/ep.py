@@ -1,4 +1,4 @@
-"""Equilibrium propagation (Scellier & Bengio 2017) as the published audit has it: credits are displacements."""
+"""Equilibrium propagation (Scellier & Bengio 2017) in the form of the published audit: credits are displacements."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,19 +17,19 @@ PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
 class EP(Rule):
-    """Equilibrium propagation: nudge the output towards the label, let the hidden states relax, see where they go.
+    """Equilibrium propagation: nudge the output towards the label, let the hidden states relax, and see how they move.
 
     credit      a_l = −(h_{l+1}^nudged − h_{l+1}^free)/β.  E = ½ Σ_l ‖h_{l+1} − join(h_l, f_l(h_l))‖² per sample, h_0
                 clamped. Free states are the forward pass, where E = 0. Nudged ones are found by `steps` steps of
                 gradient descent of size `eta` on E + β ℓ, with ℓ each sample's own loss
     needs       the blocks' transposed Jacobians (the descent reads the weights both ways), and `steps` passes
     normalize   none
-    embedding   h_0 does not move: a_0, the same credit as block 0, in a residual net of one width. Elsewhere
+    embedding   h_0 does not move: a_0, the same credit as block 0, in a residual net of one width. Otherwise
                 ∂E/∂h_0 /β at the nudged states, which is ∂ℓ/∂h_0 for small β and full relaxation
     readout     (head and terminal norm) the gradient of the loss
-    defaults    beta 0.1, eta 0.1, steps 8, precision float64. None of them is published: chosen here, and tried in
+    defaults    beta 0.1, eta 0.1, steps 8, precision float64. Not published: chosen here, and tried in
                 docs/tried/bridges.md
-    differs     its inventors have symmetric weights, one energy for all layers and two phases that settle; here, as in
+    differs     the original has symmetric weights, one energy for all layers and two phases that settle; here, as in
                 the audit's paper, the energy is the squared error of each block's prediction and the free phase is the
                 forward pass. The blocks learn from displacements, not from the contrast of two energies
     source      Scellier & Bengio 2017, Frontiers in Computational Neuroscience 11:24 (arXiv:1602.05179); in this form
@@ -37,9 +37,9 @@ class EP(Rule):
 
     Fully relaxed and with β → 0 the *errors* h_{l+1} − join(h_l, f_l(h_l)) are backprop's gradients, but the
     displacements are not: they are sums over k ≤ l of g_{k+1} carried *forward* to h_{l+1}, near (l+1)·g_{l+1} while
-    the blocks are near the identity. A nudge climbs one block per step: with fewer steps than blocks, the lowest hear
+    the blocks are near the identity. A nudge climbs one block per step: with fewer steps than blocks, the lowest get
     exactly nothing. In float32 the difference of two states is rounded to the last digit of the states, and is lost
-    where the stream is large; `precision=float32` shows that, and the probe `zero credits` counts it.
+    if the stream is large; `precision=float32` shows that, and the probe `zero credits` counts it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class EP(Rule):
 
 
 def fixed(module: nn.Module, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """The module as a function of its input alone: parameters and buffers held fixed, in `dtype`."""
+    """The module as a function of only its input: parameters and buffers are fixed, in `dtype`."""
     cast = {name: p.detach().to(dtype) for name, p in module.named_parameters()}
     for name, buffer in module.named_buffers():  # copied: a module may write into its own
         cast[name] = buffer.detach().to(dtype if buffer.is_floating_point() else buffer.dtype, copy=True)
@@ -111,8 +111,8 @@ def relax(
 ) -> list[Tensor]:
     """`steps` steps of gradient descent on ½ Σ_l ‖h_{l+1} − predict(l, h_l)‖² + β·loss(h_L), all h_1 … h_L at once.
 
-    It begins at the free states, where every error is 0. So at step t nothing below h_{L−t+1} is pulled yet, and only
-    the states from there on are computed with.
+    It starts at the free states, where every error is 0. So at step t nothing below h_{L−t+1} has moved, and only the
+    states from there on are computed.
     """
     states, depth = list(free), len(free) - 1
     for step in range(1, steps + 1):
@@ -120,7 +120,7 @@ def relax(
         with torch.enable_grad():
             moving = [h.detach().requires_grad_() for h in states[lowest:]]
             total = beta * loss(moving[-1])
-            predicted = free[lowest]  # what lies below has not moved, so it predicts what it did
+            predicted = free[lowest]  # what lies below has not moved, so its prediction is the same
             for layer, h in enumerate(moving, start=lowest):
                 total = total + (h - predicted).square().sum() / 2
                 if layer < depth:

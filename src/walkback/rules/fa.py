@@ -19,12 +19,12 @@ class FA(Rule):
     """Feedback alignment: the exact gradient at the top, carried down through fixed random matrices.
 
     credit      a_{L−1} = ∂ℓ/∂h_L exactly;  a_l = B_{l+1} a_{l+1},  B a fixed d×d Gaussian with std 1/√d
-    needs       the readout's weights (∂ℓ/∂h_L is exact) and no others; the output error
+    needs       the readout's weights (∂ℓ/∂h_L is exact), no others; the output error
     normalize   none. Per sample, the stream explodes and accuracy falls; over the batch it does not
-    embedding   one more step down the chain, with a matrix of its own: B_0 a_0. `embed=block`: a_0 itself, as in dfa
+    embedding   one more step down the chain, with its own matrix: B_0 a_0. `embed=block`: a_0 itself, as in dfa
     readout     (head and terminal norm) the gradient of the loss
-    differs     its inventors replace every transposed weight, the head's too (`fa-layer` here); this goes from block to
-                block by one matrix each, as in the audit's paper: inside a block autograd carries the credit down, and
+    differs     the original replaces every transposed weight, the head's too (`fa-layer` here); this has one
+                matrix per block, as in the audit's paper: inside a block autograd carries the credit down, and
                 the skip connection's identity is not in the chain
     source      Lillicrap, Cownden, Tweed & Akerman 2016, Nature Communications 7:13276; in this form Hao, Wan & Zhai,
                 arXiv:2606.21126
@@ -38,7 +38,7 @@ class FA(Rule):
             raise BadValue(f"fa has no embedding credit named {embed!r}", "give embed=chain or embed=block")
         self.embed = embed
         # One matrix per block: B[0] carries a_0 down to the embedding, B[l+1] carries a_{l+1} down to block l.
-        self.embeds = any(True for _ in net.embed.parameters())  # without any, there is nothing to carry down to
+        self.embeds = any(True for _ in net.embed.parameters())  # without parameters, nothing is below
         sizes = list(pairwise(net.widths))[0 if self.embeds else 1 :]
         large = max((rows * columns for rows, columns in sizes), default=0)
         if large > LARGEST:

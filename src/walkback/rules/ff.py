@@ -19,20 +19,20 @@ GOODNESS = ("stream", "branch")
 class ForwardForward(Rule):
     """Forward-forward: a block's activity should be high for inputs with the right label and low with a wrong one.
 
-    update      block l minimises the mean of softplus(θ − g⁺) + softplus(g⁻ − θ), with h_l held fixed. g is its
+    update      block l minimises the mean of softplus(θ − g⁺) + softplus(g⁻ − θ), with h_l fixed. g is its
                 goodness: the mean of the squares of the stream h_{l+1} (goodness=stream) or of its own output f_l
                 (goodness=branch); in a plain net the two are the same. Positive inputs are x + U y, negative ones
                 x + U y′. y′ is a wrong label, drawn from the readout's probabilities of the wrong labels. U is fixed:
-                one Gaussian pattern of the input's shape per class, std `label`. There is no credit: the passes that
+                one Gaussian pattern of the input's shape per class, std `label`. It has no credit: the passes that
                 train are not the net's own
     needs       labels, and two passes more than a prediction; no weights backwards, no error
-    normalize   has none. A plain net's states are divided by their RMS before the next block sees them, in these two
+    normalize   none. A plain net's states are divided by their RMS before the next block sees them, in these two
                 passes; the blocks of our residual nets begin with a norm anyway
     embedding   learns through block 0's loss
-    readout     (head and terminal norm) the gradient of the loss on the plain input x, h_L held fixed. It alone gives
-                the accuracy
-    defaults    theta 1, goodness stream, label 1: chosen here. In a residual net the goodness of the stream is handed
-                from block to block by the skip connections: a block that adds nothing has it already. The goodness of
+    readout     (head and terminal norm) the gradient of the loss on the plain input x, h_L fixed. Only the readout
+                gives the accuracy
+    defaults    theta 1, goodness stream, label 1: chosen here. In a residual net the goodness of the stream is passed
+                from block to block by the skip connections: a block that adds nothing already has it. The goodness of
                 the branch is the block's own, as in the paper's plain nets
     differs     the paper overwrites ten pixels with the label, and its readout sees every layer of a net with a neutral
                 label. A pattern over the whole input reaches convolutions and patches as well, and x without any

@@ -11,10 +11,10 @@ from walkback.rules.library import RULES
 
 
 class FRSF(LayerFeedback):
-    """Fixed-random sign feedback: the signs of the weights, with sizes drawn once, stand in for transposed weights.
+    """Fixed-random sign feedback: the signs of the weights, with sizes drawn once, replace transposed weights.
 
-    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = M ∘ sign(W) with the signs of W as it
-                is now, and M ~ U(0, √(3/fan-in)) drawn once
+    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = M ∘ sign(W) with the current
+                signs of W, and M ~ U(0, √(3/fan-in)) drawn once
     needs       the signs of all weights above, at every step; the output error, one backward pass
     credit      what arrives at a block's output, for probes
     normalize   none

@@ -1,4 +1,4 @@
-"""Kolen–Pollack (1994; Akrout et al. 2019): feedback that learns what the weights learn, and forgets as they do."""
+"""Kolen–Pollack (1994; Akrout et al. 2019): feedback that gets the updates and the decay of the weights."""
 
 from torch import Tensor
 
@@ -13,9 +13,9 @@ class KP(DrawnFeedback):
 
     update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  ∂B = ∂W: both are local to the layer.
                 B begins Gaussian, with the std that W had at init
-    learns      B, by the run's own AdamW. B's gradients are W's, so its moments are too, and W − B changes by the
-                decay alone: W − B ← (1 − lr·weight decay)(W − B) at every step
-    needs       of W nothing but the std of each matrix at init; the output error, one backward pass
+    learns      B, by the run's own AdamW. B's gradients are W's, so its moments are too, and W − B changes only
+                by the decay: W − B ← (1 − lr·weight decay)(W − B) at every step
+    needs       of W only the std of each matrix at init; the output error, one backward pass
     credit      what arrives at a block's output, for probes
     normalize   none
     embedding   what arrives at h_0
@@ -29,7 +29,7 @@ class KP(DrawnFeedback):
     learned = True
 
     def backward(self, net: Net, batch: Batch) -> Tensor:
-        """The gradients of W are B's as well; of frozen weights neither has any."""
+        """The gradients of W are also B's; frozen weights have none."""
         loss = super().backward(net, batch)
         found = dict(net.named_parameters())
         for name in self.fed:

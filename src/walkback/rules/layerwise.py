@@ -1,4 +1,4 @@
-"""Feedback in place of transposes, layer by layer: the base of fa-layer, usf, frsf, brsf, kp and mirror."""
+"""Feedback instead of transposed weights, layer by layer: the base of fa-layer, usf, frsf, brsf, kp and mirror."""
 
 import hashlib
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def fan_in(weight: Tensor) -> int:
 
 
 def numbered(key: Tensor, *counters: int) -> torch.Generator:
-    """A random stream that is a function of a rule's key and of counters: nothing of it needs to be saved."""
+    """A random stream that is a function of a rule's key and of counters: it need not be saved."""
     digest = hashlib.sha256(" ".join(map(str, (int(key), *counters))).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
@@ -56,11 +56,11 @@ class LayerFeedback(Rule):
     """Base: the forward pass is the net's own; in the backward pass every weight is its feedback weight instead.
 
     For a product y = W x:  δ_x = Bᵀ δ_y in place of Wᵀ δ_y, and ∂W = δ_y xᵀ, the local product with what arrived.
-    So it is with convolutions and the projections of attention. Everything else keeps its exact backward pass:
+    The same holds for convolutions and the projections of attention. Everything else keeps its exact backward pass:
     activations, LayerNorm and BatchNorm, the softmax of attention, skip connections. The lowest weights need no
-    feedback: nothing below them learns. Any net of Linear, Conv2d, Embedding and attention will do.
+    feedback: nothing below them learns. Any net of Linear, Conv2d, Embedding and attention works.
 
-    A rule of this family says in `stand_ins` what B is, in the shape of W.
+    A rule of this family returns B in `stand_ins`, in the shape of W.
 
     readout   feedback: the head has a feedback weight as well, as these rules were published. exact: its own weights,
               as in `fa`; then a net without hidden layers below the last is trained by backprop
@@ -90,14 +90,14 @@ class LayerFeedback(Rule):
         }
 
     def beside(self, trained: Rule) -> None:
-        """Redrawn feedback that still has the signs of the weights is no null, so it is not redrawn.
+        """Feedback with the signs of the weights is no null, so it is not redrawn.
 
-        The probes then see the same answer, bit for bit, and take their other null: random directions, random signs.
+        The probes then get the same answer, bit for bit, and use their other null: random directions, random signs.
         """
         self.load_state_dict(trained.state_dict())
 
     def stand_ins(self, net: Net, generator: torch.Generator) -> Mapping[str, Tensor]:
-        """What stands in for each weight in this backward pass. `generator`: the rule's stream at this step."""
+        """The replacement of each weight in this backward pass. `generator`: the rule's stream at this step."""
         raise NotImplementedError
 
     def backward(self, net: Net, batch: Batch) -> Tensor:
@@ -141,9 +141,9 @@ class DrawnFeedback(LayerFeedback):
 
     @torch.no_grad()
     def beside(self, trained: Rule) -> None:
-        """Fresh feedback is as the trained rule's was when it began: the net's weights are no longer those of init.
+        """Draw fresh feedback as the trained rule did at init: the net's weights have changed since.
 
-        With an exact readout, skip connections bring the true gradient down whatever B is: that is no null either.
+        With an exact readout, skip connections carry the true gradient down whatever B is: that is no null either.
         """
         assert isinstance(trained, DrawnFeedback)
         if self.readout == "exact":

@@ -1,4 +1,4 @@
-"""The rules by name, and the way in for a rule that lives in somebody's own file."""
+"""The rules by name, and rules in a user's own file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,35 +7,28 @@ import torch
 
 from walkback.errors import BadValue
 from walkback.nets import Net, check_options
-from walkback.own import from_file, in_file, source_hash
+from walkback.own import add_class, find_class, source_hash
 from walkback.registry import Registry
 from walkback.rules.base import Rule
 
 RULES: Registry[type[Rule]] = Registry("rule")
 
 
+SHOWN = "docs/write-a-rule.md"
+
+
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
-    """Make a rule of yours known by `name` to everything in this process."""
-    if not (isinstance(rule, type) and issubclass(rule, Rule)):
-        raise BadValue(f"{rule!r} is not a rule", "derive it from walkback.Rule; docs/write-a-rule.md shows one")
-    return RULES.add(name, rule)
+    """Register your own rule under `name` in this process."""
+    return add_class(name, rule, RULES, Rule, SHOWN)
 
 
 def find_rule(name: str) -> type[Rule]:
     """A registered name (`dfa`), or a class in a file (`my_rule.py:MyRule`)."""
-    if not in_file(name):
-        return RULES.get(name)
-    remedy = "derive a class from walkback.Rule there"
-    found: type[Rule] = from_file(name, "rule", _is_rule, "path/to/my_rule.py:MyRule", remedy)
-    return found
-
-
-def _is_rule(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Rule) and thing is not Rule
+    return find_class(name, RULES, Rule, SHOWN)
 
 
 def fingerprint(name: str) -> str | None:
-    """A hash of the source of a rule that is not ours, so that an edited rule is a different run; None for ours."""
+    """A hash of the source of a user's rule: an edited rule is another run. None for ours."""
     return source_hash(name, find_rule(name))
 
 
@@ -49,7 +42,7 @@ def make_rule(name: str, net: Net, generator: torch.Generator, options: Mapping[
 
 
 def _check_saved(name: str, rule: Rule, net: Net) -> None:
-    """Refuse a rule that keeps tensors where no checkpoint finds them, or the net itself."""
+    """Refuse a rule that keeps the net, or tensors that no checkpoint would save."""
     if any(part is net for part in rule.modules()):
         raise BadValue(
             f"rule {name} keeps the net", "read its sizes in __init__; `backward` and `credits` are given it"

@@ -1,4 +1,4 @@
-"""What rules with a loss per block share: blocks that learn alone, local heads, and the credit that a local loss is."""
+"""What rules with a loss per block share: blocks that learn alone, local heads, and the credit of a local loss."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.base import Credits
+from walkback.rules.base import Credits, Rule
 from walkback.rules.signal import Batch, Signal
 
 LocalLoss = Callable[[int, Tensor], Tensor]
@@ -30,7 +30,7 @@ def branch_penalty(net: Net, branch: Tensor, penalty: float) -> Tensor:
 
 
 def read_loss(net: Net, top: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The batch mean of the net's own loss with h_L held fixed, which trains the readout; and the logits."""
+    """The batch mean of the net's own loss with h_L fixed, which trains the readout; and the logits."""
     logits: Tensor = net.readout(top.detach())
     return F.cross_entropy(logits, labels), logits.detach()
 
@@ -43,10 +43,10 @@ def learn_alone(
     penalty: float = 0.0,
     between: Callable[[Tensor], Tensor] = lambda h: h,
 ) -> tuple[list[Tensor], Tensor]:
-    """The losses loss(l, h_{l+1}, f_l) of every block with its input held fixed, to be minimised together; and h_L.
+    """The losses loss(l, h_{l+1}, f_l) of every block with its input fixed, to minimise together; and h_L.
 
-    Block 0's input is not held fixed: the embedding learns through block 0's loss. `between` is done to each state
-    before the next block sees it.
+    Block 0's input is not fixed: the embedding learns through block 0's loss. `between` is applied to each state
+    before the next block.
     """
     h = net.embed(inputs)
     roots = []
@@ -61,13 +61,13 @@ def learn_alone(
 
 
 def backward(roots: list[Tensor]) -> None:
-    """One backward call for losses of which some have nothing to train (a frozen block under no embedding)."""
+    """One backward call for several losses; some may have nothing to train (a frozen block 0, no embedding)."""
     live = [root for root in roots if root.requires_grad]
     torch.autograd.backward(live)
 
 
 def train_by_local_losses(net: Net, batch: Batch, loss: LocalLoss) -> Tensor:
-    """Each block by its own loss, the embedding through block 0's, the readout by the net's; the last is returned."""
+    """Each block by its own loss, the embedding through block 0's, the readout by the net's, which is returned."""
     roots, top = learn_alone(net, batch.inputs, lambda layer, h, _: loss(layer, net.rows(h)), penalty=batch.penalty)
     own, _ = read_loss(net, top, batch.labels)
     backward([*roots, own])
@@ -75,7 +75,7 @@ def train_by_local_losses(net: Net, batch: Batch, loss: LocalLoss) -> Tensor:
 
 
 def local_credits(signal: Signal, loss: LocalLoss) -> Credits:
-    """A local loss as a credit: N times the gradient of the batch mean at block l's output, which is all it hears.
+    """A local loss as a credit: N times the gradient of the batch mean at block l's output, its only signal.
 
     The embedding's is the gradient of block 0's loss at h_0, through block 0.
     """
@@ -106,3 +106,21 @@ class LocalHeads(nn.Module):
         seen = F.layer_norm(rows, rows.shape[1:]) if self.norm else rows
         logits: Tensor = seen @ self.M[layer].T
         return logits
+
+
+class LocalLosses(Rule):
+    """A rule whose blocks learn by a loss of their own, read from the rows of their output by `self.heads`."""
+
+    heads: LocalHeads
+
+    def local_loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """The batch mean of block l's own loss."""
+        raise NotImplementedError
+
+    def credits(self, signal: Signal) -> Credits:
+        """The gradient of each block's own loss at its output."""
+        return local_credits(signal, lambda layer, rows: self.local_loss(layer, rows, signal.labels))
+
+    def backward(self, net: Net, batch: Batch) -> Tensor:
+        """Every block by its own loss."""
+        return train_by_local_losses(net, batch, lambda layer, rows: self.local_loss(layer, rows, batch.labels))

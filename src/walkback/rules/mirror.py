@@ -1,4 +1,4 @@
-"""Weight mirrors (Akrout et al. 2019): feedback learns the weights from the noise that it hears through them."""
+"""Weight mirrors (Akrout et al. 2019): feedback learns the weights from noise that passes through them."""
 
 import torch
 from torch import Tensor, nn
@@ -14,20 +14,20 @@ class Mirror(DrawnFeedback):
 
     update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ
     learns      after every step: x ~ N(0, I), `samples` of them, y = W x for each weight, B ← (1 − r) B + r mean(y xᵀ).
-                E[y xᵀ] = W, so B is a moving mean of noisy copies of W, of W's own size, and cannot grow beyond it.
-                r = max(rate, 1/(t+1)) at step t: at first the mean of all noise so far. B begins Gaussian, with the
+                E[y xᵀ] = W, so B is a moving mean of noisy copies of W, and cannot grow larger than W.
+                r = max(rate, 1/(t+1)) at step t: at first the mean of all noise so far. B starts Gaussian, with the
                 std that W had at init, until the first step
-    needs       the activity of every layer under noise, W x, and thereby W; the output error, one backward pass
+    needs       the activity of every layer under noise, W x, and so W; the output error, one backward pass
     credit      what arrives at a block's output, for probes
     normalize   none
     embedding   what arrives at h_0
     readout     learns from the error itself; below it as in every layer. `readout=exact`: the head's own weights
     defaults    rate .01, samples 32. With B a mean over about 2·samples/rate draws, its cosine with W is near
                 1/√(1 + fan-in·rate/(2·samples)): .98 for 256 inputs, less for wider layers
-    differs     the paper sends noise through the neurons, y = φ(W x + b), in phases of their own between phases of
-                learning, with a learning rate and a decay apart. Here φ and b are left out, since after a weight of
-                ours there may be a norm, a skip connection or a softmax; rate and decay are one number, which fixes
-                B's size. Of a convolution, x is one patch
+    differs     the paper sends noise through the neurons, y = φ(W x + b), in separate phases between phases of
+                learning, with a learning rate and a separate decay. Here φ and b are left out, because our weights may
+                be followed by a norm, a skip connection or a softmax; rate and decay are one number, which fixes
+                B's size. For a convolution, x is one patch
     source      Akrout, Wilson, Humphreys, Lillicrap & Tweed 2019, NeurIPS (arXiv:1904.05391)
     """
 

@@ -1,25 +1,23 @@
-"""Mono-Forward (Gong, Li & Abdulla 2025): every block learns by a linear readout of its own."""
+"""Mono-Forward (Gong, Li & Abdulla 2025): every block learns by its own linear readout."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
 from walkback.rules.library import RULES
-from walkback.rules.local import LocalHeads, local_credits, train_by_local_losses
-from walkback.rules.signal import Batch, Signal
+from walkback.rules.local import LocalHeads, LocalLosses
 
 
-class MonoForward(Rule):
-    """Mono-Forward: block l and a projection M_l minimise the cross-entropy of M_l h_{l+1}, with h_l held fixed.
+class MonoForward(LocalLosses):
+    """Mono-Forward: block l and a projection M_l minimise the cross-entropy of M_l h_{l+1}, with h_l fixed.
 
     credit      a_l = ∂ℓ(M_l LN(h_{l+1}), y)/∂h_{l+1}, of each sample: the exact gradient of the block's own loss at its
-                output, which is all that the block hears. LN (without gains) in residual nets only
+                output, the only signal that the block gets. LN (without gains) in residual nets only
     needs       the label, and a C×d projection per block that is learned; no weights of other blocks
-    normalize   has none: the gradient of the block's own loss, as it is
+    normalize   none: the gradient of the block's own loss, unchanged
     embedding   learns through block 0's loss
-    readout     (head and terminal norm) the gradient of the loss, h_L held fixed; it alone gives the accuracy
+    readout     (head and terminal norm) the gradient of the loss, h_L fixed; only the readout gives the accuracy
     differs     the paper has no norm and predicts by the projections (the last, or their sum); its unit is a layer,
                 ours a block. M_l ~ N(0, 1/d) and the run's own AdamW for M_l are chosen here
     source      Gong, Li & Abdulla 2025, arXiv:2501.09238; also known as greedy layer-wise cross-entropy
@@ -29,15 +27,8 @@ class MonoForward(Rule):
         super().__init__(net, generator)
         self.heads = LocalHeads(net, generator)
 
-    def credits(self, signal: Signal) -> Credits:
-        """The gradient of each block's own loss at its output."""
-        return local_credits(signal, lambda layer, rows: self._loss(layer, rows, signal.labels))
-
-    def backward(self, net: Net, batch: Batch) -> Tensor:
-        """Every block by its own cross-entropy."""
-        return train_by_local_losses(net, batch, lambda layer, rows: self._loss(layer, rows, batch.labels))
-
-    def _loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+    def local_loss(self, layer: int, rows: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of the block's projection."""
         return F.cross_entropy(self.heads(layer, rows), labels)
 
 

@@ -19,32 +19,32 @@ FORMS = ("state", "error")
 
 
 class Rest(NamedTuple):
-    """Where a relaxation ended: the errors ε of the states that are predicted, and the states that predict them."""
+    """The end of a relaxation: the errors ε of the predicted states, and the states that predict them."""
 
     errors: list[Tensor]
     sources: list[Tensor]
 
 
 class PC(Rule):
-    """Predictive coding: the states move until each is between what the block below predicts and what the label asks.
+    """Predictive coding: each state settles between what the block below predicts and what the label requires.
 
     credit      a_l = −ε_l,  ε_l = x_{l+1} − join(x_l, f_l(x_l)), at the states x that `steps` steps of size `eta` on
                 F = ½ Σ_l ‖ε_l‖² + ℓ(readout(x_L)) lead to. They start at the forward pass; the input is clamped.
                 form=state: the steps move the states. form=error: they move the errors, ε ← ε − η ∂F/∂ε with
-                x_{l+1} = join(x_l, f_l(x_l)) + ε_l, so that every block hears of the label at once
+                x_{l+1} = join(x_l, f_l(x_l)) + ε_l, so that the label reaches every block at once
     needs       the blocks' weights both ways (transposed Jacobians), the label, and `steps` passes
-    normalize   has none: the errors as they are
+    normalize   none: the errors, unchanged
     embedding   h_0 relaxes too, and its error h_0 − embed(x) trains it; where the embedding has no parameters, h_0 is
                 the clamped input
     readout     (head and terminal norm) the gradient of the loss at the h_L of the forward pass
     defaults    form state, eta 0.1, steps 8, precision float64: chosen here, as for ep. In state form block L−1−j
-                hears nothing before step j+1, and little after: about η^(j+1)·(steps choose j+1) of the gradient
+                gets nothing before step j+1, and little after: about η^(j+1)·(steps choose j+1) of the gradient
     differs     the papers clamp the output to the label and take a squared error; here the label acts by the net's own
                 loss. A block learns at the relaxed states, as published; in error form at those where the last ∂F/∂ε
                 was taken
 
-    One step of the error form is backprop, scaled by `eta`: at ε = 0, ∂F/∂ε_l is ∂ℓ/∂h_{l+1}. A net that is trained so
-    is trained by backprop, and its update alignment is 1. More steps leave backprop as far as they move the states.
+    One step of the error form is backprop, scaled by `eta`: at ε = 0, ∂F/∂ε_l is ∂ℓ/∂h_{l+1}. Such a net is
+    trained by backprop, and its update alignment is 1. With more steps the states move, and the rule departs from it.
 
     source      Whittington & Bogacz 2017; error form: Goemaere et al. 2025, arXiv:2505.20137
     """

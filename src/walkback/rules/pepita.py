@@ -1,4 +1,4 @@
-"""PEPITA (Dellaferrera & Kreiman 2022): a second forward pass on an input that the error has changed."""
+"""PEPITA (Dellaferrera & Kreiman 2022): a second forward pass on an input changed by the error."""
 
 import math
 
@@ -14,20 +14,20 @@ from walkback.rules.signal import Batch, Signal, output_error
 
 
 class PEPITA(Rule):
-    """PEPITA: the output error is added to the input, and each block learns from what that does to its output.
+    """PEPITA: the output error is added to the input, and each block learns from the change of its output.
 
     credit      a_l = h_{l+1} − h_{l+1}^mod,  h^mod the states of a second forward pass on x + F e,
                 e = softmax(logits) − onehot(y). F is fixed, one row per number of the input, one column per class,
                 uniform in ±scale·√(6/n_in). As published, block l learns at the *second* pass: it minimises
                 ⟨f_l(h_l^mod), a_l⟩
     needs       the output error and a second pass; no weights backwards
-    normalize   has none: the difference of the two passes as it is
+    normalize   none: the difference of the two passes, unchanged
     embedding   h_0 − h_0^mod, on the changed input
     readout     (head and terminal norm) the gradient of the loss in the first pass
     defaults    scale 0.05, the paper's
     differs     the paper's layers have no derivative of the activation in their update; inside a block ours have it, by
                 autograd. Its last layer pairs e with h_L^mod, ours with h_L. In a residual net h_{l+1} − h_{l+1}^mod
-                holds the changed input itself, which the skip connections hand on: all blocks hear much the same
+                contains the changed input itself, which skip connections pass on: all blocks get nearly the same credit
     source      Dellaferrera & Kreiman 2022, Error-driven input modulation, arXiv:2201.11665
     """
 

@@ -10,12 +10,12 @@ from walkback.rules.signal import Signal
 class Random(Rule):
     """The control that must fail: a fresh random direction for every sample, block and step.
 
-    credit      a_l ~ N(0, I), drawn anew at every step from the run's own stream
-    needs       nothing at all: no label, no error, no weights
+    credit      a_l ~ N(0, I), drawn again at every step from the run's own stream
+    needs       nothing: no label, no error, no weights
     normalize   none (its RMS is 1 already)
-    embedding   a draw of its own
+    embedding   its own draw
     readout     (head and terminal norm) the gradient of the loss
-    differs     in nothing: it is a control, and no paper's rule
+    differs     in nothing: it is a control, not a published rule
     source      ours
     """
 

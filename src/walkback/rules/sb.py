@@ -1,4 +1,4 @@
-"""State Bridge: a learned predictor of the last hidden state stands in for the blocks above (arXiv:2606.21126)."""
+"""State Bridge: a learned predictor of the last hidden state replaces the blocks above (arXiv:2606.21126)."""
 
 import torch
 from torch import Tensor
@@ -23,16 +23,16 @@ class StateBridge(Rule):
     """State Bridge: a small net learns to predict h_L from every hidden state; credit comes through it.
 
     credit      a_l = ∇_{h_l} ℓ(readout(G(h_l, l/L, s))), of each sample's own loss;  s = e, the output error.
-                G learns by mean (G − h_L)² / (mean h_L² + 1e-6) over the states that it is asked about, h_L held fixed
-    needs       the readout's weights (its gradient is exact), the label, and a net of its own; not the blocks' weights
+                G learns by mean (G − h_L)² / (mean h_L² + 1e-6) over the states that it gets, h_L fixed
+    needs       the readout's weights (its gradient is exact), the label, and its own net; not the blocks' weights
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as dfa's
-    embedding   a_0, the same credit as block 0. In plain nets and where widths differ, credits are taken at the
+    embedding   a_0, the same credit as block 0. In plain nets and if widths differ, credits are taken at the
                 blocks' outputs h_{l+1}, t = (l+1)/L, and the embedding has the gradient at h_0
     readout     (head and terminal norm) the gradient of the loss at the real h_L; nothing through G
     defaults    condition error, hidden 256. Published for a toy setting: three layers, 256 hidden, [LN(h), time, s].
                 Chosen here: LN without gains, GELU, time as sin and cos of (π/2)·2^k·t, k = 0..7, no skip inside G, and
                 the run's own AdamW and schedule for G; tried in docs/tried/bridges.md
-    differs     as far as the paper tells, in what is chosen here (defaults)
+    differs     as far as the paper says, in what is chosen here (defaults)
     source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
@@ -49,7 +49,7 @@ class StateBridge(Rule):
     ):
         super().__init__(net, generator, normalize=normalize)
         with looking(net) as black:
-            net.read(black.new_zeros(2, net.widths[-1]))  # a readout that needs more than these rows refuses here
+            net.read(black.new_zeros(2, net.widths[-1]))  # refused here if the readout needs more than these rows
         self.condition = condition
         widths = [net.widths[layer] for layer in credited_states(net)]
         self.G = Auxiliary(widths, condition_width(net, condition), net.widths[-1], hidden, generator)

@@ -1,4 +1,4 @@
-"""What a rule is shown: a batch to learn from, the clock, and what one forward pass says about it."""
+"""What a rule sees: a batch, the clock, and the results of one forward pass."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from walkback.nets import Net
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the training is: `step` of `steps`, counted from 0; and the epoch under way, of `epochs`."""
+    """Where the training is: `step` of `steps`, counted from 0; and the current epoch of `epochs`."""
 
     step: int = 0
     steps: int = 1
@@ -50,7 +50,7 @@ def output_error(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 class Signal:
-    """What a rule sees at one step. Every tensor has one row per sample and carries no graph.
+    """What a rule sees at one step. Every tensor has one row per sample and no graph.
 
     inputs      as the net received them;  labels: (N,);  clock: where the training is
     error       e = softmax(logits) − onehot(y), (N, C)
@@ -59,7 +59,7 @@ class Signal:
     generator   the rule's own random stream at this step
     net         the net itself, for rules that read its weights or run it again
     gradients   g_0 … g_L of each sample's own loss; given when probing, None in training
-    embedding   the gradient where the embedding's credit acts (g_0, but for a net that says otherwise); likewise
+    embedding   the gradient where the embedding's credit acts (g_0, unless the net says otherwise); only when probing
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def probe_signal(
     gradients: Sequence[Tensor],
     embedding: Tensor | None = None,
 ) -> Signal:
-    """What a rule sees where the true gradients are known already."""
+    """What a rule sees if the true gradients are already known."""
     error = output_error(logits, batch.labels)
     return Signal(
         net, states, batch, error=lambda: error, top=lambda: gradients[-1], gradients=gradients, embedding=embedding

@@ -1,8 +1,8 @@
-"""Where a net's backward pass multiplies by its weights, and how other weights are put there instead.
+"""Find where a net's backward pass multiplies by its weights, and put other weights there.
 
 Autograd keeps, for every product of data and weights, the weights: they carry the gradient down to the data.
 `find_uses` finds these places once, in the graph of a small forward pass. `Replaced` puts feedback weights there in the
-graph of a training step, and counts. What is not found, or not replaced, is an error: it would silently be backprop.
+graph of a training step, and counts them. A place that is not found or replaced is an error: it would be backprop.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ OPERANDS: Mapping[str, Mapping[int, str]] = {
     "Linear": {0: "input", 1: "weight"},
     "Convolution": {0: "input", 1: "weight"},
 }
-"""The products: of each, which edge of its node is which saved operand."""
+"""The products: for each, which edge of its node is which saved operand."""
 
 VIEWS = {
     "T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Expand", "Squeeze", "Unsqueeze", "Split",
@@ -41,7 +41,7 @@ HARMLESS = {
     "Add", "Sub", "Cat", "Stack", "Embedding", "Index", "IndexSelect", "Gather", "NativeLayerNorm", "NativeBatchNorm",
     "NativeGroupNorm",
 }  # fmt: skip
-"""What else may be done with a matrix of parameters: sums and look-ups multiply by nothing, norms keep their gains."""
+"""Other allowed uses of a matrix of parameters: sums and look-ups multiply nothing, norms keep their gains."""
 
 
 def kind_of(node: Node) -> str:
@@ -64,7 +64,7 @@ def walk(*roots: Tensor) -> list[Node]:
 
 
 def carriers(node: Node) -> Iterator[tuple[int, str]]:
-    """The operands of a product that carry a gradient down: those beside an operand that wants one."""
+    """The operands of a product that carry a gradient down: those whose other operand needs one."""
     slots = OPERANDS.get(kind_of(node))
     if slots:
         wants = [slot for slot in slots if node.next_functions[slot][0] is not None]
@@ -72,7 +72,7 @@ def carriers(node: Node) -> Iterator[tuple[int, str]]:
 
 
 def storage(tensor: Tensor) -> int:
-    """Where the numbers lie, whatever the view."""
+    """Where the numbers are stored, whatever the view."""
     return tensor.untyped_storage().data_ptr()
 
 
@@ -80,7 +80,7 @@ def storage(tensor: Tensor) -> int:
 class Uses:
     """Where weights carry gradients down. Names are those of the net's parameters.
 
-    above    per weight, one entry per use: the parameters below it, for whose sake a gradient is carried
+    above    per weight, one entry per use: the parameters below it that need the gradient
     inside   per weight, how often it carries a gradient of h_0 … h_L down to h_0
     """
 
@@ -100,10 +100,10 @@ class Uses:
 
 
 def find_uses(net: Net) -> Uses:
-    """The weights of `net` that carry gradients down; refuses a net where that cannot be told for sure."""
+    """The weights of `net` that carry gradients down; refuses a net if they cannot be determined."""
     names = {storage(p): name for name, p in net.named_parameters()}
     if len(names) < len(list(net.parameters())):
-        raise BadValue("two parameters of this net share their memory", "give each a tensor of its own, or tie them")
+        raise BadValue("two parameters of this net share their memory", "give each its own tensor, or tie them")
     with _all_trained(net), looking(net) as two, torch.enable_grad():
         three = torch.cat([two, two[:1]])
         two.requires_grad_()  # so that the graph shows what depends on the images
@@ -116,7 +116,7 @@ def find_uses(net: Net) -> Uses:
 
 @contextmanager
 def _all_trained(net: nn.Module) -> Iterator[None]:
-    """Every parameter wants a gradient inside, frozen ones too."""
+    """Inside, every parameter requires a gradient, frozen ones too."""
     flags = [(p, p.requires_grad) for p in net.parameters()]
     try:
         for parameter, _ in flags:
@@ -130,12 +130,12 @@ def _all_trained(net: nn.Module) -> Iterator[None]:
 def _find(
     graphs: Sequence[Sequence[Node]], names: Mapping[int, str], fixed: set[int]
 ) -> dict[str, list[frozenset[str]]]:
-    """Per weight, its uses. An operand is data if it depends on the images; or if it carries no graph, and its shape
-    depends on their number. Else it is a weight, and must be a parameter itself."""
+    """The uses of each weight. An operand is data if it depends on the images, or if it has no graph and its shape
+    depends on their number. Otherwise it is a weight, and must itself be a parameter."""
     if [kind_of(n) for n in graphs[0]] != [kind_of(n) for n in graphs[1]]:
         raise BadValue(
-            "this net computes differently for three images than for two, so its weights cannot be told from its data",
-            "let the operations not depend on the size of the batch",
+            "this net computes something else for three images than for two, so its weights are unclear",
+            "use operations that do not depend on the batch size",
         )
     data = _data(graphs[0], names)
     above: dict[str, list[frozenset[str]]] = defaultdict(list)
@@ -153,7 +153,7 @@ def _find(
             if not is_data and storage(ours) not in fixed:
                 raise BadValue(
                     f"this net multiplies data by weights that it computes from its parameters ({kind_of(node)} of a "
-                    f"{'×'.join(map(str, ours.shape))} tensor): there is no feedback weight to put in their place",
+                    f"{'×'.join(map(str, ours.shape))} tensor): no feedback weight can replace them",
                     "use nn.Linear, nn.Conv2d or F.linear with the parameter itself (a constant: register it as a "
                     "buffer); or another rule",
                 )
@@ -163,7 +163,7 @@ def _find(
 
 
 def _users(graph: Sequence[Node]) -> dict[Node, list[tuple[Node, int]]]:
-    """Of each node, those that use its result, and at which edge."""
+    """For each node, those that use its result, and at which edge."""
     users: dict[Node, list[tuple[Node, int]]] = defaultdict(list)
     for node in graph:
         for slot, (below, _) in enumerate(node.next_functions):
@@ -198,7 +198,7 @@ def _parameters_below(nodes: Sequence[Node], names: Mapping[int, str]) -> frozen
 
 
 def _refuse_unknown(net: Net, graph: Sequence[Node]) -> None:
-    """Refuse a net that does something else with a matrix of parameters than we know to replace or to be harmless."""
+    """Refuse a net that uses a matrix of parameters in a way that is neither replaceable nor harmless."""
     names = {id(p): name for name, p in net.named_parameters()}
     users = _users(graph)
     for leaf in graph:
@@ -231,7 +231,7 @@ def _count(graph: Sequence[Node], names: Mapping[int, str]) -> dict[str, int]:
 
 
 class Replaced:
-    """Feedback weights put into one graph, before its backward pass; and how often each was asked for in it."""
+    """Feedback weights in one graph, before its backward pass; and how often each was used."""
 
     def __init__(self, net: Net, roots: Sequence[Tensor], feedback: Mapping[str, Tensor]):
         weights = {storage(p): (name, p) for name, p in net.named_parameters() if name in feedback}
@@ -261,7 +261,7 @@ class Replaced:
         return unpack
 
     def check(self, expected: Mapping[str, int]) -> None:
-        """Every use was replaced, or the rule was backprop there: an error."""
+        """Raise if a use was not replaced: the rule would be backprop there."""
         for name, used in self.used.items():
             if used != expected.get(name, 0):
                 raise BadValue(
@@ -277,7 +277,7 @@ def _give(view: Tensor) -> Any:
 
 
 def _same_view(feedback: Tensor, weight: Tensor, saved: Tensor, name: str) -> Tensor:
-    """The entries of `feedback` that stand where those of `saved`, a view of `weight`, do."""
+    """The entries of `feedback` in the places that `saved`, a view of `weight`, has in `weight`."""
     if feedback.shape != weight.shape:
         raise BadValue(
             f"the feedback of {name} has shape {tuple(feedback.shape)}, and the weights {tuple(weight.shape)}",

@@ -1,4 +1,4 @@
-"""Sign symmetry with uniform size (Liao, Leibo & Poggio 2016): feedback knows the signs of the weights alone."""
+"""Sign symmetry with uniform size (Liao, Leibo & Poggio 2016): feedback knows only the signs of the weights."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from walkback.rules.library import RULES
 
 
 class USF(LayerFeedback):
-    """Uniform sign feedback: sign(W), all of one size, stands in for every transposed weight.
+    """Uniform sign feedback: sign(W), all of one size, replaces every transposed weight.
 
-    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = sign(W)/√fan-in, of W as it is now
+    update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B = sign(W)/√fan-in of the current W
     needs       the signs of all weights above, at every step; the output error, one backward pass
     credit      what arrives at a block's output, for probes
     normalize   none

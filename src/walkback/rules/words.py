@@ -22,7 +22,7 @@ class RuleWords(NamedTuple):
 
 
 def rule_words(name: str, source: str | None = None) -> RuleWords:
-    """What a rule says of itself. `source`, the hash in a run's config, must be that of the rule as it is here.
+    """The docstring of a rule in parts. `source`, the hash in a run's config, must match the rule's current source.
 
     >>> rule_words("dfa").parts["embedding"]
     'a_0, the same credit as block 0'
@@ -31,12 +31,12 @@ def rule_words(name: str, source: str | None = None) -> RuleWords:
     if here != source:
         raise UnknownName("the rule has changed since the run", "fill it in by hand")
     if not doc or not doc.strip():
-        raise UnknownName("the rule has no docstring", "give it one that says its formula")
+        raise UnknownName("the rule has no docstring", "write one that states its formula")
     return split(doc)
 
 
 def split(doc: str) -> RuleWords:
-    """A docstring taken apart: after the first paragraph, lines of a word, two blanks or more, and what it is.
+    """A docstring in parts: after the first paragraph, each line is a word, two or more blanks, and a text.
 
     >>> split("Noise.\\n\\n    credit   fresh\\n             every step\\n    readout  none").parts
     {'credit': 'fresh every step', 'readout': 'none'}
@@ -60,17 +60,17 @@ def _read(name: str) -> tuple[str | None, str | None]:
     place, _, wanted = name.partition(":")
     path = Path(place)
     if not path.is_file():
-        raise UnknownName(f"its file {path.name} is not here", "go to where it was trained")
+        raise UnknownName(f"its file {path.name} is not here", "give the command in the folder where it was trained")
     try:
         with tokenize.open(path) as file:
             text = file.read()
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError, RecursionError):
-        raise UnknownName(f"its file {path.name} cannot be read", "mend the file") from None
+        raise UnknownName(f"its file {path.name} cannot be read", "fix the file") from None
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if not wanted and len(classes) == 1:
         wanted = next(iter(classes))
     if wanted not in classes:
-        raise UnknownName(f"its file {path.name} has no class {wanted}", "mend the file")
+        raise UnknownName(f"its file {path.name} has no class {wanted}", "fix the file")
     whole = text if text.endswith("\n") else f"{text}\n"
     return ast.get_docstring(classes[wanted]), hashlib.sha256(whole.encode()).hexdigest()[:16]

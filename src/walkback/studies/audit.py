@@ -5,23 +5,28 @@ for. Twice: 30 epochs, which a laptop trains in a night, and 100, as published. 
 rounds its displacements away.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from walkback.checks import CHECKS, DEFAULT, Finding
+from walkback.checks import CHECKS, DEFAULT
 from walkback.report import published
-from walkback.report.figures import GREY, INKS, PAGE, figure, level, log_scale, say_empty
+from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, level, log_scale, say_empty
 from walkback.report.tables import Cell, Stat, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study, setting
-from walkback.studies.judged import Judged, aligned, judged
+from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.judged import KEY, BothVerdicts, both, finding, glyph, known_of
+from walkback.studies.quantities import ACCURACY, GAMMA, UPDATE
 
-RULES = ("bp", "fa", "ep", "dfa", "cb", "sb")
 SINGLE = "ep float32"
-METHODS = ("bp", "fa", "ep", SINGLE, "dfa", "cb", "sb")
+METHODS: Mapping[str, Ink] = {
+    method: replace(INKS["ep"], name="EP, float32") if method == SINGLE else INKS[method]
+    for method in ("bp", "fa", "ep", SINGLE, "dfa", "cb", "sb")
+}
+SHORT = {"cb": "CB", "sb": "SB", SINGLE: "EP32"}
 NEW = ("ep", "cb", "sb")
 BUDGETS = (30, 100)
 
@@ -41,146 +46,111 @@ def arms(extent: Extent) -> list[Arm]:
         rank = 2 if epochs == BUDGETS[0] else 3
         for method in METHODS:
             rule = "ep" if method == SINGLE else method
-            first = rank if method in NEW or epochs == BUDGETS[0] else 0
+            new = method in NEW or epochs == BUDGETS[0]
             more: dict[str, Any] = {"rule_options": {"precision": "float32"}} if method == SINGLE else {}
-            last = first + 2 if method == SINGLE else first
-            found.append(extent.arm(_name(method, epochs), rule, epochs=epochs, rank=last, **more))
-            for part, k in ((" frozen", 0), (" upper half", 2)):
-                later = last if k == 0 else max(last, 7 if method in NEW or epochs == BUDGETS[0] else 0)
+            last = (rank if new else 0) + (2 if method == SINGLE else 0)
+            for part, k in (("", None), (" frozen", 0), (" upper half", 2)):
+                later = last if k != 2 else max(last, 7 if new else 0)
                 name = _name(method, epochs, part)
                 found.append(extent.arm(name, rule, epochs=epochs, train_last=k, rank=later, **more))
     return found
 
 
-def title(method: str) -> str:
-    """A method's name in a table."""
-    return f"{INKS['ep'].name}, float32" if method == SINGLE else INKS[method].name
+def _judged(g: Gathered, epochs: int) -> dict[str, BothVerdicts]:
+    found = {method: known_of(g, _name(method, epochs)) for method in METHODS}
+    return {method: both(evidence) for method, evidence in found.items() if evidence is not None}
+
+
+def _checks(judged: Mapping[str, BothVerdicts]) -> list[str]:
+    return list(dict.fromkeys(f.check for each in judged.values() for f in each.ours.findings))
 
 
 def tables(g: Gathered) -> list[Table]:
     """One table per budget: accuracy beside the published, Γ, update alignment, every check, both verdicts."""
     made = []
+    words = (
+        "Verdict: ours, and by the published protocol. Published accuracy: at 100 epochs. Frozen: the rule's own "
+        "frozen net. Update: the mean over blocks of the cosine between what the rule puts into the "
+        f"parameters and the true gradient there; runs recorded before it was measured have none. {KEY}."
+    )
     for epochs in _budgets(g.extent):
-        there = judged(g, [_name(method, epochs) for method in METHODS])
-        checks = [finding.check for each in there.values() for finding in each.ours.findings]
-        names = list(dict.fromkeys(checks))
-        rows = [_row(g, method, epochs, names, there.get(_name(method, epochs))) for method in METHODS]
+        judged = _judged(g, epochs)
+        checks = _checks(judged)
+        rows: list[list[Cell]] = []
+        for method, ink in METHODS.items():
+            arm, frozen, of = _name(method, epochs), _name(method, epochs, " frozen"), judged.get(method)
+            claim = published.ACCURACY.get(method)
+            rows.append([
+                ink.name, of.ours.verdict if of else "–", of.published.verdict if of else "–", g.last(arm, ACCURACY),
+                "–" if claim is None else str(claim), g.last(frozen, ACCURACY), *g.cells(arm, GAMMA, UPDATE),
+                *(glyph(of.ours if of else None, check) for check in checks), g.seeds(arm, frozen),
+            ])  # fmt: skip
         headings = ["method", "verdict", "published verdict", "accuracy", "published", "frozen", "Γ", "update"]
-        words = (
-            "Verdict: ours, and by the published protocol. Published accuracy: at 100 epochs. Frozen: the rule's own "
-            "frozen net. Update: the mean over blocks of the cosine between what the rule puts into the "
-            "parameters and the true gradient there; runs recorded before it was measured have none. ✓ passes, ✗ "
-            "fires, ? inconclusive, – not applicable."
-        )
         name = "audit" if epochs == BUDGETS[-1] else f"audit-{epochs}"
         budget = g.extent.epochs or (16 if g.extent.quick else epochs)
-        headings += [*(name[:5] for name in names), "seeds"]
+        headings += [*(check[:5] for check in checks), "seeds"]
         made.append(Table(name, f"The paper's methods, {budget} epochs", headings, rows, g.notes(words)))
     return made
 
 
-def _row(g: Gathered, method: str, epochs: int, checks: Sequence[str], found: Judged | None) -> list[Cell]:
-    arm, frozen = _name(method, epochs), _name(method, epochs, " frozen")
-    claim = published.ACCURACY.get(method)
-    by_name = {finding.check: finding for finding in found.ours.findings} if found else {}
-    return [
-        title(method),
-        found.ours.verdict if found else "–",
-        found.published.verdict if found else "–",
-        g.last(arm, lambda s: s.accuracy),
-        "–" if claim is None else f"{claim.mean:.3f} ± {claim.std:.3f}",
-        g.last(frozen, lambda s: s.accuracy),
-        g.last(arm, lambda s: s.gamma, "cosine"),
-        aligned(g, arm),
-        *(GLYPHS[by_name[check].outcome] if check in by_name else "" for check in checks),
-        g.seeds(arm, frozen),
-    ]
-
-
 def draw(g: Gathered) -> Figure:
     """A panel per check: what it found of every method, against its threshold."""
-    epochs = _shown(g)
-    names = [_name(method, epochs) for method in METHODS]
-    there = judged(g, names)
-    checks = list(dict.fromkeys(f.check for each in there.values() for f in each.ours.findings))
+    budgets = _budgets(g.extent)  # the longest at which one of the new methods is there; else the shortest
+    epochs = next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])
+    judged = _judged(g, epochs)
+    checks = _checks(judged)
     note = g.note(
-        f"{setting(g, names)} Bars: smallest to largest seed; for depth and reach the 95 % interval of the mean. "
-        f"Dashed: the threshold ({DEFAULT.version}). Signs as in the table.",
-        names,
+        f"Bars: smallest to largest seed; for depth and reach the 95 % interval of the mean. Dashed: the threshold "
+        f"({DEFAULT.version}). {KEY}.",
+        [_name(method, epochs) for method in METHODS],
     )
     rows = max(1, -(-(len(checks) + 1) // 3))
     fig = figure(PAGE, 2.3 * rows, note)
     panels = list(fig.subplots(rows, 3, squeeze=False).flat)
-    _accuracies(g, panels[0], epochs)
+    for place, (method, ink) in enumerate(METHODS.items()):
+        frozen = replace(ink, marker="_", colour=GREY)
+        for part, look in (("", ink), (" frozen", frozen)):
+            draw_steps(panels[0], [place], [g.last(_name(method, epochs, part), ACCURACY)], look, linestyle="none")
+    panels[0].set_title("accuracy (–: own frozen net)", pad=14)
+    panels[0].set_ylim(bottom=0)
     for axes, check in zip(panels[1:], checks, strict=False):
-        _panel(axes, check, [_finding(there.get(name), check) for name in names])
+        _panel(axes, check, judged)
+    for axes in panels[: 1 + len(checks)]:
+        axes.set_xticks(range(len(METHODS)), [SHORT.get(m, ink.name) for m, ink in METHODS.items()], fontsize=6.5)
+        axes.set_xlim(-0.6, len(METHODS) - 0.4)
     for axes in panels[1 + len(checks) :]:
         axes.set_axis_off()
-    if not there:
+    if not judged:
         say_empty(panels[0])
     return fig
 
 
-def _shown(g: Gathered) -> int:
-    """The longest budget at which one of the new methods is there; else the shortest."""
-    budgets = _budgets(g.extent)
-    return next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])
-
-
-def _finding(found: Judged | None, check: str) -> Finding | None:
-    return next((f for f in found.ours.findings if f.check == check), None) if found else None
-
-
-def _accuracies(g: Gathered, axes: Axes, epochs: int) -> None:
-    for place, method in enumerate(METHODS):
-        ink = INKS["ep" if method == SINGLE else method]
-        for part, marker, colour in (("", ink.marker, ink.colour), (" frozen", "_", GREY)):
-            stat: Stat = g.last(_name(method, epochs, part), lambda s: s.accuracy)
-            if stat.mean is not None:
-                spread = [stat.std] if stat.std is not None else None
-                axes.errorbar([place], [stat.mean], yerr=spread, color=colour, marker=marker, linestyle="none")
-    axes.set_title("accuracy (–: own frozen net)")
-    axes.set_ylim(bottom=0)
-    _methods(axes)
-
-
-def _panel(axes: Axes, check: str, findings: Sequence[Finding | None]) -> None:
+def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
     about = CHECKS.get(check) if check in CHECKS else None
-    factor = 100 if about is not None and about.form in ("points", "share") else 1
-    log = about is not None and about.form in ("times", "size")
-    known = [f for f in findings if f is not None]
-    for place, (method, finding) in enumerate(zip(METHODS, findings, strict=True)):
-        if finding is None:
+    form = "" if about is None else about.form
+    factor = 100 if form in ("points", "share") else 1
+    findings = {method: finding(each.ours, check) for method, each in judged.items()}
+    for place, (method, ink) in enumerate(METHODS.items()):
+        found = findings.get(method)
+        if found is None:
             continue
-        ink = INKS["ep" if method == SINGLE else method]
-        if finding.value is not None:
-            low = finding.value if finding.low is None else finding.low
-            high = finding.value if finding.high is None else finding.high
-            bar = [[factor * (finding.value - low)], [factor * (high - finding.value)]]
-            axes.errorbar(
-                [place], [factor * finding.value], yerr=bar, color=ink.colour, marker=ink.marker, linestyle="none"
-            )
+        if found.value is not None:
+            ends = tuple(factor * (found.value if end is None else end) for end in (found.low, found.high))
+            seeds = tuple(factor * found.value for _ in judged[method].evidence.seeds)
+            draw_steps(axes, [place], [Stat(seeds, interval=(ends[0], ends[1]))], ink, linestyle="none")
         axes.annotate(
-            GLYPHS[finding.outcome], (place, 1), xycoords=("data", "axes fraction"), xytext=(0, -8),
-            textcoords="offset points", ha="center", fontsize=7.5,
+            GLYPHS[found.outcome], (place, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+            textcoords="offset points", ha="center", fontsize=7.5, annotation_clip=False,
         )  # fmt: skip
-    if log and any(f.value for f in known):
-        log_scale(axes)
-    axes.margins(y=0.25)
-    unit = "" if about is None else {"points": " (points)", "share": " (%)", "times": " (growth)"}.get(about.form, "")
-    axes.set_title(f"{check}{unit}")
-    if any(f.value is not None for f in known):
-        level(axes, factor * known[0].threshold, "")
+    known = [f for f in findings.values() if f is not None and f.value is not None]
+    axes.margins(y=0.15)
+    axes.set_title(check + {"points": " (points)", "share": " (%)", "times": " (growth)"}.get(form, ""), pad=14)
+    if known:
+        level(axes, factor * known[0].threshold, "threshold")
     else:
         say_empty(axes, "no value yet")
-    _methods(axes)
-
-
-def _methods(axes: Axes) -> None:
-    axes.set_xticks(range(len(METHODS)))
-    short = {"cb": "CB", "sb": "SB", SINGLE: "EP32"}
-    axes.set_xticklabels([short.get(method, INKS[method].name) for method in METHODS], fontsize=6.5)
-    axes.set_xlim(-0.6, len(METHODS) - 0.4)
+    if form in ("times", "size") and any(f.value for f in known):
+        log_scale(axes)
 
 
 STUDIES.add(

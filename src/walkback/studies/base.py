@@ -14,7 +14,8 @@ from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
 from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.registry import Registry
-from walkback.report.tables import Form, Stat, Table
+from walkback.report.tables import Cell, Form, Stat, Table, gain
+from walkback.studies.quantities import Quantity
 from walkback.train.plan import SEEDS, plan
 
 if TYPE_CHECKING:
@@ -108,19 +109,28 @@ class Gathered:
     def __getitem__(self, arm: str) -> Sequence[Run]:
         return self.runs[arm]
 
-    def last(self, arm: str, pick: Callable[[Snapshot], float], form: Form = "share") -> Stat:
+    def last(self, arm: str, what: Quantity | Callable[[Snapshot], float], form: Form = "share") -> Stat:
         """A quantity of the last snapshots, over the seeds that are there."""
-        return Stat(tuple(pick(run.snapshots[-1]) for run in self[arm]), form)
+        if isinstance(what, Quantity):
+            return what.over(self[arm])
+        return Stat(tuple(what(run.snapshots[-1]) for run in self[arm]), form)
+
+    def cells(self, arm: str, *quantities: Quantity) -> list[Cell]:
+        """The same for several, as cells of a table; one that was measured in no seed is None."""
+        found = [quantity.over(self[arm]) for quantity in quantities]
+        return [
+            stat if stat.n or not quantity.partly else None for stat, quantity in zip(found, quantities, strict=True)
+        ]
 
     def accuracy(self, arm: str) -> dict[int, float]:
         """Final accuracy by seed."""
         return {run.config.seed: run.snapshots[-1].accuracy for run in self[arm]}
 
-    def paired(self, mine: str, other: str) -> tuple[list[float], list[float]]:
-        """The accuracies of two arms for the seeds that both have."""
+    def gain(self, mine: str, other: str) -> Stat:
+        """How far the accuracy of one arm lies above that of another, for the seeds that both have."""
         a, b = self.accuracy(mine), self.accuracy(other)
         both = [seed for seed in a if seed in b]
-        return [a[seed] for seed in both], [b[seed] for seed in both]
+        return gain([a[seed] for seed in both], [b[seed] for seed in both])
 
     def seeds(self, *arms: str) -> str:
         """How many seeds are there of those declared: "3", or "1 of 3"."""
@@ -148,34 +158,32 @@ class Gathered:
         for (why, arm), seeds in by_arm.items():
             whole = len(seeds) == self.arms[arm].count
             by_reason.setdefault(why, []).append(arm if whole else f"{arm} (seed {', '.join(map(str, seeds))})")
-
-        def said(arms: list[str]) -> str:
-            more = [f"{len(arms) - most} more"] if len(arms) > most else []
-            return ", ".join([*arms[:most], *more])
-
-        return "; ".join(f"{why}: {said(arms)}" for why, arms in by_reason.items())
+        return "; ".join(f"{why}: {_first(arms, most)}" for why, arms in by_reason.items())
 
     def note(self, words: str, arms: Iterable[str] | None = None) -> str:
         """What stands below a figure: what it was drawn from, how, and in short what is not there."""
         arms = list(self.arms if arms is None else arms)
-        missing = self.missing(arms, most=3)
-        return " ".join(filter(None, [words, self._alone(arms), f"Not drawn, {missing}." if missing else ""]))
-
-    def _alone(self, arms: Sequence[str], most: int = 4) -> str:
-        """Which of the arms are of one seed, in words: a mean of one is no mean, and has no spread."""
-        alone = [arm for arm in arms if len(self[arm]) == 1]
-        if not alone:
-            return ""
-        if all(len(self[arm]) <= 1 for arm in arms):
-            return "One seed: no spread can be shown."
-        more = [f"{len(alone) - most} more"] if len(alone) > most else []
-        return f"One seed, without a spread: {', '.join([*alone[:most], *more])}."
+        alone, missing = [arm for arm in arms if len(self[arm]) == 1], self.missing(arms, most=3)
+        every = all(len(self[arm]) <= 1 for arm in arms)
+        parts = [setting(self, arms), words]
+        if alone:
+            parts.append(
+                "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4, '; ')}."
+            )
+        return " ".join(filter(None, [*parts, f"Not drawn, {missing}. {self._continues()}" if missing else ""]))
 
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
         missing = self.missing()
-        command = f"walkback study run {self.study}{self.extent.words()}"
-        return [*words, *([f"Not there, {missing}. `{command}` continues."] if missing else [])]
+        return [*words, *([f"Not there, {missing}. {self._continues()}"] if missing else [])]
+
+    def _continues(self) -> str:
+        return f"`walkback study run {self.study}{self.extent.words()}` continues."
+
+
+def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return mark.join([*names[:most], *more])
 
 
 WAITS = "follows from runs that are not there yet"

@@ -6,7 +6,7 @@ cosine and the gradient that they average away. The sentences below are computed
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -16,19 +16,20 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.audits import evidence_by_subject
-from walkback.checks import DEFAULT, Finding, Judgement, in_order, judge
+from walkback.checks import DEFAULT, Judgement, in_order, judge
 from walkback.checks.coverage import cover
 from walkback.checks.finding import listed
 from walkback.records import Evidence
-from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, log_scale, say_empty
+from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
 from walkback.report.numbers import number
-from walkback.report.tables import Stat, Table
-from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.report.tables import Cell, Table
+from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.drawing import scaled
+from walkback.studies.judged import KEY, finding, glyph
+from walkback.studies.quantities import ACCURACY, FLOOR, GAMMA, cosine_at, gradient_at, hidden_at
 
 RULES = ("bp", "fa", "dfa")
-FLOOR = DEFAULT["reference.floor"]
-DASHED: Mapping[str, Any] = {"color": GREY, "linewidth": 0.9, "linestyle": (0, (4, 2)), "zorder": 1.5}
+Judgements = Mapping[str, tuple[Evidence, Judgement]]
 
 
 def arms(extent: Extent) -> list[Arm]:
@@ -51,8 +52,7 @@ def draw(g: Gathered) -> Figure:
     told = subjects(g)
     said = captions(told)
     sentences = " ".join(f"{letter}: {words}" for letter, words in zip(("", "A", "B", "C"), said.values(), strict=True))
-    note = g.note(f"{setting(g, RULES)} Gradients at N = 128. Means ± std over seeds. {sentences.removeprefix(': ')}")
-    fig = figure(PAGE, 4.9, note)
+    fig = figure(PAGE, 4.9, g.note(f"Gradients at N = 128. Means ± std over seeds. {sentences.removeprefix(': ')}"))
     panels = fig.subplots(2, 2).flatten()
     _diagram(panels[0])
     _two_numbers(g, panels[1])
@@ -65,15 +65,14 @@ def draw(g: Gathered) -> Figure:
 
 def _legend(axes: Axes, place: Any, *more: Line2D) -> None:
     """The rules, and whatever else is drawn, in the panel itself."""
-    inks = [INKS[rule] for rule in RULES]
-    handles = [Line2D([], [], color=i.colour, marker=i.marker, linestyle=i.line, label=i.name) for i in inks]
-    axes.legend(handles=[*handles, *more], loc=place, fontsize=6.5)
+    levels = [line for line in axes.lines if line.get_gid() == LEVEL]
+    axes.legend(handles=[*(handle(INKS[rule]) for rule in RULES), *more, *levels], loc=place, fontsize=6.5)
 
 
 # --- the sentences --------------------------------------------------------------------------------------------------
 
 
-def captions(told: Mapping[str, tuple[Evidence, Judgement]]) -> dict[str, str]:
+def captions(told: Judgements) -> dict[str, str]:
     """Panel by panel what the findings say; nothing is said of a rule without runs."""
     if not told:
         return dict.fromkeys(TITLES, "No run of the main audit is there.")
@@ -89,16 +88,16 @@ TITLES = (
 )
 
 
-def _verdicts(told: Mapping[str, tuple[Evidence, Judgement]]) -> str:
+def _verdicts(told: Judgements) -> str:
     said = {"walked back": "is walked back", "inconclusive": "is inconclusive"}
     parts = [f"{INKS[rule].name} {said.get(j.verdict, j.verdict)}" for rule, (_, j) in told.items()]
-    gains = {rule: _finding(judgement, "depth") for rule, (_, judgement) in told.items()}
-    worse = [INKS[r].name for r, f in gains.items() if f.high is not None and f.high < 0]
+    gains = {rule: finding(judgement, "depth") for rule, (_, judgement) in told.items()}
+    worse = [INKS[r].name for r, f in gains.items() if f and f.high is not None and f.high < 0]
     tail = f" Left at random init, the blocks of {listed(worse)} would do better." if worse else ""
     return f"{listed(parts)}.{tail}"
 
 
-def _by_two_numbers(told: Mapping[str, tuple[Evidence, Judgement]]) -> str:
+def _by_two_numbers(told: Judgements) -> str:
     """Who looks fine by accuracy and Γ: above chance and above zero on every seed."""
     fine: list[str] = []
     poor: list[str] = []
@@ -113,12 +112,12 @@ def _by_two_numbers(told: Mapping[str, tuple[Evidence, Judgement]]) -> str:
     return f"Not above chance and Γ = 0 on every seed: {listed(poor)}." + (f" Above: {listed(fine)}." if fine else "")
 
 
-def _covered(told: Mapping[str, tuple[Evidence, Judgement]]) -> str:
+def _covered(told: Judgements) -> str:
     parts = []
     for rule, (evidence, judgement) in told.items():
         counts = [cover(seed.final, DEFAULT["coverage.band"]).blocks for seed in evidence.seeds]
         always = [str(b) for b in range(evidence.blocks or 0) if all(c and c[b] for c in counts)]
-        name, fires = INKS[rule].name, _finding(judgement, "coverage").outcome == "fires"
+        name, fires = INKS[rule].name, glyph(judgement, "coverage") == "✗"
         where = "in every block" if len(always) == evidence.blocks else f"in {_blocks(always)}" if always else ""
         alone = " alone" if where.startswith("in block") else ""
         parts.append(f"{name} {where}{alone}{' (coverage fires)' if fires else ''}" if where else f"{name} nowhere")
@@ -130,25 +129,19 @@ def _blocks(names: list[str]) -> str:
     return f"block{'s' * (len(names) > 1)} {listed(names)}"
 
 
-def _reference(told: Mapping[str, tuple[Evidence, Judgement]]) -> str:
-    low = {}
+def _reference(told: Judgements) -> str:
+    parts = []
     for rule, (evidence, judgement) in told.items():
         norms = [seed.final.gradient_norms[-1] for seed in evidence.seeds if seed.final.gradient_norms]
-        known = [n for n in norms if n is not None]
-        if known and max(known) < FLOOR:
-            low[rule] = (max(known), _finding(judgement, "reference"))
-    if not low:
-        return f"No gradient at the last hidden state lies below the published floor of {FLOOR:g}."
-    parts = []
-    for rule, (norm, finding) in low.items():
-        how = {"passes": "small, but not noise", "fires": "noise"}.get(finding.outcome, "of a precision not known")
-        turned = f" (float32 turns it by at most {finding.high:.0e})" if finding.high is not None else ""
-        parts.append(f"{INKS[rule].name}'s ‖g$_L$‖ is at most {number(norm)}, below the published floor: {how}{turned}")
-    return "; ".join(parts) + "."
-
-
-def _finding(judgement: Judgement, check: str) -> Finding:
-    return next(f for f in judgement.findings if f.check == check)
+        known, found = [n for n in norms if n is not None], finding(judgement, "reference")
+        if not known or max(known) >= FLOOR[0] or found is None:
+            continue
+        how = {"passes": "small, but not noise", "fires": "noise"}.get(found.outcome, "of a precision not known")
+        turned = f" (float32 turns it by at most {found.high:.0e})" if found.high is not None else ""
+        name, norm = INKS[rule].name, number(max(known))
+        parts.append(f"{name}'s ‖g$_L$‖ is at most {norm}, below the published floor: {how}{turned}")
+    none = f"No gradient at the last hidden state lies below the published floor of {FLOOR[0]:g}"
+    return ("; ".join(parts) or none) + "."
 
 
 # --- the panels -----------------------------------------------------------------------------------------------------
@@ -206,27 +199,22 @@ def _two_numbers(g: Gathered, axes: Axes) -> None:
     """One mark a seed; the quadrants at Γ = 0 and chance."""
     for rule in RULES:
         ink = INKS[rule]
-        lasts = [run.snapshots[-1] for run in g[rule]]
-        axes.plot([s.gamma for s in lasts], [s.accuracy for s in lasts], linestyle="none", marker=ink.marker,
-                  color=ink.colour, markersize=6, alpha=0.85, label=ink.name)  # fmt: skip
+        axes.plot([GAMMA.last(run) for run in g[rule]], [ACCURACY.last(run) for run in g[rule]], linestyle="none",
+                  marker=ink.marker, color=ink.colour, markersize=6, alpha=0.85)  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.9)
-    axes.axhline(CHANCE, **DASHED)
-    _legend(axes, "center right", Line2D([], [], label="chance", **DASHED))
+    level(axes, CHANCE, "chance")
+    _legend(axes, "center right")
     axes.set_xlim(-0.15, 1.1)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("Γ, the layer-averaged cosine")
-    axes.set_ylabel("test accuracy")
+    axes.set_ylabel(ACCURACY.axis)
 
 
-def _cosines(g: Gathered, axes: Axes, told: Mapping[str, tuple[Evidence, Judgement]]) -> None:
+def _cosines(g: Gathered, axes: Axes, told: Judgements) -> None:
     depth = _depth(g)
     for place, rule in enumerate(RULES):
-        stats = []
-        for block in range(depth):
-            records = [run.snapshots[-1].cosine[block] for run in g[rule]]
-            ok = bool(records) and all(c.status == "ok" for c in records)
-            stats.append(Stat(tuple(c.value for c in records), "cosine") if ok else None)
+        stats = [cosine_at(block).over(g[rule]) for block in range(depth)]
         draw_steps(axes, [b + 0.05 * (place - 1) for b in range(depth)], stats, INKS[rule])
         if rule in told and rule != "bp":  # bp's credit is the gradient: its null has no spread
             for block, limit in enumerate(_limits(told[rule][0], depth)):
@@ -252,20 +240,12 @@ def _limits(evidence: Evidence, depth: int) -> list[float]:
 
 
 def _gradients(g: Gathered, axes: Axes) -> None:
-    depth = _depth(g)
+    layers = [gradient_at(layer) for layer in range(_depth(g) + 1)]
     for rule in RULES:
-        stats = [
-            Stat(tuple(run.snapshots[-1].gradient_norms[layer] for run in g[rule]), "size")
-            for layer in range(depth + 1)
-        ]
-        draw_steps(axes, range(depth + 1), [s if s.n else None for s in stats], INKS[rule])
-    log_scale(axes)
-    axes.set_xticks(range(depth + 1))
-    if any(g[rule] for rule in RULES):
-        axes.axhline(FLOOR, **DASHED)
-        _legend(axes, "center right", Line2D([], [], label="published floor", **DASHED))
-    else:
-        say_empty(axes)
+        draw_steps(axes, range(len(layers)), [layer.over(g[rule]) for layer in layers], INKS[rule])
+    scaled(axes, layers[0], any(g[rule] for rule in RULES))
+    axes.set_xticks(range(len(layers)))
+    _legend(axes, "center right")
     axes.set_xlabel("layer l")
     axes.set_ylabel("‖g$_l$‖ at N = 128")
 
@@ -274,50 +254,43 @@ def _depth(g: Gathered) -> int:
     return g.arms["bp"].configs[0].blocks
 
 
-SHORT = {"reference": "ref.", "coverage": "cov."}
-
-
 def tables(g: Gathered) -> list[Table]:
     """The numbers behind the panels, and what each check says."""
     told = subjects(g)
     checks = [check.name for check in in_order("ours")]
-    rows: list[Sequence[str | Stat]] = []
+    rows: list[list[Cell]] = []
     for rule in RULES:
-        findings = told[rule][1].findings if rule in told else []
+        judgement = told[rule][1] if rule in told else None
         rows.append([
-            INKS[rule].name, told[rule][1].verdict if rule in told else "–", g.last(rule, lambda s: s.accuracy),
-            g.last(f"{rule} frozen", lambda s: s.accuracy), g.last(rule, lambda s: s.gamma, "cosine"),
-            *([GLYPHS[f.outcome] for f in findings] or [""] * len(checks)), g.seeds(rule, f"{rule} frozen"),
+            INKS[rule].name, judgement.verdict if judgement else "–", g.last(rule, ACCURACY),
+            g.last(f"{rule} frozen", ACCURACY), g.last(rule, GAMMA), *(glyph(judgement, check) for check in checks),
+            g.seeds(rule, f"{rule} frozen"),
         ])  # fmt: skip
-    headings = ["rule", "verdict", "accuracy", "frozen", "Γ", *(SHORT.get(c, c) for c in checks), "seeds"]
+    short = {"reference": "ref.", "coverage": "cov."}
+    headings = ["rule", "verdict", "accuracy", "frozen", "Γ", *(short.get(c, c) for c in checks), "seeds"]
     said = [f"{INKS[rule].name}: {told[rule][1].says}" for rule in RULES if rule in told]
-    shallow = g.last("shallow", lambda s: s.accuracy)
+    shallow = g.last("shallow", ACCURACY)
     if shallow.n:
         said.append(f"The shallow net (no blocks, trained by bp) reaches {shallow} ({g.seeds('shallow')} seeds).")
-    words = f"✓ passes, ✗ fires, ? inconclusive, – not applicable, by thresholds {DEFAULT.version}."
-    notes = g.notes(words, *said)
-    main = Table("hero", "The main audit", headings, rows, notes)
-    return [main, _by_layer(g)]
+    notes = g.notes(f"{KEY}, by thresholds {DEFAULT.version}.", *said)
+    return [Table("hero", "The main audit", headings, rows, notes), _by_layer(g)]
 
 
 def _by_layer(g: Gathered) -> Table:
-    rows: list[Sequence[str | Stat | None]] = []
+    rows: list[list[Cell]] = []
     depth = _depth(g)
     for rule in RULES:
         for layer in range(depth + 1):
-            cosine = None
-            if layer < depth and g[rule] and all(r.snapshots[-1].cosine[layer].status == "ok" for r in g[rule]):
-                cosine = g.last(rule, lambda s, at=layer: s.cosine[at].value, "cosine")  # type: ignore[misc]
-            rows.append([
-                INKS[rule].name, str(layer), cosine,
-                Stat(tuple(run.snapshots[-1].gradient_norms[layer] for run in g[rule]), "size"),
-                Stat(tuple(run.snapshots[-1].hidden_norms[layer] for run in g[rule]), "size"), g.seeds(rule),
-            ])  # fmt: skip
-    return Table(
-        "layers", "Layer by layer", ["rule", "l", "cos(a_l, g_l)", "‖g_l‖", "‖h_l‖", "seeds"], rows,
-        ["The cosine is at the block's input, as published. Sizes: geometric mean (smallest–largest); gradients at "
-         "N = 128."],
-    )  # fmt: skip
+            cosine = g.last(rule, cosine_at(layer)) if layer < depth else None
+            shown = cosine if cosine is not None and cosine.mean is not None else None
+            sizes = g.cells(rule, gradient_at(layer), hidden_at(layer))
+            rows.append([INKS[rule].name, str(layer), shown, *sizes, g.seeds(rule)])
+    words = (
+        "The cosine is at the block's input, as published. Sizes: geometric mean (smallest–largest); gradients at "
+        "N = 128."
+    )
+    headings = ["rule", "l", "cos(a_l, g_l)", "‖g_l‖", "‖h_l‖", "seeds"]
+    return Table("layers", "Layer by layer", headings, rows, [words])
 
 
 STUDIES.add("hero", Study("hero", "What do accuracy and Γ miss?", arms, tables, {"hero": draw}, place=40))

@@ -1,48 +1,48 @@
-"""Arms as subjects: each with its evidence, its baselines found among all runs of the study, and both judgements."""
+"""Arms that are judged: what is known of each, and what either protocol makes of that."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from walkback.checks import Judgement, judge
-from walkback.records import Evidence, Snapshot, evidence_of_runs
-from walkback.report.tables import Stat
+from walkback.checks import Finding, Judgement, judge
+from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
+from walkback.report.verdicts import GLYPHS
 from walkback.studies.base import CLASSES, Gathered
 
+KEY = "✓ passes, ✗ fires, ? inconclusive, – not applicable"
 
-@dataclass(frozen=True)
-class Judged:
-    """One arm: what is known of it, and what either protocol makes of that."""
+
+class BothVerdicts(NamedTuple):
+    """What is put before everybody who decides: the evidence, and what was made of it by either protocol."""
 
     evidence: Evidence
     ours: Judgement
     published: Judgement
 
 
-def judged(g: Gathered, arms: Iterable[str]) -> dict[str, Judged]:
-    """Every arm of which a run ended."""
-    runs = [run for arm in g.arms for run in g.ended(arm)]
-    found = {}
-    for arm in arms:
-        if g.ended(arm):
-            evidence = evidence_of_runs(arm, g.ended(arm), runs, classes=CLASSES)
-            found[arm] = Judged(evidence, judge(evidence), judge(evidence, protocol="published"))
-    return found
+def both(evidence: Evidence) -> BothVerdicts:
+    """The judgement of either protocol."""
+    return BothVerdicts(evidence, judge(evidence), judge(evidence, protocol="published"))
 
 
-def largest_growth(snapshot: Snapshot) -> float:
-    """The largest ‖h_{l+1}‖ / ‖h_l‖."""
-    return max(after / before for before, after in pairwise(snapshot.hidden_norms))
+def known_of(
+    g: Gathered, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
+) -> Evidence | None:
+    """The evidence of an arm; None if no run of it ended. Without `baselines` they are found among the study's runs."""
+    if not g.ended(arm):
+        return None
+    if baselines is None:
+        others: list[Run] = [run for each in g.arms for run in g.ended(each)]
+        return evidence_of_runs(name or arm, g.ended(arm), others, classes=CLASSES)
+    given = {role: g.ended(other) for role, other in baselines.items() if other in g.arms and g.ended(other)}
+    return evidence_of_runs(name or arm, g.ended(arm), baselines=given, classes=CLASSES)
 
 
-def update_alignment(snapshot: Snapshot) -> float:
-    """The mean over the blocks of the update alignment; not a number where it was not measured."""
-    values = [r.value for r in snapshot.measured.get("update", []) if r.status == "ok"]
-    return sum(values) / len(values) if values else float("nan")
+def finding(judgement: Judgement | None, check: str) -> Finding | None:
+    """What one check found."""
+    return next((f for f in judgement.findings if f.check == check), None) if judgement else None
 
 
-def aligned(g: Gathered, arm: str) -> Stat | None:
-    """The same over the seeds in which it was measured; None if in none."""
-    values = [update_alignment(run.snapshots[-1]) for run in g[arm]]
-    there = tuple(v for v in values if v == v)
-    return Stat(there, "cosine") if there else None
+def glyph(judgement: Judgement | None, check: str) -> str:
+    """The sign of what it found; nothing where it was not asked."""
+    found = finding(judgement, check)
+    return GLYPHS[found.outcome] if found else ""

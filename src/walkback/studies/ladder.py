@@ -4,27 +4,25 @@ Two nets: d = 256, L = 4 for 100 epochs, and d = 512, L = 2 for 30. k = 0 is the
 it *identity*: how near the untrained blocks are to doing nothing, which is why a frozen net is no strawman.
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.nets import find_net
-from walkback.report.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
-from walkback.report.tables import Stat, Table, gain
-from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study, setting
+from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, legend, level, say_empty
+from walkback.report.tables import Cell, Stat, Table
+from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.quantities import ACCURACY, branch_at
 from walkback.train import Trainer, arithmetic, identity_now
 
 RULES = ("bp", "fa", "dfa")
 NETS = {"d256": (256, 4, 100), "d512": (512, 2, 30)}  # width, depth, epochs
-MOMENTS: tuple[tuple[int, Literal["-", ":"]], ...] = ((0, "-"), (-1, ":"))  # at init and at the end
 
 
 def _key(net: str, rule: str, k: int) -> str:
@@ -45,17 +43,15 @@ def arms(extent: Extent) -> list[Arm]:
 
 
 def _rungs(g: Gathered, net: str, rule: str) -> list[Stat | None]:
-    found = [g.last(_key(net, rule, k), lambda s: s.accuracy) for k in range(NETS[net][1] + 1)]
+    found = [g.last(_key(net, rule, k), ACCURACY) for k in range(NETS[net][1] + 1)]
     return [stat if stat.n else None for stat in found]
 
 
 def _gains(g: Gathered, net: str, rule: str) -> list[Stat | None]:
     """What block k adds over k − 1, seed by seed, with the interval of the mean."""
-    found = []
-    for below, above in pairwise(range(NETS[net][1] + 1)):
-        added = gain(*g.paired(_key(net, rule, above), _key(net, rule, below)))
-        found.append(added if added.n else None)
-    return found
+    steps = pairwise(_key(net, rule, k) for k in range(NETS[net][1] + 1))
+    found = [g.gain(above, below) for below, above in steps]
+    return [stat if stat.n else None for stat in found]
 
 
 def _title(g: Gathered, net: str) -> str:
@@ -66,57 +62,41 @@ def _title(g: Gathered, net: str) -> str:
 def draw(g: Gathered) -> Figure:
     """Two rows: accuracy against k, and what each block adds; one column a net."""
     note = g.note(
-        f"{setting(g)} Above: mean ± std (ddof = 1). Below: gain over k − 1 by seed, 95 % interval of the mean "
-        "(Student's t; none for one seed)."
+        "Above: mean ± std (ddof = 1). Below: gain over k − 1 by seed, 95 % interval of the mean (Student's t; none "
+        "for one seed)."
     )
     fig = figure(PAGE, 4.4, note)
     rows = fig.subplots(2, 2, width_ratios=[5, 3], sharey="row")
-    for column, net in enumerate(NETS):
-        top, bottom = rows[0][column], rows[1][column]
-        _accuracy(g, top, net)
-        _added(g, bottom, net)
+    for (top, bottom), (net, (_, depth, _)) in zip(rows.T, NETS.items(), strict=True):
+        bottom.axhline(0, color=GREY, linewidth=0.8)
+        level(top, CHANCE, "chance")
+        for place, rule in enumerate(RULES):
+            draw_steps(top, range(depth + 1), _rungs(g, net, rule), INKS[rule])
+            points = [replace(stat, values=tuple(100 * v for v in stat.values), form="share",
+                              interval=stat.interval and (100 * stat.interval[0], 100 * stat.interval[1]))
+                      if stat else None for stat in _gains(g, net, rule)]  # fmt: skip
+            draw_steps(
+                bottom, [k + 0.18 * (place - 1) for k in range(1, depth + 1)], points, INKS[rule], linestyle="none"
+            )
+        for axes, low, words in ((top, 0, "trained blocks k"), (bottom, 1, "block k")):
+            axes.set_xticks(range(low, depth + 1))
+            axes.set_xlim(low - 0.5, depth + 0.5)
+            axes.set_xlabel(words)
         top.set_title(_title(g, net))
+        if not any(stat for rule in RULES for stat in _rungs(g, net, rule)):
+            say_empty(top)
+        if not any(stat for rule in RULES for stat in _gains(g, net, rule)):
+            say_empty(bottom, "no two neighbouring k of one seed")
     rows[0][0].set_ylim(bottom=0)  # shared by the row, so only once both are drawn
-    rows[0][0].set_ylabel("test accuracy")
+    rows[0][0].set_ylabel(ACCURACY.axis)
     rows[1][0].set_ylabel("gain of block k (points)")
     legend(fig, [INKS[rule] for rule in RULES])
     return fig
 
 
-def _accuracy(g: Gathered, axes: Axes, net: str) -> None:
-    depth = NETS[net][1]
-    for rule in RULES:
-        draw_steps(axes, range(depth + 1), _rungs(g, net, rule), INKS[rule])
-    level(axes, CHANCE, "chance")
-    axes.set_xticks(range(depth + 1))
-    axes.set_xlim(-0.25, depth + 0.25)
-    axes.set_xlabel("trained blocks k")
-    if not any(stat for rule in RULES for stat in _rungs(g, net, rule)):
-        say_empty(axes)
-
-
-def _added(g: Gathered, axes: Axes, net: str) -> None:
-    depth = NETS[net][1]
-    axes.axhline(0, color=GREY, linewidth=0.8)
-    for place, rule in enumerate(RULES):
-        ink = INKS[rule]
-        for k, stat in enumerate(_gains(g, net, rule), 1):
-            if stat is None or stat.mean is None:
-                continue
-            low, high = stat.interval or (stat.mean, stat.mean)
-            bar = [[100 * (stat.mean - low)], [100 * (high - stat.mean)]]
-            axes.errorbar([k + 0.18 * (place - 1)], [100 * stat.mean], yerr=bar if stat.interval else None,
-                          color=ink.colour, marker=ink.marker, linestyle="none", elinewidth=0.9)  # fmt: skip
-    axes.set_xticks(range(1, depth + 1))
-    axes.set_xlim(0.5, depth + 0.5)
-    axes.set_xlabel("block k")
-    if not any(stat for rule in RULES for stat in _gains(g, net, rule)):
-        say_empty(axes, "no two neighbouring k of one seed")
-
-
 def tables(g: Gathered) -> list[Table]:
     """The ladder, and the identity of the frozen stacks."""
-    rows: list[Sequence[str | Stat | None]] = []
+    rows: list[list[Cell]] = []
     for net, (_, depth, _) in NETS.items():
         for rule in RULES:
             rungs, added = _rungs(g, net, rule), [None, *_gains(g, net, rule)]
@@ -125,10 +105,8 @@ def tables(g: Gathered) -> list[Table]:
                 rows.append([_title(g, net), INKS[rule].name, str(k), rungs[k], added[k], there])
     gains = "Gain: over k − 1, by seed, in points, with the 95 % interval of its mean."
     notes = g.notes(" ".join([gains, *(said for net in NETS if (said := _shown(g, net)))]))
-    ladder = Table(
-        "ladder", "Accuracy against the number k of trained blocks",
-        ["net", "rule", "k", "accuracy", "gain of block k", "seeds"], rows, notes,
-    )  # fmt: skip
+    headings = ["net", "rule", "k", "accuracy", "gain of block k", "seeds"]
+    ladder = Table("ladder", "Accuracy against the number k of trained blocks", headings, rows, notes)
     return [ladder, _identity_table(g)]
 
 
@@ -147,59 +125,51 @@ def _shown(g: Gathered, net: str) -> str:
 
 
 def _identity_table(g: Gathered) -> Table:
-    rows: list[Sequence[str | Stat | None]] = []
+    rows: list[list[Cell]] = []
     for net, (_, depth, _) in NETS.items():
-        runs = g[_key(net, "bp", 0)]
+        runs, title = g[_key(net, "bp", 0)], _title(g, net)
         known = [run.identity for run in runs if run.identity is not None]
         for block in range(depth):
-            init = Stat(tuple(i.branch[block] for i in known))
-            end = Stat(tuple(run.snapshots[-1].branch_norms[block] / run.snapshots[-1].hidden_norms[block]
-                             for run in runs))  # fmt: skip
-            rows.append([_title(g, net), f"‖f_{block}‖/‖h_{block}‖", init, end, str(init.n)])
-        rows.append([_title(g, net), "‖h_L − h_0‖/‖h_0‖", Stat(tuple(i.moved for i in known)), None, str(len(known))])
-        rows.append([_title(g, net), "cos(h_L, h_0)", Stat(tuple(i.cosine for i in known)), None, str(len(known))])
-    return Table(
-        "identity", "How near the untrained blocks are to the identity",
-        ["net", "quantity", "at init", "frozen, after training", "seeds"], rows,
-        ["At init: medians over the first 256 test images. After training the rest by bp (k = 0): the ratio of the "
-         "median norms in the last snapshot."],
-    )  # fmt: skip
+            init, after = Stat(tuple(i.branch[block] for i in known)), branch_at(block)
+            rows.append([title, after.symbol, init, after.over(runs), str(init.n)])
+        rows.append([title, "‖h_L − h_0‖/‖h_0‖", Stat(tuple(i.moved for i in known)), None, str(len(known))])
+        rows.append([title, "cos(h_L, h_0)", Stat(tuple(i.cosine for i in known)), None, str(len(known))])
+    words = (
+        "At init: medians over the first 256 test images. After training the rest by bp (k = 0): the ratio of the "
+        "median norms in the last snapshot."
+    )
+    headings = ["net", "quantity", "at init", "frozen, after training", "seeds"]
+    return Table("identity", "How near the untrained blocks are to the identity", headings, rows, [words])
+
+
+MOMENTS: tuple[tuple[int, Literal["-", ":"], str], ...] = ((0, "-", "at init"), (-1, ":", "at the end"))
 
 
 def draw_identity(g: Gathered) -> Figure:
     """What the blocks add to the stream, at init and at the end of training the rest."""
-    fig = figure(PAGE / 2, 2.2, g.note("Frozen nets (k = 0), embedding and head trained by bp. " + setting(
-        g, [_key(net, "bp", 0) for net in NETS]), [_key(net, "bp", 0) for net in NETS]))  # fmt: skip
+    note = g.note("Frozen nets (k = 0), embedding and head trained by bp.", [_key(net, "bp", 0) for net in NETS])
+    fig = figure(PAGE / 2, 2.2, note)
     axes = fig.subplots()
-    handles = []
+    inks = []
     for net, colour, marker in (("d256", "#333333", "o"), ("d512", "#999999", "s")):
         depth, runs = NETS[net][1], g[_key(net, "bp", 0)]
-        for moment, line in MOMENTS:
-            stats = [
-                Stat(tuple(r.snapshots[moment].branch_norms[b] / r.snapshots[moment].hidden_norms[b] for r in runs))
-                for b in range(depth)
-            ]
-            draw_steps(axes, range(depth), [s if s.n else None for s in stats], INKS["bp"], color=colour,
-                       linestyle=line, marker=marker)  # fmt: skip
-            words = f"{_title(g, net).rpartition(',')[0]}, {'at init' if moment == 0 else 'at the end'}"
-            handles.append(Line2D([], [], color=colour, marker=marker, linestyle=line, label=words))
+        for moment, line, words in MOMENTS:
+            inks.append(Ink(f"{_title(g, net).rpartition(',')[0]}, {words}", colour, marker, line))
+            draw_steps(axes, range(depth), [branch_at(block, moment).over(runs) for block in range(depth)], inks[-1])
     axes.set_xticks(range(max(depth for _, depth, _ in NETS.values())))
     axes.set_xlabel("block l")
     axes.set_ylabel("‖f$_l$‖ / ‖h$_l$‖")
     axes.set_ylim(bottom=0)
-    fig.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=6.5)
+    legend(fig, inks)
     return fig
 
 
 def measure(g: Gathered, data_folder: Path | None) -> None:
     """The identity of the frozen nets at init, kept beside their runs."""
-    for net in NETS:
-        for run in g[_key(net, "bp", 0)]:
-            if run.identity is None:
-                with arithmetic():
-                    record = identity_now(Trainer(run.config, load(run.config.data, data_folder)))
-                content = record.model_dump_json(by_alias=True, indent=1).encode()
-                write_whole(run.path / "identity.json", content, follow=False)
+    for run in (run for net in NETS for run in g[_key(net, "bp", 0)] if run.identity is None):
+        with arithmetic():
+            record = identity_now(Trainer(run.config, load(run.config.data, data_folder)))
+        write_whole(run.path / "identity.json", record.model_dump_json(by_alias=True, indent=1).encode(), follow=False)
 
 
 STUDIES.add(

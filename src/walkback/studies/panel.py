@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from walkback.audits.answers import control_bp, control_random
 from walkback.audits.card import step_cost
-from walkback.audits.trained import control_bp, control_random
 from walkback.checks import Judgement, judge
 from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import CostRecord, Run, evidence_of_runs
-from walkback.report.tables import Cell, Stat, Table, gain
+from walkback.report.tables import Cell, Stat, Table
 from walkback.report.verdicts import GLYPHS
 from walkback.studies.base import CLASSES, STUDIES, Arm, Extent, Gathered, Study
 from walkback.studies.panel_figure import draw
+from walkback.studies.quantities import ACCURACY
 from walkback.studies.rates import RATES, Choice, choose
 from walkback.train import arithmetic
 
@@ -140,9 +141,9 @@ def standings(g: Gathered) -> list[Standing]:
 
 
 def _standing(g: Gathered, rule: str) -> Standing:
-    mine = gain(*g.paired(rule, frozen(rule)))
+    mine = g.gain(rule, frozen(rule))
     return Standing(
-        rule, chosen(g, rule), g.last(rule, lambda s: s.accuracy), g.last(frozen(rule), lambda s: s.accuracy), mine,
+        rule, chosen(g, rule), g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), mine,
         _judgement(g, rule), next((run.cost for run in g[rule] if run.cost is not None), None),
     )  # fmt: skip
 
@@ -194,14 +195,14 @@ def _over(g: Gathered, rule: str, other: str) -> Stat | None:
     """How far a rule lies above another subject, in points, seed by seed."""
     if rule == other:
         return None
-    return Stat(gain(*g.paired(rule, other)).values, "points")
+    return Stat(g.gain(rule, other).values, "points")
 
 
 def _floor(g: Gathered, floor: str, checks: int) -> list[Cell]:
     choice = chosen(g, floor)
     empty: list[Cell] = [""] * checks
     return [
-        floor, "floor", g.last(floor, lambda s: s.accuracy), None, None, _over(g, floor, "linear"),
+        floor, "floor", g.last(floor, ACCURACY), None, None, _over(g, floor, "linear"),
         _over(g, floor, "mono-forward"), "–", *empty, "–", "–", choice.words(), choice.trials(), g.seeds(floor),
     ]  # fmt: skip
 

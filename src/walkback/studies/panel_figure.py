@@ -10,7 +10,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from walkback.checks import DEFAULT
 from walkback.report.figures import GREY, PAGE, figure, say_empty
-from walkback.studies.base import Gathered, setting
+from walkback.studies.base import Gathered
+from walkback.studies.quantities import ACCURACY
 
 if TYPE_CHECKING:
     from walkback.studies.panel import Standing
@@ -28,7 +29,7 @@ def draw(g: Gathered, standings: Sequence["Standing"]) -> Figure:
     """Three panels with one row per rule: accuracy beside its frozen net, the margin, and the cost of a step."""
     names = [name for each in standings for name in (each.rule, f"{each.rule} frozen")]
     note = g.note(
-        f"{setting(g, names)} Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of "
+        "Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of "
         "the mean (Student's t); where one leaves the panel it goes on. Dashed: the margin that is required. Beside "
         "each rule the learning rate that held-out training samples picked; *: at the edge of the grid. Linear: a "
         "linear map of the raw input.",
@@ -81,7 +82,7 @@ def _accuracies(g: Gathered, axes: Axes, standings: Sequence["Standing"]) -> Non
         for value in each.accuracy.values:
             axes.plot([value], [row], color=colour, marker=marker, markersize=3.5, linestyle="none", alpha=0.8)
     for name, line in FLOORS.items():
-        level = g.last(name, lambda s: s.accuracy).mean
+        level = g.last(name, ACCURACY).mean
         if level is not None:
             axes.axvline(level, color=GREY, linestyle=line, linewidth=1, zorder=1)
     axes.set_title("accuracy, each seed")

@@ -23,7 +23,9 @@ from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
 from walkback.report.verdicts import GLYPHS
 from walkback.studies import penalty
-from walkback.studies.base import STUDIES, Gathered, Study, setting
+from walkback.studies.base import STUDIES, Gathered, Study
+from walkback.studies.drawing import matrix
+from walkback.studies.judged import KEY
 
 LAYER = 2  # where such logs keep their one gradient
 FULL, LOG, MORE = SOURCES = ("full evidence", "log", "log + ‖h_0‖")
@@ -175,7 +177,7 @@ def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
     """How to read it, the counts, and every contradiction in full."""
     lines = [line for each in found.values() for line in each]
     words = [
-        "✓ passes, ✗ fires, ? inconclusive, – not applicable. Basis: exact, bound, proxy or missing; for scale the "
+        f"{KEY}. Basis: exact, bound, proxy or missing; for scale the "
         "largest growth over one block, a bound of it, or the "
         "geometric mean that stands in. Silent: the log leaves open what all the evidence settles. Both open: "
         "so does all the evidence. Says more: the log settles what all the evidence leaves open or does not ask. "
@@ -228,7 +230,7 @@ def draw(g: Gathered) -> Figure:
         for protocol, found in both.items()
     }  # fmt: skip
     note = g.note(
-        f"{setting(g)} Full: all that was recorded. Log: ‖h$_L$‖, ‖g$_{LAYER}$‖ and accuracy alone. "
+        f"Full: all that was recorded. Log: ‖h$_L$‖, ‖g$_{LAYER}$‖ and accuracy alone. "
         "+h$_0$: with ‖h$_0$‖. Framed: contradicts the full evidence "
         f"(ours {counts['ours']}, published {counts['published']})."
     )  # fmt: skip
@@ -261,13 +263,10 @@ def _matrix(axes: Axes, found: Mapping[str, Sequence[Line]], checks: Sequence[st
         axes.text(group * step + len(SOURCES) / 2, -0.85, check, ha="center", va="bottom", fontsize=7.5)
         for place, source in enumerate(SOURCES):
             axes.text(group * step + place + 0.5, -0.15, SHORT[source], ha="center", va="bottom", fontsize=6)
-    axes.set_xlim(-0.1, wide + 0.1)
-    axes.set_ylim(len(found) + 0.1, -0.1)
-    axes.set_xticks([])
-    axes.set_yticks([row + 0.5 for row in range(len(found))], [_label(subject) for subject in found])
-    axes.tick_params(length=0)
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
+    matrix(
+        axes, [subject.replace(rule, INKS[rule].name, 1) for subject in found for rule in [penalty.rule_of(subject)]]
+    )
+    axes.set(xlim=(-0.1, wide + 0.1), ylim=(len(found) + 0.1, -0.1))
 
 
 def _cell(axes: Axes, x: float, y: float, line: Line, source: str) -> None:
@@ -280,11 +279,6 @@ def _cell(axes: Axes, x: float, y: float, line: Line, source: str) -> None:
     )
     if source != FULL and line.relation(source) == "contradicts":
         axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, zorder=3))
-
-
-def _label(subject: str) -> str:
-    rule = penalty.rule_of(subject)
-    return subject.replace(rule, INKS[rule].name, 1)
 
 
 STUDIES.add(

@@ -14,18 +14,16 @@ from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
 from walkback.studies.base import net_words
 from walkback.studies.reproduced.commands import beside_studies, to_continue
-from walkback.studies.reproduced.controls import controls, other_nets
+from walkback.studies.reproduced.controls import controls, precisions
 from walkback.studies.reproduced.depth import init, ladder, penalty, vit
-from walkback.studies.reproduced.differences import differences
 from walkback.studies.reproduced.firings import firings
-from walkback.studies.reproduced.found import DATA, METHODS, Found
+from walkback.studies.reproduced.found import BP, DATA, METHODS, Found
 from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
-from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, verdicts
-from walkback.studies.reproduced.methods import precisions, short
-from walkback.studies.reproduced.schedule import schedules
-from walkback.studies.reproduced.words import Ledger, percent
+from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, short, verdicts
+from walkback.studies.reproduced.tried import differences
+from walkback.studies.reproduced.words import Writer, percent
 
-SECTIONS: Sequence[tuple[str, Callable[[Found, Ledger], list[str]]]] = (
+SECTIONS: Sequence[tuple[str, Callable[[Writer], list[str]]]] = (
     ("Accuracy", accuracies),
     ("Which frozen net decides FA's verdict", frozen_nets),
     ("Verdicts and decision utility", verdicts),
@@ -36,21 +34,20 @@ SECTIONS: Sequence[tuple[str, Callable[[Found, Ledger], list[str]]]] = (
     ("Cosine of credit and gradient, by block", cosines),
     ("Small, or noise?", noise),
     ("First firings", firings),
-    ("Schedule and embedding", schedules),
     ("Penalty", penalty),
     ("Ladder", ladder),
     ("A net at init", init),
     ("Controls", controls),
     ("ViT-Mini", vit),
-    ("Other nets", other_nets),
     ("What differs, what was tried, what we think", differences),
 )
 
 
 def page(runs: Sequence[Run]) -> str:
     """The whole page. Runs that are not there are named as missing; none is guessed."""
-    found, ledger = Found(runs), Ledger()
-    sections = [[f"## {title}", *write(found, ledger)] for title, write in SECTIONS]
+    writer = Writer(Found(runs))
+    found = writer.found
+    sections = [[f"## {title}", *write(writer)] for title, write in SECTIONS]
     counts = ", ".join(f"{method.name} {found.of(method).n}" for method in METHODS)
     return "\n\n".join([
         "# Reproduction",
@@ -66,7 +63,7 @@ def page(runs: Sequence[Run]) -> str:
         *_continued(found),
         "## In short",
         f"Finished seeds of the main audit: {counts}.",
-        ledger.says(),
+        writer.ledger.says(),
         *(part for section in sections for part in section),
     ])  # fmt: skip
 
@@ -88,7 +85,7 @@ def _continued(found: Found) -> list[str]:
 
 
 def _recipe(found: Found) -> str:
-    config = found.group("bp").config
+    config = found.of(BP).config
     return (
         f"Unless it says otherwise: {net_words(config)}, CIFAR-10 with crops and flips, {config.epochs} epochs, AdamW "
         f"{config.lr:g} with weight decay {config.weight_decay:g} and cosine decay, batch {config.batch_size}. Norms "

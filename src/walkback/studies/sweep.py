@@ -12,7 +12,11 @@ from typing import Literal, NamedTuple
 
 from walkback.checks import DEFAULT, Judgement, Outcome, Protocol, Thresholds, VerdictName, judge
 from walkback.checks.finding import known
+from walkback.checks.thresholds import PAPER
 from walkback.records import Evidence
+from walkback.report.numbers import number
+from walkback.report.tables import Cell, Table
+from walkback.studies.base import Gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +144,62 @@ def first_changes(sweeps: Mapping[str, Sequence[Stretch]], at: float) -> tuple[E
 
 def _edge(ends: Sequence[tuple[float, str, Stretch, Stretch | None]], at: float) -> Edge:
     return Edge(at, [(who, was, then) for end, who, was, then in ends if end == at and then is not None])
+
+
+Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
+
+
+def thresholds_table(g: Gathered, sweeps: Sweeps) -> Table:
+    """How far each threshold can move before a verdict changes, and whose."""
+    rows: list[list[Cell]] = []
+    for swept, parts in sweeps.items():
+        default = DEFAULT.table[swept.name]
+        verdicts = first_changes({s: by_verdict(p) for s, p in parts.items()}, default.value)
+        findings = first_changes(parts, default.value)
+        row: list[Cell] = [swept.title, f"{default.value:g}", "published" if default.who == PAPER else "ours"]
+        if verdicts is None or findings is None:
+            rows.append([*row, None, None, None, None, None])
+            continue
+        below, above = verdicts
+        ends = [_end(edge, side) for edge, side in ((below, "≤"), (above, "≥"))]
+        steady = " to ".join(str(_end(edge, side, shown=True)) for edge, side in zip(findings, "≤≥", strict=True))
+        rows.append([*row, *ends, _flips_said(below), _flips_said(above), steady])
+    headings = ["threshold", "default", "set by", "same verdicts from", "to", "first to change below",
+                "first to change above", "same findings"]  # fmt: skip
+    spans = "; ".join(f"{swept.name} {swept.low:g} to {swept.high:g}" for swept in sweeps)
+    notes = g.notes(
+        "One threshold moves and the others stay. Ends are exact: at the next number beyond, the verdict is the other. "
+        f"≤ and ≥: nothing changes as far as it was moved ({spans}).",
+        "same findings: no outcome of any check changes. A verdict is steadier than its findings where several checks "
+        "fire. The floor is judged by the published protocol alone; by ours it warns.",
+    )
+    return Table("thresholds", "How far each threshold can move before a verdict changes", headings, rows, notes)
+
+
+def _end(edge: Edge, side: str, shown: bool = False) -> Cell:
+    """An end of a range: a number, or that none was found as far as the threshold was moved."""
+    at = float(f"{edge.at:.12g}")  # neighbouring floats are one number to a reader
+    if not edge.flips:
+        return f"{side} {number(at)}"
+    return number(at) if shown else at
+
+
+def _flips_said(edge: Edge) -> str:
+    return "; ".join(f"{who}: {was.verdict} → {then.verdict}" for who, was, then in edge.flips) or "nobody"
+
+
+def moves_table(sweeps: Sweeps) -> Table:
+    """Every verdict that moves with a threshold."""
+    rows: list[list[Cell]] = []
+    for swept, parts in sweeps.items():
+        for name, whole in parts.items():
+            joined = by_verdict(whole)
+            said = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
+            if len(joined) > 1:
+                rows.append([swept.title, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
+    return Table(
+        "moves", "Every verdict that moves with a threshold",
+        ["threshold", "default", "subject", "verdict, from the lowest value to the highest"], rows,
+        ["A subject that is not named has one verdict over the whole range, or no run. A margin larger than what BP "
+         "gains over its frozen net cannot be asked for: there depth is not applicable, and the other checks decide."],
+    )  # fmt: skip

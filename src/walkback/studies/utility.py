@@ -6,7 +6,7 @@ here: a verdict is a pure function of the evidence and the thresholds.
 """
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -16,26 +16,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from walkback.checks import DEFAULT, Judgement, Outcome, VerdictName, in_order, judge
+from walkback.checks import DEFAULT, Outcome, VerdictName, in_order
 from walkback.checks.finding import known, listed
 from walkback.checks.margin import DIGITS
-from walkback.checks.thresholds import PAPER
-from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
+from walkback.records import BaselineName, Evidence
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
-from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import CLASSES, STUDIES, Arm, Extent, Gathered, Study, setting
-from walkback.studies.sweep import Edge, Stretch, Swept, by_verdict, first_changes, stretches
+from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.drawing import matrix
+from walkback.studies.judged import BothVerdicts, both, finding, known_of
+from walkback.studies.quantities import ACCURACY, GAMMA
+from walkback.studies.sweep import Stretch, Swept, by_verdict, moves_table, stretches, thresholds_table
 
 PENALTY = 0.01
 NO_NORM = {"terminal_norm": False}
 
-Answer = Literal["walked back", "not", "inconclusive", "not applicable"]
+Decision = Literal["walked back", "not", "inconclusive", "not applicable"]
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class Contender:
     """An arm that is judged, what it is called, its baselines by arm, and, for a control, what must come out.
 
     A control that must not be walked back is right wherever it is not: that something could not be asked is no blame.
@@ -46,9 +47,9 @@ class Subject:
     baselines: Mapping[BaselineName, str]
     must: Literal["walked back", "not"] | None = None
 
-    def right(self, answer: Answer) -> bool:
+    def right(self, decision: Decision) -> bool:
         """Whether that is what must come out of a control."""
-        return (answer == "walked back") == (self.must == "walked back")
+        return (decision == "walked back") == (self.must == "walked back")
 
 
 def _baselines(rule: str) -> dict[BaselineName, str]:
@@ -64,15 +65,15 @@ def _without_norm(rule: str) -> dict[BaselineName, str]:
 
 PENALISED = f"dfa λ={PENALTY:g}"
 SUBJECTS = (
-    Subject("bp", "BP", _baselines("bp"), must="not"),
-    Subject("fa", "FA", _baselines("fa")),
-    Subject("dfa", "DFA", _baselines("dfa")),
+    Contender("bp", "BP", _baselines("bp"), must="not"),
+    Contender("fa", "FA", _baselines("fa")),
+    Contender("dfa", "DFA", _baselines("dfa")),
     # Held against nets of its own budget. The penalty acts on blocks that train: a frozen net is the same without it.
-    Subject(PENALISED, f"DFA λ={PENALTY:g}",
-            {"frozen": "dfa frozen short", "frozen_bp": "bp frozen short", "bp": "bp short"}),
-    Subject("bp no norm", "BP without norm", _without_norm("bp"), must="not"),
-    Subject("dfa no norm", "DFA without norm", _without_norm("dfa")),
-    Subject("random", INKS["random"].name, _baselines("random"), must="walked back"),
+    Contender(PENALISED, f"DFA λ={PENALTY:g}",
+              {"frozen": "dfa frozen short", "frozen_bp": "bp frozen short", "bp": "bp short"}),
+    Contender("bp no norm", "BP without norm", _without_norm("bp"), must="not"),
+    Contender("dfa no norm", "DFA without norm", _without_norm("dfa")),
+    Contender("random", INKS["random"].name, _baselines("random"), must="walked back"),
 )  # fmt: skip
 CLAIMS = tuple(subject for subject in SUBJECTS if subject.must is None)
 CONTROLS = tuple(subject for subject in SUBJECTS if subject.must is not None)
@@ -96,30 +97,16 @@ def arms(extent: Extent) -> list[Arm]:
     ]
 
 
-def evidence(g: Gathered) -> dict[Subject, Evidence]:
+def evidence(g: Gathered) -> dict[Contender, Evidence]:
     """What is known of every subject of which a run is there."""
-    found = {}
-    for subject in SUBJECTS:
-        if g.ended(subject.arm):
-            others: dict[BaselineName, Sequence[Run]] = {
-                role: g.ended(arm) for role, arm in subject.baselines.items() if g.ended(arm)
-            }
-            found[subject] = evidence_of_runs(subject.name, g.ended(subject.arm), baselines=others, classes=CLASSES)
-    return found
+    found = {subject: known_of(g, subject.arm, subject.baselines, subject.name) for subject in SUBJECTS}
+    return {subject: each for subject, each in found.items() if each is not None}
 
 
 # Who decides
 
 
-class Case(NamedTuple):
-    """What is put before everybody who decides: the evidence, and what was made of it by either protocol."""
-
-    evidence: Evidence
-    ours: Judgement
-    published: Judgement
-
-
-def by_accuracy(case: Case) -> Answer:
+def by_accuracy(case: BothVerdicts) -> Decision:
     """Walked back if the mean accuracy over the seeds is not above chance."""
     mean, classes = _mean(seed.final.accuracy for seed in case.evidence.seeds), case.evidence.classes
     if mean is None or classes is None:
@@ -127,7 +114,7 @@ def by_accuracy(case: Case) -> Answer:
     return "not" if mean > round(1 / classes, DIGITS) else "walked back"
 
 
-def by_gamma(case: Case) -> Answer:
+def by_gamma(case: BothVerdicts) -> Decision:
     """Walked back by accuracy, or because the mean Γ over the seeds is not above 0."""
     accuracy, mean = by_accuracy(case), _mean(seed.final.gamma for seed in case.evidence.seeds)
     if accuracy == "walked back" or (mean is not None and mean <= 0):
@@ -142,20 +129,21 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(there) else None
 
 
-def _by_check(check: str) -> Callable[[Case], Answer]:
+def _by_check(check: str) -> Callable[[BothVerdicts], Decision]:
     """Walked back if that check fires."""
 
-    def decide(case: Case) -> Answer:
-        return IN_SHORT[next(finding.outcome for finding in case.ours.findings if finding.check == check)]
+    def decide(case: BothVerdicts) -> Decision:
+        found = finding(case.ours, check)
+        return IN_SHORT[found.outcome] if found else "not applicable"
 
     return decide
 
 
-IN_SHORT: Mapping[Outcome | VerdictName, Answer] = {
+IN_SHORT: Mapping[Outcome | VerdictName, Decision] = {
     "fires": "walked back", "passes": "not", "walked back": "walked back", "holds": "not",
     "inconclusive": "inconclusive", "not applicable": "not applicable",
 }  # fmt: skip
-DECIDERS: Mapping[str, Callable[[Case], Answer]] = {
+DECIDERS: Mapping[str, Callable[[BothVerdicts], Decision]] = {
     "accuracy": by_accuracy,
     "accuracy + Γ": by_gamma,
     **{check.name: _by_check(check.name) for check in in_order("ours")},
@@ -164,52 +152,32 @@ DECIDERS: Mapping[str, Callable[[Case], Answer]] = {
 }
 
 
-def decided(subject: Evidence) -> dict[str, Answer]:
+def decided(subject: Evidence) -> dict[str, Decision]:
     """What each way of deciding says of a subject."""
-    case = Case(subject, judge(subject), judge(subject, protocol="published"))
+    case = both(subject)
     return {name: decide(case) for name, decide in DECIDERS.items()}
 
 
-Answers = Mapping[Subject, Mapping[str, Answer]]
 # What the paper counts, by the column that it stands in here.
 PAPER_COUNTS = {"accuracy": "accuracy", "accuracy + Γ": "accuracy, Γ", "published": "the full protocol"}
 PAPER_METHODS = tuple(method.upper() for method in published.VERDICTS if method != "bp")
 
 
-class Count(NamedTuple):
-    """How many of those that are there."""
+def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[str | None]]:
+    """What stands below the answers: claims walked back, controls that come out as they must, the paper's counts.
 
-    hits: int
-    of: int
+    BP and random credit claim nothing: they are controls.
+    """
+    claims, controls = ([each for each in those if each in found] for those in (CLAIMS, CONTROLS))
 
-    def __str__(self) -> str:
-        return f"{self.hits} of {self.of}"
+    def count(those: list[Contender], hit: Callable[[Contender, str], bool]) -> list[str | None]:
+        return [f"{sum(hit(each, decider) for each in those)} of {len(those)}" for decider in DECIDERS]
 
-
-def walked_back(found: Answers, decider: str) -> Count:
-    """How many of the claims it walks back. BP and random credit claim nothing: they are controls."""
-    there = [found[claim][decider] for claim in CLAIMS if claim in found]
-    return Count(there.count("walked back"), len(there))
-
-
-def controls_right(found: Answers, decider: str) -> Count:
-    """How many controls come out as they must: BP not walked back, random credit walked back."""
-    there = [control for control in CONTROLS if control in found]
-    return Count(sum(control.right(found[control][decider]) for control in there), len(there))
-
-
-def in_paper(decider: str) -> Count | None:
-    """How many of the paper's methods it walked back there, if the paper says so."""
-    name = PAPER_COUNTS.get(decider)
-    return None if name is None else Count(published.UTILITY[name], len(PAPER_METHODS))
-
-
-def counts(found: Answers) -> dict[str, list[Count | None]]:
-    """What stands below the answers, one a way of deciding."""
+    paper = {d: f"{published.UTILITY[name]} of {len(PAPER_METHODS)}" for d, name in PAPER_COUNTS.items()}
     return {
-        "claims walked back": [walked_back(found, decider) for decider in DECIDERS],
-        "controls right": [controls_right(found, decider) for decider in DECIDERS],
-        "walked back in the paper": [in_paper(decider) for decider in DECIDERS],
+        "claims walked back": count(claims, lambda each, decider: found[each][decider] == "walked back"),
+        "controls right": count(controls, lambda each, decider: each.right(found[each][decider])),
+        "walked back in the paper": [paper.get(decider) for decider in DECIDERS],
     }
 
 
@@ -236,28 +204,26 @@ def tables(g: Gathered) -> list[Table]:
     """Who walks back what; the thresholds, and how far each can move; and every verdict that moves at all."""
     subjects = evidence(g)
     sweeps = {swept: {e.name: stretches(e, swept) for e in subjects.values()} for swept in SWEPT}
-    return [_utility_table(g, subjects), _thresholds_table(g, sweeps), _moves_table(sweeps)]
+    return [_utility_table(g, subjects), thresholds_table(g, sweeps), moves_table(sweeps)]
 
 
-def _utility_table(g: Gathered, subjects: Mapping[Subject, Evidence]) -> Table:
+def _utility_table(g: Gathered, subjects: Mapping[Contender, Evidence]) -> Table:
     found = {subject: decided(known_of) for subject, known_of in subjects.items()}
-    rows: list[list[Cell]] = []
-    for subject in SUBJECTS:
-        said = found.get(subject, {})
-        rows.append([subject.name, *(said.get(decider) for decider in DECIDERS), g.seeds(subject.arm)])
-    for title, row in counts(found).items():
-        rows.append([title, *(None if count is None else str(count) for count in row), None])
-    names = {kind: listed([s.name for s in those]) for kind, those in (("claims", CLAIMS), ("controls", CONTROLS))}
+    rows: list[list[Cell]] = [
+        [subject.name, *(found.get(subject, {}).get(decider) for decider in DECIDERS), g.seeds(subject.arm)]
+        for subject in SUBJECTS
+    ]
+    rows += [[title, *row, None] for title, row in counts(found).items()]
     notes = g.notes(
         "accuracy: walked back if its mean is not above chance. accuracy + Γ: or if the mean Γ is not above 0. A "
         "check: if it fires. all: our verdict. published: that of the published protocol (scale, the reference's "
         "floor, depth). not: not walked back; where a whole protocol says so, the claim holds.",
-        f"Claims: {names['claims']}. Controls: {names['controls']}; BP must not be walked back, random credit must. "
-        f"The paper counts other subjects ({listed(PAPER_METHODS)}): its counts are no repetition of ours.",
+        f"Claims: {listed([s.name for s in CLAIMS])}. Controls: {listed([s.name for s in CONTROLS])}; BP must not be "
+        f"walked back, random credit must. The paper counts other subjects ({listed(PAPER_METHODS)}): its counts are "
+        "no repetition of ours.",
         _apart(g),
     )
-    headings = ["subject", *DECIDERS, "seeds"]
-    return Table("utility", "Which claims are walked back, and by what", headings, rows, notes)
+    return Table("utility", "Which claims are walked back, and by what", ["subject", *DECIDERS, "seeds"], rows, notes)
 
 
 def _apart(g: Gathered) -> str:
@@ -269,68 +235,10 @@ def _apart(g: Gathered) -> str:
     )
 
 
-Sweeps = Mapping[Swept, Mapping[str, Sequence[Stretch]]]
-
-
-def _thresholds_table(g: Gathered, sweeps: Sweeps) -> Table:
-    rows: list[list[Cell]] = []
-    for swept, parts in sweeps.items():
-        default = DEFAULT.table[swept.name]
-        verdicts = first_changes({s: by_verdict(p) for s, p in parts.items()}, default.value)
-        findings = first_changes(parts, default.value)
-        row: list[Cell] = [swept.title, f"{default.value:g}", "published" if default.who == PAPER else "ours"]
-        if verdicts is None or findings is None:
-            rows.append([*row, None, None, None, None, None])
-            continue
-        below, above = verdicts
-        ends = [_end(edge, side) for edge, side in ((below, "≤"), (above, "≥"))]
-        steady = " to ".join(str(_end(edge, side, shown=True)) for edge, side in zip(findings, "≤≥", strict=True))
-        rows.append([*row, *ends, _flips_said(below), _flips_said(above), steady])
-    headings = ["threshold", "default", "set by", "same verdicts from", "to", "first to change below",
-                "first to change above", "same findings"]  # fmt: skip
-    spans = "; ".join(f"{swept.name} {swept.low:g} to {swept.high:g}" for swept in SWEPT)
-    notes = g.notes(
-        "One threshold moves and the others stay. Ends are exact: at the next number beyond, the verdict is the other. "
-        f"≤ and ≥: nothing changes as far as it was moved ({spans}).",
-        "same findings: no outcome of any check changes. A verdict is steadier than its findings where several checks "
-        "fire. The floor is judged by the published protocol alone; by ours it warns.",
-    )
-    return Table("thresholds", "How far each threshold can move before a verdict changes", headings, rows, notes)
-
-
-def _end(edge: Edge, side: str, shown: bool = False) -> Cell:
-    """An end of a range: a number, or that none was found as far as the threshold was moved."""
-    at = float(f"{edge.at:.12g}")  # neighbouring floats are one number to a reader
-    if not edge.flips:
-        return f"{side} {number(at)}"
-    return number(at) if shown else at
-
-
-def _flips_said(edge: Edge) -> str:
-    return "; ".join(f"{who}: {was.verdict} → {then.verdict}" for who, was, then in edge.flips) or "nobody"
-
-
-def _moves_table(sweeps: Sweeps) -> Table:
-    rows: list[list[Cell]] = []
-    for swept, parts in sweeps.items():
-        for name, whole in parts.items():
-            joined = by_verdict(whole)
-            said = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
-            if len(joined) > 1:
-                rows.append([swept.title, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
-    return Table(
-        "moves", "Every verdict that moves with a threshold",
-        ["threshold", "default", "subject", "verdict, from the lowest value to the highest"], rows,
-        ["A subject that is not named has one verdict over the whole range, or no run. A margin larger than what BP "
-         "gains over its frozen net cannot be asked for: there depth is not applicable, and the other checks decide."],
-    )  # fmt: skip
-
-
 # Figures
 
 
-@dataclass(frozen=True)
-class Look:
+class Appearance(NamedTuple):
     """How an answer looks: told apart by colour, by lightness, by hatch and by glyph."""
 
     colour: str
@@ -339,26 +247,27 @@ class Look:
     ink: str = "black"
 
 
-WALKED, STANDS = Look("#8e2a35", "", "✗", "white"), Look("#b5d4ea", "", "✓")
-OPEN, ASIDE = Look("#f1f1f1", "//////", "?"), Look("#ffffff", "....", "n/a")
-LOOKS: Mapping[str, Look] = {
-    "walked back": WALKED, "not": STANDS, "holds": STANDS, "inconclusive": OPEN, "not applicable": ASIDE,
+STANDS = Appearance("#b5d4ea", "", "✓")
+LOOKS: Mapping[str, Appearance] = {
+    "walked back": Appearance("#8e2a35", "", "✗", "white"), "not": STANDS, "holds": STANDS,
+    "inconclusive": Appearance("#f1f1f1", "//////", "?"), "not applicable": Appearance("#ffffff", "....", "n/a"),
 }  # fmt: skip
 HATCH = "#b8b8b8"
 
 
-def _glyph(axes: Axes, x: float, y: float, look: Look, size: float) -> None:
+def _glyph(axes: Axes, x: float, y: float, look: Appearance, size: float) -> None:
     """A glyph in the middle of its place, on a ground of its own where a hatch would run through it."""
     ground = {"boxstyle": "round,pad=0.12", "facecolor": look.colour, "edgecolor": "none"} if look.hatch else None
     axes.text(x, y, look.glyph, color=look.ink, ha="center", va="center_baseline", bbox=ground,
               fontsize=size if len(look.glyph) == 1 else 0.75 * size)  # fmt: skip
 
 
-def _legend(names: Mapping[str, str]) -> list[Patch]:
+def _legend(*names: str) -> list[Patch]:
     return [
-        Patch(facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch, label=f"{look.glyph}  {words}")
-        for look, words in ((LOOKS[name], words) for name, words in names.items())
-    ]
+        Patch(facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch,
+              label=f"{look.glyph}  {'not walked back' if name == 'not' else name}")
+        for name, look in ((name, LOOKS[name]) for name in names)
+    ]  # fmt: skip
 
 
 ACCURACY_AT, GAMMA_AT, LEFT = 0.6, 1.85, 2.6  # in cells: the two numbers, and where the matrix begins
@@ -367,75 +276,58 @@ ACCURACY_AT, GAMMA_AT, LEFT = 0.6, 1.85, 2.6  # in cells: the two numbers, and w
 def draw(g: Gathered) -> Figure:
     """Subjects down, deciders across; to the left the two numbers that are usually reported, below the counts."""
     found = {subject: decided(known_of) for subject, known_of in evidence(g).items()}
-    note = g.note(f"{setting(g)} Claims: all but BP and random credit, which are controls. "
-                  f"The paper counts {listed(PAPER_METHODS)}: its counts are no repetition of ours. "
-                  f"{_apart(g)}")  # fmt: skip
+    note = g.note(f"Claims: all but BP and random credit, which are controls. The paper counts "
+                  f"{listed(PAPER_METHODS)}: its counts are no repetition of ours. {_apart(g)}")  # fmt: skip
     fig = figure(PAGE, 3.3, note)
     axes = fig.subplots()
     rows, columns = len(SUBJECTS), len(DECIDERS)
     for row, subject in enumerate(SUBJECTS):
-        _numbers(g, axes, row, subject)
+        for x, quantity, shape in ((ACCURACY_AT, ACCURACY, ".3f"), (GAMMA_AT, GAMMA, "+.3f")):
+            stat = g.last(subject.arm, quantity)
+            words = "no run" if not stat.n else "not finite" if stat.mean is None else f"{stat.mean:{shape}}"
+            axes.text(x, row + 0.5, words.replace("-", "−"), ha="center", va="center_baseline", fontsize=7,
+                      color="black" if stat.n else GREY)  # fmt: skip
         for column, decider in enumerate(DECIDERS):
-            _cell(axes, row, column, LOOKS[found[subject][decider]] if subject in found else None)
+            look = LOOKS[found[subject][decider]] if subject in found else Appearance("white", "", "")
+            axes.add_patch(Rectangle((LEFT + column + 0.03, row + 0.04), 0.94, 0.92, linewidth=0.6,
+                                     facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch))  # fmt: skip
+            if look.glyph:
+                _glyph(axes, LEFT + column + 0.5, row + 0.5, look, 9)
     small: dict[str, Any] = {"va": "center_baseline", "color": GREY, "fontsize": 7}
     for place, (title, row_of) in enumerate(counts(found).items()):
         y = rows + 0.75 + 0.72 * place
         axes.text(LEFT - 0.15, y, title, ha="right", **small)
         for column, count in enumerate(row_of):
-            axes.text(LEFT + column + 0.5, y, "–" if count is None else str(count), ha="center", **small)
+            axes.text(LEFT + column + 0.5, y, count or "–", ha="center", **small)
     heads = {ACCURACY_AT: "accuracy", GAMMA_AT: "Γ"} | {LEFT + n + 0.5: name for n, name in enumerate(DECIDERS)}
     for x, words in heads.items():
         axes.text(x, -0.2, words.replace(" + ", "\n+ "), ha="center", va="bottom", fontsize=7.5)
     for x, words in (((ACCURACY_AT + GAMMA_AT) / 2, "reported"), (LEFT + columns / 2, "walked back by")):
         axes.text(x, -1.35, words, ha="center", va="baseline", fontsize=8, color=GREY)
+    matrix(axes, [subject.name for subject in SUBJECTS])
     axes.set(xlim=(0, LEFT + columns), ylim=(rows + 2.6, -1.9))
-    axes.set_yticks([row + 0.5 for row in range(rows)], [subject.name for subject in SUBJECTS])
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    words_of = {name: name for name in LOOKS if name != "holds"} | {"not": "not walked back"}
-    fig.legend(handles=_legend(words_of), loc="outside upper center", ncols=4)
+    handles = _legend(*(name for name in LOOKS if name != "holds"))
+    fig.legend(handles=handles, loc="outside upper center", ncols=4)
     return fig
-
-
-def _cell(axes: Axes, row: int, column: int, look: Look | None) -> None:
-    """One answer; an empty cell where there is no run."""
-    colour, hatch = (look.colour, look.hatch) if look else ("white", "")
-    axes.add_patch(
-        Rectangle((LEFT + column + 0.03, row + 0.04), 0.94, 0.92, linewidth=0.6, facecolor=colour, edgecolor=HATCH,
-                  hatch=hatch)
-    )  # fmt: skip
-    if look:
-        _glyph(axes, LEFT + column + 0.5, row + 0.5, look, 9)
-
-
-def _numbers(g: Gathered, axes: Axes, row: int, subject: Subject) -> None:
-    """Accuracy and Γ, means over the seeds that are there."""
-    accuracy, gamma = g.last(subject.arm, lambda s: s.accuracy), g.last(subject.arm, lambda s: s.gamma)
-    for x, stat, shape in ((ACCURACY_AT, accuracy, ".3f"), (GAMMA_AT, gamma, "+.3f")):
-        words = "not finite" if stat.mean is None else f"{stat.mean:{shape}}".replace("-", "−")
-        axes.text(x, row + 0.5, words if stat.n else "no run", ha="center", va="center_baseline", fontsize=7,
-                  color="black" if stat.n else GREY)  # fmt: skip
 
 
 def draw_thresholds(g: Gathered) -> Figure:
     """One panel a threshold: along it the verdict of every subject, and where the default stands."""
     subjects = evidence(g)
-    note = g.note(f"{setting(g)} One threshold moves, the others keep their defaults; ends of bars are exact. "
+    note = g.note("One threshold moves, the others keep their defaults; ends of bars are exact. "
                   "The floor is judged by the published protocol, everything else by ours.")  # fmt: skip
     fig = figure(PAGE, 3.9, note)
     panels = list(fig.subplots(2, 4, sharey=True).flat)
     for axes, swept in zip(panels, SWEPT, strict=False):
         _panel(axes, swept, subjects)
     panels[-1].set_axis_off()
-    words = {name: name for name in LOOKS if name != "not"}
     default = Line2D([], [], color="black", linestyle=(0, (3, 1.5)), linewidth=1.2, label="default")
-    panels[-1].legend(handles=[*_legend(words), default], loc="center left", handlelength=2.4, labelspacing=0.9)
+    handles = [*_legend(*(name for name in LOOKS if name != "not")), default]
+    panels[-1].legend(handles=handles, loc="center left", handlelength=2.4, labelspacing=0.9)
     return fig
 
 
-def _panel(axes: Axes, swept: Swept, subjects: Mapping[Subject, Evidence]) -> None:
+def _panel(axes: Axes, swept: Swept, subjects: Mapping[Contender, Evidence]) -> None:
     default = DEFAULT[swept.name]
     axes.set_xscale(swept.scale)
     axes.set(xlim=(swept.low, swept.high), ylim=(len(SUBJECTS) - 0.45, -0.55))

@@ -1,7 +1,7 @@
 """One fused AdamW for the whole net, without the bookkeeping of torch.optim that costs a third of the update.
 
-Bit-equal to `torch.optim.AdamW(fused=True)`, which a test shows; its state is two tensors a parameter and one count,
-so a checkpoint is plain.
+Bit-equal to `torch.optim.AdamW(fused=True)`, which a test shows; its state is two tensors per parameter and one count,
+so a checkpoint is simple.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 class AdamW:
     """m ← β1 m + (1−β1) g;  v ← β2 v + (1−β2) g²;  w ← w − lr (wd w + m̂ / (√v̂ + ε)), with Adam's bias corrections.
 
-    A parameter without a gradient in a step is left as it is, and its count does not advance.
+    A parameter without a gradient in a step does not change, and its count does not advance.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float):

@@ -1,4 +1,4 @@
-"""What a user's own code registered, carried to a process that does not know it yet."""
+"""Send what a user's own code registered to a process that does not know it yet."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def brought() -> Brought:
 
 
 def bring(things: Brought) -> None:
-    """Make it known in this process."""
+    """Register it in this process."""
     for kind, named in things.items():
         for name, thing in named.items():
             REGISTRIES[kind].add(name, thing)
@@ -36,6 +36,6 @@ def refuse_registered(configs: Sequence[RunConfig], executor: str) -> None:
         for kind, name in (("rule", config.rule), ("net", config.net), ("data set", config.data)):
             if name in registered[kind] and not in_file(name):
                 raise BadValue(
-                    f"the {kind} {name!r} was registered by this process, and executor {executor} starts others later",
+                    f"the {kind} {name!r} was registered by this process, and executor {executor} trains elsewhere",
                     f"put it in a file that every node can read and name it as my_file.py:{name}",
                 )

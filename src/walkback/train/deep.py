@@ -1,25 +1,17 @@
-"""The probes that cost more than a snapshot may, once for a trained net: what judging needs beside the snapshots."""
+"""The expensive probes, once per trained net: what judging needs in addition to the snapshots."""
 
 import math
 from typing import TYPE_CHECKING
 
 import torch
 
-from walkback.probes import (
-    drift,
-    feedback_null,
-    identity,
-    net_precision,
-    nudging,
-    perturbation,
-    replay_net,
-    undisturbed,
-)
+from walkback.probes import feedback_null, identity, net_precision, replay_net, undisturbed
+from walkback.probes.layers import middle_drift, moved_along
 from walkback.records import DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
 from walkback.train.streams import stream
 
 if TYPE_CHECKING:
-    from walkback.train.loop import Trainer
+    from walkback.train.trainer import Trainer
 
 FUNCTIONAL_IMAGES = 128
 FUNCTIONAL_IMAGES_WIDE = 32  # where rows are whole feature maps: each image is moved 32 times per block, in float64
@@ -28,7 +20,7 @@ IDENTITY_IMAGES = 256
 
 
 def deep_probes(trainer: "Trainer") -> DeepProbes:
-    """Precision, nulls, drift, perturbation correlation and nudging of the net as it stands. Changes nothing of it."""
+    """Precision, nulls, drift, perturbation correlation and nudging of the current net. It does not change."""
     net, rule, seed = trainer.net, trainer.rule, trainer.config.seed
     inputs, labels = trainer.probe_inputs, trainer.probe_labels
 
@@ -36,23 +28,27 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         return stream(seed, purpose, trainer.step)
 
     null = feedback_null(net, rule, trainer.fresh_rule, inputs, labels, draws("null draws"), clock=trainer.clock)
-    seen = trainer.observe()
-    turned = drift(seen.gradients[net.depth // 2])
+    seen = trainer.observation()
+    turned = middle_drift(seen.gradients)
+    assert turned is not None
     moved_images = FUNCTIONAL_IMAGES if max(net.widths) <= WIDE else FUNCTIONAL_IMAGES_WIDE
     few = slice(moved_images)
-    credits = [None if a is None else a[few] for a in (seen.credits.blocks if seen.at_output else seen.at_input)]
     if trainer.config.train_last:
-        replay = replay_net(net, inputs[few], labels[few])
-        if seen.at_output:  # the credit of block l speaks of h_{l+1}
-            replay = replay.from_layer(1)
-        rho = [Valued.of(r.value, r.status) for r in perturbation(credits, *replay, draws("perturbation"))]
-        moved = [Valued.of(n.value, n.status) for n in nudging(credits, *replay)]
-    else:  # a baseline: what its blocks would have heard is of no use to anybody
+        at_input, at_output = (
+            [None if a is None else a[few] for a in rows] for rows in (seen.at_input, seen.credits.blocks)
+        )
+        correlations, nudges = moved_along(
+            at_input, at_output, replay_net(net, inputs[few], labels[few]), outward=seen.at_output,
+            generator=draws("perturbation"),
+        )  # fmt: skip
+        rho = [Valued.of(r.value, r.status) for r in correlations]
+        moved = [Valued.of(n.value, n.status) for n in nudges]
+    else:  # a baseline: nobody needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
-        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels)],
+        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels, seen.gradients)],
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
         null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
@@ -60,13 +56,13 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         drift_batches=turned.batches,
         rho=rho,
         nudging=moved,
-        functional_images=min(moved_images, len(labels)) if credits else 0,
+        functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
     )
 
 
 def identity_now(trainer: "Trainer") -> IdentityRecord:
-    """How near the blocks are to the identity as the net stands: of a new trainer, at its init."""
+    """How near the blocks of the current net are to the identity; for a new trainer, at init."""
     net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
     with undisturbed(net), torch.no_grad():
         stream_, branches = net.unroll(net.embed(inputs))

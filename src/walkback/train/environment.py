@@ -1,4 +1,4 @@
-"""Where and when a run was trained: kept apart from everything that must be the same on every machine."""
+"""Where and when a run was trained: kept separate from everything that must be the same on every machine."""
 
 import platform
 import time
@@ -15,7 +15,7 @@ from walkback.version import own_commit, own_version
 
 
 def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, device: str) -> Environment:
-    """Note who works on the run now; refuse if the data are not those that it began with."""
+    """Record what trains the run now; refuse if the data are not those that it started with."""
     check_same_data(before, dataset)
     sitting = Sitting(
         started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
@@ -29,25 +29,25 @@ def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, d
 
 
 def check_same_data(before: Run, dataset: Dataset) -> None:
-    """Refuse if the data are not those that the run began with."""
+    """Refuse if the data are not those that the run started with."""
     if before.environment is None or before.environment.data_fingerprint == dataset.fingerprint:
         return
     began, now = before.environment.data_fingerprint[:12], dataset.fingerprint[:12]
-    again = "start this run again with --fresh (the old folder is moved aside, not deleted)"
+    again = "start this run again with --fresh (the old folder is renamed, not deleted)"
     if is_own(dataset.name):
         raise RecordError(
-            f"{before.path.name} began on other data than {dataset.name} returns now (fingerprint {began} then, {now} "
+            f"{before.path.name} started on other data than {dataset.name} returns (fingerprint {began} then, {now} "
             "now): its code is the same, so it draws at random without a seed, or what it reads has changed",
-            f"seed it and give it back what it read, or {again}",
+            f"seed it and restore the files that it read, or {again}",
         )
     raise RecordError(
-        f"{before.path.name} began on other {dataset.name} data (fingerprint {began}) than are here ({now})",
-        f"bring the same data, or {again}",
+        f"{before.path.name} started on other {dataset.name} data (fingerprint {began}) than are here ({now})",
+        f"supply the same data, or {again}",
     )
 
 
 def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float) -> None:
-    """Note how far it came; `began` is a time.monotonic()."""
+    """Record how far it got; `began` is a time.monotonic()."""
     *earlier, sitting = environment.sittings
     ended = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2)}
     sittings = [*earlier, sitting.model_copy(update=ended)]
@@ -60,7 +60,7 @@ def _now() -> str:
 
 @cache
 def _cpu() -> str:
-    """The processor's name, with its family and model: a name such as "AMD EPYC" is that of several."""
+    """The processor's name, with its family and model: several processors share a name such as "AMD EPYC"."""
     try:
         lines = [line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()]
         first = {name.strip(): value.strip() for name, _, value in reversed(lines)}

@@ -1,6 +1,6 @@
-"""Many runs at once: configs in, events out, runs back. Who trains them, and where, is an executor's business.
+"""Many runs at once: configs in, events out, runs back. An executor decides what trains them, and where.
 
-Whatever the executor, the runs are the same bit for bit, and the same call resumes what another left unfinished.
+The runs are the same bit for bit with any executor, and the same call resumes what another left unfinished.
 """
 
 import math
@@ -32,11 +32,11 @@ def train_all(
     executor: str | None = None,
     executor_options: Mapping[str, Any] | None = None,
 ) -> list[Run | None]:
-    """Train every config, `jobs` at a time (default: one per core); the runs in order, None for those with no end.
+    """Train every config, `jobs` at a time (default: one per core); the runs in order, None for unfinished ones.
 
     An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; so does the end of the
-    `budget`, in seconds. The same call goes on. `executor` is a name (processes, serial, ray, slurm; docs/cluster.md)
-    or a class in a file of yours.
+    `budget`, in seconds. The same call resumes. `executor` is a name (processes, serial, ray, slurm; docs/cluster.md)
+    or a class in your own file.
     """
     chosen = make_executor(executor or "processes", jobs, executor_options or {})
     if chosen.here:
@@ -61,7 +61,7 @@ def _read_end(config: RunConfig, settings: Settings, end: Event | None) -> Run |
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], bool]]:
-    """SIGINT and SIGTERM set a flag inside; a second one acts as it always does."""
+    """Inside, SIGINT and SIGTERM set a flag; a second signal acts as usual."""
     flag = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield flag.is_set

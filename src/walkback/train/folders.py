@@ -1,4 +1,4 @@
-"""How runs stand, read from their folders alone: progress for whoever waits for processes that he cannot hear."""
+"""The progress of runs, read from their folders: for runs that other machines train."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ TAIL = 1 << 20  # bytes read from the end of a log: a snapshot of 1,000 layers h
 
 
 class Folders:
-    """Watches the snapshots of runs grow. `look` tells what is new since the last look."""
+    """Follows the snapshots of runs. `look` returns what is new since the last call."""
 
     def __init__(self, configs: Sequence[RunConfig], out: Path):
         self.configs = configs
@@ -27,7 +27,7 @@ class Folders:
         for index in indices:
             try:
                 found = self._files[index].stat()
-            except OSError:  # not begun
+            except OSError:  # not started
                 continue
             if self._seen.get(index) != (found.st_size, found.st_mtime_ns):
                 self._seen[index] = (found.st_size, found.st_mtime_ns)
@@ -43,7 +43,7 @@ class Folders:
 
 
 def last_snapshot(file: Path) -> Snapshot | None:
-    """The last whole line; None if there is none, or while its writer is at it."""
+    """The last whole line; None if there is none, or while it is being written."""
     try:
         with file.open("rb") as opened:
             opened.seek(0, 2)

@@ -1,11 +1,11 @@
-"""How long many runs take on so many cores: the arithmetic of a queue, for sizing a cluster."""
+"""How long many runs take on a number of cores: for sizing a cluster."""
 
 import heapq
 from collections.abc import Sequence
 
 
 def makespan(seconds: Sequence[float], cores: int) -> float:
-    """When the last of these runs ends, if every core that is free takes the next in order.
+    """When the last of these runs ends, if every free core takes the next in order.
 
     >>> makespan([3, 3, 3, 3], 2)
     6.0

@@ -1,4 +1,4 @@
-"""From what a person asks to the runs it means: every name known, every default written out, nothing impossible."""
+"""Turn options into run configs: every name is known, every default written out, impossible values refused."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,12 +50,12 @@ def plan(
 ) -> list[RunConfig]:
     """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
 
-    `validation` holds out that share of the training samples: accuracy and probes are taken on them, and the test split
-    is not looked at. `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to
-    every rule named.
+    `validation` holds out that share of the training samples: accuracy and probes use them, and the test split
+    is not used. `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to
+    every rule.
     """
     if isinstance(seeds, str):
-        raise BadValue(f"--seeds {seeds} is for `walkback audit`, which looks at what it found", "give a number")
+        raise BadValue(f"--seeds {seeds} is for `walkback audit`, which looks at its results", "give a number")
     usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
@@ -66,7 +66,7 @@ def plan(
     family.check(resolved_net)
     blocks = family.blocks_in(resolved_net)
     if blocks == 0 and list(rules) != ["bp"]:
-        # The shallow baseline, embedding and readout alone, has nothing that a rule could tell apart.
+        # The shallow baseline, embedding and readout alone, trains the same by every rule.
         raise BadValue("a net without blocks can only be trained by bp", "give --depth 1 or more, or --rules bp")
     last = blocks if train_last is None else train_last
     if not 0 <= last <= blocks:

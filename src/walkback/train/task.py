@@ -1,4 +1,4 @@
-"""One run as a task of an executor: trained here, whatever happens to it turned into an event."""
+"""One run as a task of an executor: train it here, and turn whatever happens into an event."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ from walkback.records import RunConfig, Snapshot
 from walkback.train.loop import Progress, Stopped, train
 
 Kind = Literal["progress", "finished", "diverged", "fired", "reused", "stopped", "busy", "failed", "submitted"]
-ENDS = ("finished", "diverged", "fired", "reused")  # the run has its end
+ENDS = ("finished", "diverged", "fired", "reused")  # the run is done
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to run number `index`: progress, or an end with what there is to say of it."""
+    """What happened to run number `index`: progress, or its end with a message."""
 
     index: int
     kind: Kind
@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train, as against what: nothing here changes a result."""
+    """How to train, not what: nothing here changes a result."""
 
     out: Path
     checkpoint_every: float = 15.0
@@ -46,12 +46,12 @@ def cores() -> int:
 
 
 def check_device(name: str) -> str:
-    """`name`, if torch knows such a device and it is here."""
+    """`name`, if torch knows such a device and this machine has it."""
     try:
         torch.zeros(1, device=torch.device(name))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         why = str(error).splitlines()[0]
-        raise BadValue(f"there is no device {name} here: {why}", "leave --device out to train on the cpu") from error
+        raise BadValue(f"this machine has no device {name}: {why}", "leave --device out to train on the cpu") from error
     return name
 
 
@@ -59,11 +59,11 @@ def train_one(
     index: int, config: RunConfig, settings: Settings, note: Callable[[Event], None], stop: Callable[[], bool]
 ) -> None:
     """Train one run here, and turn whatever happens into an event."""
-    told = False
+    reported = False
 
     def tell(progress: Progress) -> None:
-        nonlocal told
-        told = True
+        nonlocal reported
+        reported = True
         note(Event(index, "progress", progress))
 
     try:
@@ -73,7 +73,7 @@ def train_one(
             fired=settings.fired or (lambda _: None),
         )  # fmt: skip
         assert run.result is not None
-        note(Event(index, run.result.status if told else "reused", says=run.result.says))
+        note(Event(index, run.result.status if reported else "reused", says=run.result.says))
     except Stopped:
         note(Event(index, "stopped", says="stopped; the same command resumes it"))
     except Busy as busy:
@@ -81,7 +81,7 @@ def train_one(
     except WalkbackError as error:
         note(Event(index, "failed", says=str(error)))
     except Exception as error:
-        # A fault of a rule, a net or ours: it must not take the other runs with it.
+        # An error in a rule, a net or walkback must not stop the other runs.
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         if os.environ.get("WALKBACK_TRACEBACK"):

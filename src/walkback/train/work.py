@@ -1,6 +1,6 @@
-"""Working off a plan: what a worker somewhere does with the configs that are its task, and the word it leaves.
+"""Work on a plan: what a worker does with the configs of its task, and the outcome that it writes.
 
-The word (an outcome beside the plan) says why a run has no end; that it has one is said by the run's own folder.
+The outcome (a file next to the plan) says why a run is unfinished; the run's own folder says that it is done.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ from walkback.records.plan_file import (
 )
 from walkback.train.task import ENDS, Event, Settings, check_device, train_one
 
-STOPPED = 75  # exit status: stopped with a checkpoint, to be begun again (EX_TEMPFAIL)
-LOOK_EVERY = 0.2  # seconds between two looks for the wish to stop, which may be on a slow file system
+STOPPED = 75  # exit status: stopped with a checkpoint, to be resumed (EX_TEMPFAIL)
+LOOK_EVERY = 0.2  # seconds between two checks for a request to stop, which may be on a slow file system
 
 
 def host() -> str:
@@ -38,18 +38,18 @@ def host() -> str:
     return platform.node() or "an unnamed host"
 
 
-def told_by_host(kind: str, says: str, name: str) -> str:
-    """What there is to say of an end; of a trouble, also where it was."""
+def with_host(kind: str, says: str, name: str) -> str:
+    """The message about an end; for a failure, with the machine."""
     return f"on {name}: {says}" if kind in ("failed", "busy") else says
 
 
 def go_to(folder: str, configs: Sequence[RunConfig]) -> None:
-    """Stand where the plan was made, so that names of files mean the same."""
+    """Change to the folder where the plan was made, so that file names mean the same."""
     try:
         os.chdir(folder)
     except OSError as error:
         if not any(in_file(name) for c in configs for name in (c.rule, c.net, c.data)):
-            return  # nothing is looked up there
+            return  # no file name needs it
         raise BadValue(
             f"{host()} cannot enter {folder}, where this plan was made: {error.strerror}",
             "have every node see the same folders, or make the plan in one that they share",
@@ -57,7 +57,7 @@ def go_to(folder: str, configs: Sequence[RunConfig]) -> None:
 
 
 def hand_over(executor: str, configs: Sequence[RunConfig], settings: Settings, per_task: int = 1) -> Path:
-    """Write the plan of these configs beside their runs; its file."""
+    """Write the plan of these configs next to their runs. Returns its file."""
     data = None if settings.data_folder is None else str(settings.data_folder.expanduser().absolute())
     plan = PlanFile(
         name=new_name(executor), made=now(), executor=executor, folder=str(Path.cwd()), data_folder=data,
@@ -67,7 +67,7 @@ def hand_over(executor: str, configs: Sequence[RunConfig], settings: Settings, p
 
 
 def set_aside(configs: Sequence[RunConfig], settings: Settings) -> Settings:
-    """Begin runs again where that is wished: here and once, since a worker that is begun again must resume."""
+    """Start runs again if asked: here and only once, because a restarted worker must resume."""
     if settings.fresh:
         for config in configs:
             with RunFolder(settings.out, config, fresh=True):
@@ -76,13 +76,13 @@ def set_aside(configs: Sequence[RunConfig], settings: Settings) -> Settings:
 
 
 def settings_of(plan: PlanFile, out: Path, fired: Callable[[Snapshot], str | None] | None) -> Settings:
-    """How a plan wants its runs trained."""
+    """The settings of a plan."""
     data = None if plan.data_folder is None else Path(plan.data_folder)
     return Settings(out, plan.checkpoint_every, data, plan.device, fresh=False, fired=fired)
 
 
 def wish_to_stop(plan: Path, also: Callable[[], bool] = lambda: False) -> Callable[[], bool]:
-    """Whether `also` says so, or somebody left the wish beside the plan; cheap enough to ask after every step."""
+    """Whether `also` is true or a stop file lies next to the plan; cheap enough to call after every step."""
     asked, looked = False, -LOOK_EVERY
 
     def stop() -> bool:
@@ -106,9 +106,9 @@ def work_on(
     task: str | None = None,
     tell: Callable[[Event], object] = lambda _: None,
 ) -> Event:
-    """Train config number `index` of a plan here and leave word of it; how it ended.
+    """Train config number `index` of a plan here and write its outcome, which is returned.
 
-    patience   seconds to wait for another process that has the run: one that is lost may take a while to let go of it
+    patience   seconds to wait for another process that has the run: a lost one may hold its lock for a while
     """
     before = _earlier(plan, index)
     attempt = 1 if before is None else before.attempt + 1
@@ -128,7 +128,7 @@ def work_on(
             index=index, run=config.folder(), kind=kind, says=says, host=host(), pid=os.getpid(), task=task,
             attempt=attempt, at=now(), note="; ".join(notes) or None,
         )  # fmt: skip
-        with contextlib.suppress(WalkbackError):  # a word that cannot be left must not cost the run
+        with contextlib.suppress(WalkbackError):  # an outcome that cannot be written must not stop the run
             write_outcome(plan, outcome)
 
     leave("running")
@@ -144,13 +144,13 @@ def work_on(
         end = Event(index, "failed", says=str(error))
     assert end.kind not in ("progress", "submitted")
     leave(end.kind, end.says)  # type: ignore[arg-type]
-    return Event(index, end.kind, says=told_by_host(end.kind, end.says, host()))
+    return Event(index, end.kind, says=with_host(end.kind, end.says, host()))
 
 
 def _earlier(plan: Path, index: int) -> Outcome | None:
     try:
         return read_outcome(plan, index)
-    except WalkbackError:  # damaged: it is only a word
+    except WalkbackError:  # damaged: the folder decides
         return None
 
 
@@ -163,7 +163,7 @@ def work(
     patience: float = 0.0,
     tell: Callable[[Event], object] = lambda _: None,
 ) -> int:
-    """Do one task of a plan: 0 if every run of it has its end, 75 if it was stopped, 1 if one has none."""
+    """Do one task of a plan: 0 if all its runs are done, 75 if it was stopped, 1 if one is not done."""
     plan = plan.absolute()
     wanted = read_plan(plan)
     if not 0 <= task < wanted.tasks:
@@ -184,6 +184,6 @@ def work(
 
 
 def _scheduled_as() -> str | None:
-    """What the scheduler calls this task, if there is one."""
+    """The scheduler's name of this task, if any."""
     job, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{job}_{task}" if job and task else None

@@ -1,5 +1,6 @@
 """The controls of an audit of somebody's own loop, found among its trainings each time that they are read."""
 
+from walkback.audits.answers import FOUND_OUT, control_bp, control_random, null_control
 from walkback.checks import Control, Judgement, Protocol, Thresholds, in_order
 from walkback.records import Evidence, SeedEvidence
 from walkback.records.training_evidence import OwnTrainings
@@ -12,8 +13,6 @@ def own_controls(
     own: OwnTrainings, bp: Judgement | None, noise: Judgement | None, thresholds: Thresholds, protocol: Protocol
 ) -> list[Control]:
     """bp must hold, noise must be found out, and a net at init must pass; what is not there is not as it must be."""
-    from walkback.audits.trained import FOUND_OUT, control_bp, control_random, null_control
-
     controls = [
         Control(name="bp", expected="holds", got=NOT_TRAINED, ok=False) if bp is None else control_bp(bp),
         Control(name="random", expected=FOUND_OUT, got=NOT_TRAINED, ok=False)

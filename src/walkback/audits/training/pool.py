@@ -9,8 +9,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.executors.processes import die_with_parent, ended, sigint_ignored
+from walkback.train.workers import Lost, ended, received, start_worker
 
 LOG = "training.log"
 
@@ -92,16 +91,12 @@ def _one(job: Job, wanted: Wanted, out: Path) -> Outcome:
 
 
 def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path, jobs: int, note: Note) -> None:
-    context = get_context("spawn")
     waiting = list(wanted)[::-1]
     workers: dict[Connection, tuple[Any, Wanted | None]] = {}
 
     def start() -> None:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(theirs, str(out)), daemon=True)
-        with sigint_ignored(), _without_main():
-            process.start()
-        theirs.close()
+        with _without_main():
+            ours, process = start_worker(_worker, str(out))
         ours.send(list(job.files))
         ours.send_bytes(content)
         workers[ours] = (process, None)
@@ -115,11 +110,8 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
         for _ in range(jobs):
             start()
         while workers:
-            for pipe in wait(list(workers), timeout=0.2):
-                assert isinstance(pipe, Connection)
-                try:
-                    message = pipe.recv()
-                except (EOFError, OSError):
+            for pipe, message in received(workers):
+                if isinstance(message, Lost):
                     process, task = workers.pop(pipe)
                     process.join()
                     if task is not None:
@@ -152,21 +144,17 @@ def _without_main() -> Iterator[None]:
 
 
 def _worker(pipe: Connection, out: str) -> None:
-    """The life of one process."""
-    die_with_parent()
+    """Ask for a training, do it, tell; until there is none."""
     torch.set_num_threads(1)
-    try:
-        for file in pipe.recv():
-            load_file(Path(file))
-        job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the process that started this one
-        pipe.send("ready")
-        with (Path(out) / LOG).open("a", buffering=1, errors="replace") as log, redirect_stdout(log):
-            while (task := pipe.recv()) is not None:
-                done = _one(job, Wanted(*task), Path(out))
-                place = None if done.record is None else str(Path(out) / done.record.folder())
-                pipe.send((Wanted(*task), place, done.why))
-    except (EOFError, ConnectionError):
-        return
+    for file in pipe.recv():
+        load_file(Path(file))
+    job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the process that started this one
+    pipe.send("ready")
+    with (Path(out) / LOG).open("a", buffering=1, errors="replace") as log, redirect_stdout(log):
+        while (task := pipe.recv()) is not None:
+            done = _one(job, Wanted(*task), Path(out))
+            place = None if done.record is None else str(Path(out) / done.record.folder())
+            pipe.send((Wanted(*task), place, done.why))
 
 
 class Progress:

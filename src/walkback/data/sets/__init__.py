@@ -1,1 +1,1 @@
-"""The data sets that walkback knows by name: one file each, which registers itself and imports nothing heavy."""
+"""The data sets of walkback: one file each, which registers itself and imports nothing heavy."""

@@ -13,7 +13,7 @@ _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 
 
 def _layout(label: str, end: str, reader: str, *labels: str) -> Layout:
-    """Five batches to train on and one to test on; where labels lie apart, their two files."""
+    """Five batches to train on and one to test on; if labels are separate, their two files."""
     train, test = tuple(f"{batch}{end}" for batch in _BATCHES), (f"test_batch{end}",)
     return Layout(label, train + labels[:1], test + labels[1:], reader)
 

@@ -41,7 +41,7 @@ def piece(template: str, /, **view: Any) -> str:
 
 
 def only_seen(text: str) -> str:
-    """What values were joined to others in a template, and so escaped but not cleaned, loses what is not seen as well."""
+    """Without what is not seen: what a template joined to other text was escaped there, and not cleaned."""
     for character in set(text) - {"\n"}:
         if clean(character) != character:
             text = text.replace(character, clean(character))

@@ -1,57 +1,59 @@
 """What is there: runs asked for by their config, never by their folder; what cannot be used is kept by name."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from walkback.records import (
-    BaselineName,
-    Evidence,
-    Run,
-    RunConfig,
-    Snapshot,
-    evidence_of_runs,
-)
+from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
+from walkback.report.inks import INKS
 from walkback.studies.base import net_words
+from walkback.studies.quantities import Quantity
 from walkback.train.plan import SEEDS, plan
 
 DATA = "cifar10"
-NAMES = {"bp": "BP", "fa": "FA", "ep": "EP", "dfa": "DFA", "cb": "Credit Bridge", "sb": "State Bridge"}
-RULES = ("bp", "fa", "dfa")  # the rules of the ladder, of the nets without terminal norm and of the transformer
 SCALED = "docs/tried/fa_scaled.py:ScaledFA"  # FA with other sizes, trained beside to see whether they explain anything
 SIZES = {"gain", "top"}  # its options
-Pick = Callable[[Snapshot], float]
 
 
 @dataclass(frozen=True)
-class Method:
-    """A method of the main audit: its name here, the rule that the figures are published under, its options."""
+class Ours:
+    """Runs of ours that differ in their seed alone: what they are called, their rule, their settings (as for `plan`).
+
+    k       so many blocks train, the last ones; None: all
+    wanted  whether the page names what would train the seeds that are missing
+    """
 
     name: str
     rule: str
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    net_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    k: int | None = None
+    wanted: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def but(self, name: str = "", k: int | None = None, wanted: bool = True, **settings: Any) -> "Ours":
+        """The same method with other settings."""
+        return replace(self, name=name or self.name, k=k, wanted=wanted, settings={**self.settings, **settings})
 
     @property
     def plain(self) -> bool:
         """Whether rule and net are as they are by default."""
-        return not self.options and not self.net_options
+        return not self.settings
 
 
-FLOAT32 = Method("EP in float32", "ep", {"precision": "float32"})
-METHODS = tuple(  # all that are published; EP in both precisions, because which one was used is not
-    method
-    for rule, name in NAMES.items()
-    for method in ((Method(name, rule), FLOAT32) if rule == FLOAT32.rule else (Method(name, rule),))
+BP, FA, EP, DFA, CB, SB, RANDOM = (
+    Ours(INKS[rule].name, rule) for rule in ("bp", "fa", "ep", "dfa", "cb", "sb", "random")
 )
-GAINS = tuple(Method(f"{NAMES[rule]} with trained gains", rule, net_options={"gains": True}) for rule in ("fa", "dfa"))
-BY_RULE = {method.rule: method for method in METHODS if method.plain}
+EP32 = EP.but("EP in float32", rule_options={"precision": "float32"})
+METHODS = (BP, FA, EP, EP32, DFA, CB, SB)  # all that are published; EP in both precisions: which was used is not said
+GAINS = tuple(m.but(f"{m.name} with trained gains", net_options={"gains": True}) for m in (FA, DFA))
+VARIANTS = (*METHODS, *GAINS)
+LADDER = (BP, FA, DFA)  # the rules of the ladder, of the nets without terminal norm and of the transformer
+SHALLOW = BP.but("BP, shallow (no blocks)", 0, net_options={"depth": 0})
 
 
 @dataclass(frozen=True)
-class Group:
+class Trained:
     """The finished runs of one config, one a seed, in the order of the published seeds."""
 
     config: RunConfig
@@ -67,17 +69,18 @@ class Group:
         """Which."""
         return [run.config.seed for run in self.runs]
 
-    def last(self, pick: Pick) -> tuple[float, ...]:
-        """A quantity of the last snapshots."""
-        return tuple(pick(run.snapshots[-1]) for run in self.runs)
+    def last(self, what: Quantity) -> tuple[float, ...]:
+        """A quantity at the end; of cosines, and of what is not measured in all, the seeds in which there is one."""
+        values = [what.last(run) for run in self.runs]
+        return tuple(v for v in values if math.isfinite(v) or not (what.partly or what.form == "cosine"))
 
     def accuracy(self) -> dict[int, float]:
-        """Of the last snapshots, by seed."""
+        """At the end, by seed."""
         return {run.config.seed: run.snapshots[-1].accuracy for run in self.runs}
 
-    def only(self, seeds: Sequence[int]) -> "Group":
+    def only(self, seeds: Sequence[int]) -> "Trained":
         """The runs of these seeds."""
-        return Group(self.config, [run for run in self.runs if run.config.seed in seeds])
+        return Trained(self.config, [run for run in self.runs if run.config.seed in seeds])
 
 
 class Found:
@@ -87,38 +90,23 @@ class Found:
         self._by_config: dict[str, list[Run]] = {}
         for run in runs:
             self._by_config.setdefault(_subject(run.config), []).append(run)
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, Trained] = {}
         self._wanted: set[str] = set()
         self._given = len(runs)
         self.left_out: list[str] = []
         self.doubtful: list[str] = []
 
-    def group(
-        self, rule: str, *, k: int | None = None, net: str = "resmlp", net_options: Mapping[str, Any] | None = None,
-        wanted: bool = True, **settings: Any,
-    ) -> Group:  # fmt: skip
-        """The finished runs of this rule, net and recipe (as for `plan`); `k` blocks trained, None: all.
-
-        Of a group that is `wanted` the page names what would train the seeds that are missing.
-        """
-        options = dict(net_options or {})
-        config = plan(data=DATA, net=net, rules=[rule], seeds=[0], train_last=k, net_options=options, **settings)[0]
-        if wanted:
+    def of(self, ours: Ours) -> Trained:
+        """The finished runs that these are."""
+        settings = {"net_options": {}, **ours.settings}
+        config = plan(data=DATA, rules=[ours.rule], seeds=[0], train_last=ours.k, **settings)[0]
+        if ours.wanted:
             self._wanted.add(_subject(config))
         return self._kept(config)
 
-    def of(self, method: Method, **settings: Any) -> Group:
-        """The finished runs of a method; `settings` as above."""
-        options = dict(method.options)
-        return self.group(method.rule, rule_options=options, net_options=method.net_options, **settings)
-
-    def gains(self, rule: str) -> Group:
-        """The main net with trained gains in its blocks."""
-        return self.group(rule, net_options={"gains": True})
-
-    def scaled(self) -> list[Group]:
+    def scaled(self) -> list[Trained]:
         """The main net trained by FA with other sizes, one group for each setting of them."""
-        main = self.group("fa").config
+        main = self.of(FA).config
 
         def like_fa(config: RunConfig) -> bool:
             rest = {name: value for name, value in config.rule_options.items() if name not in SIZES}
@@ -129,39 +117,26 @@ class Found:
         sized = [c for c in configs if Path(c.rule).name == Path(SCALED).name and c.rule_options.keys() >= SIZES]
         return [self._kept(c) for c in sorted(sized, key=lambda c: str(c.rule_options)) if like_fa(c)]
 
-    def shallow(self, **settings: Any) -> Group:
-        """Embedding and readout alone, trained by bp."""
-        return self.group("bp", k=0, net_options={"depth": 0}, **settings)
-
-    def variants(self) -> list[tuple[Method, Group]]:
-        """The full nets of the main audit: every method, and FA and DFA with trained gains."""
-        return [(method, self.of(method)) for method in (*METHODS, *GAINS)]
-
-    def evidence(self, method: Method, **settings: Any) -> Evidence | None:
-        """All that is known of a method, with its baselines; None if it was not trained. `settings`: the budget."""
-        own, half = self.of(method, **settings), -(-self.group("bp").config.blocks // 2)
+    def evidence(self, ours: Ours) -> Evidence | None:
+        """All that is known of a method, with its baselines; None if it was not trained."""
+        own, half = self.of(ours), -(-self.of(BP).config.blocks // 2)
         if not own.n:
             return None
-        groups = [self.group("bp", **settings), self.of(method, k=0, **settings), self.group("bp", k=0, **settings)]
-        groups += [self.of(m, k=half, wanted=False, **settings) for m in (method, METHODS[0])]
-        shallow = self.shallow(wanted=False, **settings)
+        budget = {"epochs": ours.settings["epochs"]} if "epochs" in ours.settings else {}
+        bp = BP.but(**budget)
+        asked = [bp, ours.but(k=0), bp.but(k=0), ours.but(k=half, wanted=False), bp.but(k=half, wanted=False)]
+        shallow = self.of(SHALLOW.but(k=0, wanted=False, **budget))
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": shallow.runs} if shallow.n else {}
-        others = {id(run): run for group in groups for run in group.runs if group is not own}
-        return evidence_of_runs(method.name, own.runs, [*others.values()], baselines=baselines)
+        others = {id(run): run for each in map(self.of, asked) if each is not own for run in each.runs}
+        return evidence_of_runs(ours.name, own.runs, [*others.values()], baselines=baselines)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Trained]:
         """Every group that was asked for."""
         return [*self._groups.values()]
 
-    def wanted(self) -> list[Group]:
+    def wanted(self) -> list[Trained]:
         """Those whose missing runs the page is to name."""
         return [group for key, group in self._groups.items() if key in self._wanted]
-
-    def of_net(self, net: str) -> list[Group]:
-        """Everything that this net was trained with by rules and on data of ours."""
-        configs = [runs[0].config for runs in self._by_config.values() if runs[0].config.net == net]
-        ours = [config for config in configs if config.rule_source is None and config.data_source is None]
-        return [self._kept(config) for config in sorted(ours, key=lambda c: (c.data, c.label(), c.hash()))]
 
     def epochs_of(self, net: str) -> list[int]:
         """The budgets that this net was trained with."""
@@ -176,10 +151,10 @@ class Found:
         """How many of those given were not asked for."""
         return self._given - sum(len(self._by_config.get(key, [])) for key in self._groups)
 
-    def _kept(self, config: RunConfig) -> Group:
+    def _kept(self, config: RunConfig) -> Trained:
         key = _subject(config)
         if key not in self._groups:
-            self._groups[key] = Group(config, self._usable(self._by_config.get(key, [])))
+            self._groups[key] = Trained(config, self._usable(self._by_config.get(key, [])))
         return self._groups[key]
 
     def _usable(self, runs: Sequence[Run]) -> list[Run]:
@@ -221,22 +196,7 @@ def titled(config: RunConfig) -> str:
     return f"{config.label()}{gains}{bare} in {net_words(config)}, {config.epochs} epochs"
 
 
-def paired(mine: Group, other: Group) -> dict[int, float]:
+def paired(mine: Trained, other: Trained) -> dict[int, float]:
     """By seed how far `mine` lies above `other` in accuracy, for the seeds that both have."""
     a, b = mine.accuracy(), other.accuracy()
     return {seed: round(a[seed] - b[seed], 12) for seed in a if seed in b}
-
-
-def last_hidden(snapshot: Snapshot) -> float:
-    """‖h_L‖."""
-    return snapshot.hidden_norms[-1]
-
-
-def last_gradient(snapshot: Snapshot) -> float:
-    """‖g_L‖."""
-    return snapshot.gradient_norms[-1]
-
-
-def alive(values: Sequence[float]) -> tuple[float, ...]:
-    """Those that are numbers."""
-    return tuple(v for v in values if math.isfinite(v))

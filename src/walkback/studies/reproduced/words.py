@@ -1,14 +1,17 @@
-"""How the page says things: tables, lists, cells, and the ledger of every comparison that it made."""
+"""How the page is written: claims held against our runs, tables, lists, and the ledger of every comparison made."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from walkback.report.agreement import CONFIDENCE, NEAR, Kind, Told, ratio_to
-from walkback.report.published import Between, Spread
+from walkback.report.agreement import CONFIDENCE, NEAR, Agreement, Kind, compare
 from walkback.report.tables import Cell, Form, Stat, gain, text
+from walkback.studies.quantities import Quantity
+from walkback.studies.reproduced.claims import Claim
+from walkback.studies.reproduced.found import Found, Ours, Trained, paired
 
 DASH = "–"
+MISSING = "missing"
+DIFFERS: tuple[Kind, ...] = ("differ", "outside", "apart", "against", "not borne out")
 
 HEADS: Mapping[Kind, str] = {
     "agree": "**Agree** (intervals overlap)",
@@ -33,20 +36,78 @@ class Ledger:
 
     entries: dict[Kind, list[str]] = field(default_factory=dict)
 
-    def add(self, label: str, told: Told, n: int | None = None) -> str:
-        """Note it, and say of a statement that it rests on one seed; returns the words to print."""
-        names = self.entries.setdefault(told.kind, [])
-        note = "one seed" if n == 1 and told.kind != "missing" else told.note
-        name = f"{label} ({note})" if note else label
+    def add(self, label: str, found: Agreement) -> str:
+        """Note it; returns the words to print."""
+        names = self.entries.setdefault(found.kind, [])
+        name = f"{label} ({found.note})" if found.note else label
         if name not in names:
             names.append(name)
-        return told.words
+        return found.words
 
     def says(self) -> str:
         """All of it, in short."""
         return bullets(
             [f"{head}: {'; '.join(self.entries[kind])}." for kind, head in HEADS.items() if kind in self.entries]
         )
+
+
+class Writer:
+    """Writes the parts of the page: looks up our runs, holds claims against them, and notes what came out."""
+
+    def __init__(self, found: Found):
+        self.found, self.ledger = found, Ledger()
+        self.reasons: dict[str, list[str]] = {}  # what we think, and the claims that differ for it
+
+    def of(self, ours: Ours) -> Trained:
+        """Our finished runs."""
+        return self.found.of(ours)
+
+    def values(self, claim: Claim) -> tuple[float, ...]:
+        """What is held against a claim, seed by seed: a quantity, or of a gain the difference of two accuracies."""
+        group = self.of(claim.ours)
+        if claim.over is not None:
+            return tuple(paired(group, self.of(claim.over)).values())
+        if claim.epoch is not None:
+            moments = [s for run in group.runs for s in run.snapshots if s.epoch == claim.epoch]
+            return tuple(map(claim.what.pick, moments))
+        return group.last(claim.what)
+
+    def held(self, claim: Claim) -> str:
+        """What our runs make of a claim, noted and in words; a dash where nothing is published."""
+        if claim.published is None and claim.check is None:
+            return DASH
+        if claim.check is not None:
+            found = claim.check(self.found)
+        else:
+            assert claim.published is not None
+            found = compare(claim.published, self.values(claim))
+        if claim.reason and found.kind in DIFFERS:
+            self.reasons.setdefault(claim.reason, []).append(claim.label)
+        return self.ledger.add(claim.label, found) if claim.counted else found.words
+
+    def said(self, claim: Claim) -> str:
+        """A statement and what our runs make of it, in a sentence."""
+        words = self.held(claim)
+        lead = "" if words == MISSING and claim.check is not None else claim.lead
+        after = claim.after(self.found) if claim.after is not None else ""
+        return f"Published: {claim.label}{claim.more}. Ours{lead}: {words}{after}."
+
+    def table(self, claims: Sequence[Claim], last: str = "ours to published") -> str:
+        """One row per claim: what is published, ours, and how they agree."""
+        earlier = any(claim.earlier is not None for claim in claims)
+        rows: list[list[Cell]] = []
+        for claim in claims:
+            values = self.values(claim)
+            once = [DASH if claim.earlier is None else f"{claim.earlier:.3f}"] if earlier else []
+            shown = margin(values) if claim.over is not None else stat(values, claim.what.form)
+            published = DASH if claim.published is None else str(claim.published)
+            rows.append([claim.row or claim.label, published, *once, shown, str(len(values)), self.held(claim)])
+        return table(["", "published", *(["earlier re-run"] if earlier else []), "ours", "n", last], rows)
+
+    def cells(self, ours: Ours | Trained, *quantities: Quantity) -> list[Cell]:
+        """Several quantities of some of our runs, for a row."""
+        group = self.of(ours) if isinstance(ours, Ours) else ours
+        return [stat(group.last(quantity), quantity.form) for quantity in quantities]
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
@@ -62,7 +123,7 @@ def bullets(points: Sequence[str]) -> str:
 
 def stat(values: Sequence[float], form: Form = "share") -> Stat | str:
     """Our seeds in a cell."""
-    return Stat(tuple(values), form) if values else "missing"
+    return Stat(tuple(values), form) if values else MISSING
 
 
 def size(value: float) -> str:
@@ -74,39 +135,9 @@ def size(value: float) -> str:
     return str(Stat((value,), "size"))
 
 
-def spanned(values: Sequence[float]) -> str:
-    """The smallest and the largest of some sizes."""
-    low, high = size(min(values)), size(max(values))
-    return low if low == high else f"{low} to {high}"
-
-
 def margin(differences: Sequence[float]) -> Stat | str:
     """A mean of differences in points, with its interval."""
-    return gain(differences, [0.0] * len(differences), CONFIDENCE) if differences else "missing"
-
-
-def claimed(spread: Spread) -> str:
-    """A published mean ± std.
-
-    >>> claimed(Spread(0.615, 0.004)), claimed(Spread(0.585))
-    ('0.615 ± 0.004', '0.585')
-    """
-    return f"{spread.mean:.3f}" + ("" if spread.std is None else f" ± {spread.std:.3f}")
-
-
-def distance(claim: Between | float, ours: Sequence[float]) -> float:
-    """How far our sizes are from a published one: the logarithm of the factor; infinite if there is none.
-
-    >>> distance(1.0, [2.0]) == distance(1.0, [0.5]), distance(1.0, [0.0]), distance(Between(1, 3, ""), [2.0])
-    (True, inf, 0.0)
-    """
-    ratio = ratio_to(claim, ours)
-    return abs(math.log(ratio)) if math.isfinite(ratio) and ratio > 0 else math.inf
-
-
-def seeds_counted(n: int) -> str:
-    """A number of seeds in words."""
-    return "1 seed" if n == 1 else f"{n} seeds"
+    return gain(differences, [0.0] * len(differences), CONFIDENCE) if differences else MISSING
 
 
 def percent(share: float) -> str:
@@ -116,8 +147,3 @@ def percent(share: float) -> str:
     '95 %'
     """
     return f"{100 * share:.0f} %"
-
-
-def is_(outcome: str) -> str:
-    """An outcome as a verb."""
-    return outcome if outcome in ("passes", "fires") else f"is {outcome}"

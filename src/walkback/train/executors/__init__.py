@@ -1,8 +1,8 @@
-"""The executors: one file each, found by walking this folder. They say where runs are trained, never what comes out."""
+"""The executors: one file each, found by walking this folder. They never change a result."""
 
 from walkback.registry import walk
-from walkback.train.executors.base import EXECUTORS, Executor, find_executor, make_executor
+from walkback.train.executors.base import EXECUTORS, Executor, make_executor
 
 walk("walkback.train.executors")
 
-__all__ = ["EXECUTORS", "Executor", "find_executor", "make_executor"]
+__all__ = ["EXECUTORS", "Executor", "make_executor"]

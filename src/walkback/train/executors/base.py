@@ -1,4 +1,4 @@
-"""What an executor is: given configs, it sees to it that they are trained somewhere, and tells what happens.
+"""The base class of executors: an executor has configs trained somewhere, and reports what happens.
 
 The state is in the run folders, never in an executor: whatever one leaves unfinished, any other resumes.
 """
@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from walkback.errors import BadValue
 from walkback.nets import check_options
-from walkback.own import from_file, in_file
+from walkback.own import find_class
 from walkback.records import RunConfig
 from walkback.registry import Registry
 from walkback.train.task import Event, Settings
@@ -24,7 +24,7 @@ Note = Callable[[Event], None]
 class Executor(ABC):
     """One way to train many runs. Its options are the keyword-only parameters of `__init__`, with their types.
 
-    here   whether it trains on this machine: what is missing here is then refused before anything begins
+    here   whether it trains on this machine: what is missing here is then refused before anything starts
     """
 
     here: ClassVar[bool] = True
@@ -41,8 +41,8 @@ class Executor(ABC):
         """Train the configs, each by `train_one` in some process, at most `jobs` at a time; return when that is over.
 
         note          is given every event. One that is not progress ends a run; at most one such event per run. A run
-                      without one was not begun
-        interrupted   is asked often; once it says so, begin nothing more and have every run stop after its current
+                      without one was not started
+        interrupted   is called often; once it is true, start nothing more and stop every run after its current
                       step, with a checkpoint
         """
 
@@ -50,22 +50,9 @@ class Executor(ABC):
 EXECUTORS: Registry[type[Executor]] = Registry("executor")
 
 
-def find_executor(name: str) -> type[Executor]:
-    """A registered name (`ray`), or a class in a file (`my_executor.py:MyExecutor`)."""
-    if not in_file(name):
-        return EXECUTORS.get(name)
-    remedy = "derive a class from walkback.Executor there; docs/cluster.md shows one"
-    found: type[Executor] = from_file(name, "executor", _is_executor, "path/to/my_executor.py:MyExecutor", remedy)
-    return found
-
-
-def _is_executor(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Executor) and thing is not Executor
-
-
 def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
-    """An executor with its options, refused if it has none of that name or cannot take the value."""
-    kind = find_executor(name)
+    """An executor with its options; unknown options and impossible values are refused."""
+    kind = find_class(name, EXECUTORS, Executor, "docs/cluster.md")
     what = f"executor {name}"
     check_options(what, kind, options)
     hints = typing.get_type_hints(kind.__init__, include_extras=True)
@@ -77,15 +64,15 @@ def _value(what: str, option: str, wanted: Any, value: Any) -> Any:
     try:
         return TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
     except ValidationError as error:
-        told = error.errors(include_url=False)[0]["msg"]
+        why = error.errors(include_url=False)[0]["msg"]
         raise BadValue(
-            f"{what} cannot take {option}={value}: {told[:1].lower()}{told[1:]}",
-            f"give --executor-option {option}=VALUE as docs/cluster.md has it, or leave it out",
+            f"{what} cannot take {option}={value}: {why[:1].lower()}{why[1:]}",
+            f"give --executor-option {option}=VALUE as in docs/cluster.md, or leave it out",
         ) from error
 
 
 def needed(module: str, extra: str) -> Any:
-    """A module that comes with one of our extras, imported; a message with the remedy where it is not installed."""
+    """Import a module of one of our extras; if it is not installed, the message says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

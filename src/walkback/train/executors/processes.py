@@ -1,12 +1,9 @@
-"""processes: one process per core on this machine, one thread each, every run written by the one that trains it."""
+"""processes: one process per core on this machine, one thread each; the process that trains a run writes it."""
 
-import multiprocessing as mp
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from walkback.errors import BadValue
@@ -15,6 +12,7 @@ from walkback.train.bring import NEVER_SENT, Brought, bring, brought
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.executors.serial import Serial
 from walkback.train.task import Event, Settings, cores, train_one
+from walkback.train.workers import Lost, ended, received, start_worker
 
 
 class Processes(Executor):
@@ -38,25 +36,20 @@ def _in_processes(
     note: Callable[[Event], None],
     interrupted: Callable[[], bool],
 ) -> None:
-    """A pool that survives the death of its workers: each has a pipe of its own, and a lost one costs only its run."""
-    context = mp.get_context("spawn")
+    """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
     waiting = list(enumerate(configs))[::-1]
     workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
     stopping = False
-    lost = ""  # how a worker ended that had no run yet
+    lost = ""  # how a worker without a run ended
 
     def start() -> None:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(theirs, settings, brought()), daemon=True)
         try:
-            with sigint_ignored():
-                process.start()
+            ours, process = start_worker(_worker, settings, brought())
         except Exception as error:
             raise BadValue(
                 f"a rule, net or data set of yours could not be sent to another process: {error}",
                 NEVER_SENT,
             ) from error
-        theirs.close()
         workers[ours] = (process, -1)
 
     def give(pipe: Connection) -> None:
@@ -65,18 +58,15 @@ def _in_processes(
         workers[pipe] = (process, -1 if task is None else task[0])
         try:
             pipe.send(task)
-        except OSError:  # it is dead, which its end of the pipe will say; the run is another's
+        except OSError:  # it is dead, which the pipe will show; another worker gets the run
             workers[pipe] = (process, -1)
             waiting.extend([] if task is None else [task])
 
     for _ in range(jobs):
         start()
     while workers:
-        for pipe in wait(list(workers), timeout=0.2):
-            assert isinstance(pipe, Connection)
-            try:
-                message = pipe.recv()
-            except (EOFError, OSError):
+        for pipe, message in received(workers):
+            if isinstance(message, Lost):
                 process, index = workers.pop(pipe)
                 process.join()
                 if index >= 0:
@@ -85,8 +75,7 @@ def _in_processes(
                         start()
                 elif waiting:
                     lost = ended(process.exitcode)  # no other is started in its place: it would end the same way
-                continue
-            if message == "ready":
+            elif message == "ready":
                 give(pipe)
             else:
                 note(message)
@@ -95,65 +84,21 @@ def _in_processes(
         if interrupted() and not stopping:
             stopping = True
             for process, _ in workers.values():
-                process.terminate()  # a worker takes SIGTERM as the wish to stop after its current step
+                process.terminate()  # on SIGTERM a worker stops after its current step
     if lost and not interrupted():
         for index, _ in reversed(waiting):
             note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
 
 
-def ended(code: int | None) -> str:
-    """How a process ended that should not have, and what to do.
-
-    >>> ended(-9)
-    'its process was killed (SIGKILL), as the system does when memory runs out: try fewer --jobs'
-    >>> ended(1)
-    'its process ended by itself (exit 1), with the reason printed above'
-    """
-    if code is None or code >= 0:
-        return f"its process ended by itself (exit {code}), with the reason printed above"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    if -code in (signal.SIGKILL, signal.SIGBUS):
-        return f"its process was killed ({name}), as the system does when memory runs out: try fewer --jobs"
-    return f"its process was ended by {name}"
-
-
 def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
-    """The life of one process: ask for a run, train it, tell; until there is none, or nobody listens any more."""
-    die_with_parent()
+    """Ask for a run, train it, tell; until there is none."""
     bring(things)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    try:
-        pipe.send("ready")
-        while (task := pipe.recv()) is not None:
-            index, config = task
-            train_one(index, config, settings, pipe.send, stop.is_set)
-    except (EOFError, ConnectionError):
-        return
-
-
-@contextmanager
-def sigint_ignored() -> Iterator[None]:
-    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and our parent answers."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def die_with_parent() -> None:
-    """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    pipe.send("ready")
+    while (task := pipe.recv()) is not None:
+        index, config = task
+        train_one(index, config, settings, pipe.send, stop.is_set)
 
 
 EXECUTORS.add("processes", Processes)

@@ -1,7 +1,7 @@
-"""ray: one Ray Core task per run, on a cluster started here or on one that is there.
+"""ray: one Ray Core task per run, on a cluster started here or on an existing one.
 
-Tasks are told nothing but their config. Progress is read from the run folders, which every node must see; the wish to
-stop is a file beside the plan. So nothing is lost with this process: what it leaves unfinished resumes anywhere.
+Tasks get only their config. Progress is read from the run folders, which every node must see; a request to stop is a
+file next to the plan. So nothing is lost if this process dies: what it leaves unfinished can be resumed anywhere.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from walkback.train.loop import Progress
 from walkback.train.task import Event, Settings, cores
 from walkback.train.work import go_to, hand_over, host, set_aside, wish_to_stop, work_on
 
-LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked: until its process is seen to be gone
+LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked
 SPARE = 2  # tasks beyond one per core, so that no core waits for us
 
 
@@ -36,8 +36,8 @@ class Ray(Executor):
     """Ray Core tasks of one CPU each.
 
     address            of a running cluster: auto, or host:port; without it one is started here and stopped at the end
-    retries            how often a run is begun again elsewhere when its worker or its node is lost
-    object_store_mb    memory for Ray's object store, where a cluster is started here: runs need next to none
+    retries            how often a run is restarted elsewhere when its worker or node is lost
+    object_store_mb    memory for Ray's object store, if a cluster is started here: runs need almost none
     """
 
     here = False
@@ -56,7 +56,7 @@ class Ray(Executor):
     def run(
         self, configs: Sequence[RunConfig], settings: Settings, note: Note, interrupted: Callable[[], bool]
     ) -> None:
-        """Train the configs as tasks; a lost one is begun again, where its last checkpoint is."""
+        """Train the configs as tasks; a lost one is restarted from its last checkpoint."""
         if not configs:
             return
         ray = needed("ray", "ray")
@@ -72,13 +72,13 @@ class Ray(Executor):
             plan = hand_over("ray", configs, settings)
             try:
                 _Driver(self, ray, configs, plan, sent, note, interrupted).work()
-            except BaseException:  # a second Ctrl-C: tasks on a cluster that is not ours must not go on
+            except BaseException:  # a second Ctrl-C: tasks on a cluster that is not ours must not continue
                 ask_to_stop(plan)
                 raise
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:
-        """Join a cluster, or start one here that ends with us. One that this process is connected to is left alone."""
+        """Join a cluster, or start one here that ends with this process. An existing connection is kept."""
         if ray.is_initialized():
             yield
             return
@@ -88,7 +88,7 @@ class Ray(Executor):
             "object_store_memory": self.object_store_mb << 20, "_node_ip_address": "127.0.0.1",
         }  # fmt: skip
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_worker_niceness", "0")  # else 15: beside anything else they would hardly run
+        os.environ.setdefault("RAY_worker_niceness", "0")  # otherwise 15: they would hardly run next to anything else
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         _refuse_deaf(ray, self.address)
         with _signals_kept():
@@ -110,7 +110,7 @@ class Ray(Executor):
 
 
 def _refuse_deaf(ray: Any, address: str | None) -> None:
-    """Refuse a host:port where nobody listens: Ray itself would try for many minutes."""
+    """Refuse a host:port that does not answer: Ray itself would try for many minutes."""
     host, _, port = (address or "").rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         return  # auto, or an address of another kind
@@ -120,13 +120,13 @@ def _refuse_deaf(ray: Any, address: str | None) -> None:
         with contextlib.suppress(OSError, OverflowError), socket.create_connection((each, int(port)), timeout=10):
             return
     raise BadValue(
-        f"no Ray cluster could be joined at {address}: nobody listens there",
+        f"no Ray cluster could be joined at {address}: it does not answer",
         "start one with `ray start --head`, or leave out --executor-option address",
     )
 
 
 class _Driver:
-    """The loop of this process: tasks out, ends back, until there is nothing left or we are asked to stop."""
+    """The loop of this process: send tasks and collect results until nothing is left or it must stop."""
 
     def __init__(
         self, options: Ray, ray: Any, configs: Sequence[RunConfig], plan: Path, sent: bytes, note: Note,
@@ -135,7 +135,7 @@ class _Driver:
         self.options, self.ray, self.configs, self.plan = options, ray, configs, plan
         self.note, self.interrupted = note, interrupted
         self.sent = ray.put(sent)
-        # Not retried by Ray itself: a run that was lost may still be locked, and the task must know to be patient.
+        # Ray itself does not retry: a lost run may still be locked, and the task must wait for it.
         self.task = ray.remote(num_cpus=1, max_retries=0)(_task)
         self.waiting = [*range(len(configs))][::-1]
         self.flying: dict[Any, int] = {}
@@ -160,7 +160,7 @@ class _Driver:
                 self._take(reference, stopping)
 
     def _at_once(self) -> int:
-        """Tasks to have out: a cluster may have grown, or shrunk, since we last asked."""
+        """Number of tasks to send: the cluster may have grown or shrunk."""
         here = int(self.ray.cluster_resources().get("CPU", 0))
         return max(1, here + SPARE if self.options.jobs is None else self.options.jobs)
 
@@ -170,7 +170,7 @@ class _Driver:
         self.flying[self.task.remote(self.sent, *words)] = index
 
     def _take(self, reference: Any, stopping: bool) -> None:
-        """The end of a task: of its run, or of the worker that had it."""
+        """Handle the end of a task: of its run, or of its worker."""
         index = self.flying.pop(reference)
         for event in self.folders.look([index]):
             self.note(event)
@@ -188,7 +188,7 @@ class _Driver:
             else:
                 self.note(Event(index, "failed", says=self._why(index, error)))
             return
-        if end is not None:  # None: it had not begun when it was asked to stop
+        if end is not None:  # None: it had not started when it was asked to stop
             self._tell_note(index)
             self.note(end)
 
@@ -199,7 +199,7 @@ class _Driver:
         return f"its worker was lost {self.lost[index]} times{where}: {kind}; the same command resumes the run"
 
     def _tell_note(self, index: int) -> None:
-        """What was odd on the way, which a snapshot does not say."""
+        """Report problems that a snapshot does not show."""
         outcome = read_outcome(self.plan, index)
         if outcome is not None and outcome.note:
             latest = next((e.progress for e in Folders(self.configs, self.plan.parent.parent).look([index])), None)
@@ -213,7 +213,7 @@ _UNPACKED: dict[str, Settings] = {}  # by plan, in a worker
 def _task(
     sent: bytes, plan: str, index: int, config: RunConfig, path: list[str], folder: str, patience: float
 ) -> Event | None:
-    """The life of one task, in a process of Ray's that may have had others before."""
+    """One task, in a process of Ray that may have run others before."""
     from ray import cloudpickle
 
     stop = wish_to_stop(Path(plan))
@@ -222,7 +222,7 @@ def _task(
     sys.path.extend(place for place in path if place not in sys.path)  # modules beside the user's script
     try:
         go_to(folder, [config])
-        if plan not in _UNPACKED:  # once: what is unpacked anew would be another thing of the same name
+        if plan not in _UNPACKED:  # once: unpacking again would give another object of the same name
             things, settings = cloudpickle.loads(sent)
             bring(things)
             _UNPACKED[plan] = settings
@@ -235,7 +235,7 @@ def _task(
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray puts a handler of its own on SIGTERM; ours asks the runs to stop, and must stay."""
+    """Ray sets its own handler for SIGTERM; ours, which stops the runs, must stay."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

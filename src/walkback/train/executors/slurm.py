@@ -1,6 +1,6 @@
-"""slurm: a job array that calls `walkback work PLAN --index N`, submitted and left, or waited for.
+"""slurm: a job array that calls `walkback work PLAN --index N`, submitted, and waited for if wanted.
 
-The script is plain bash and stays beside the plan: any scheduler with arrays, or a loop, can run it. Slurm is asked
+The script is plain bash and stays next to the plan: any scheduler with arrays, or a loop, can run it. Slurm is asked
 only whether a task is still in its queue; what was trained, and how far, is in the run folders.
 """
 
@@ -35,7 +35,7 @@ from walkback.train.bring import refuse_registered
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.folders import Folders
 from walkback.train.task import ENDS, Event, Settings, train_one
-from walkback.train.work import hand_over, set_aside, told_by_host
+from walkback.train.work import hand_over, set_aside, with_host
 
 ASK_EVERY = 5.0  # seconds between two questions to the scheduler
 ASK_SECONDS = 60  # for an answer
@@ -76,12 +76,12 @@ exit $status
 class Slurm(Executor):
     """A job array of one core per task; `jobs` is how many of them may run at once.
 
-    time, partition, account, qos, mem   as sbatch has them
+    time, partition, account, qos, mem   as in sbatch
     sbatch     further options of sbatch, separated by spaces, such as --constraint=skylake
     per_task   runs that one task trains, one after the other: for short runs, or more than the cluster's MaxArraySize
-    requeue    whether Slurm may begin a task again after pre-emption or the loss of its node
+    requeue    whether Slurm may restart a task after pre-emption or the loss of its node
     warn       seconds before the time limit at which a task stops with a checkpoint and queues again
-    wait       stay, show progress, and come back when the array is done; Ctrl-C leaves, and the array goes on
+    wait       wait, show progress, and return when the array is done; after Ctrl-C the array continues
     submit     false: only write the plan and the script, for another scheduler
     """
 
@@ -116,10 +116,10 @@ class Slurm(Executor):
     def run(
         self, configs: Sequence[RunConfig], settings: Settings, note: Note, interrupted: Callable[[], bool]
     ) -> None:
-        """Submit what is not done and not in the queue already; then leave, or wait."""
+        """Submit what is neither done nor queued; then return, or wait."""
         if self.submit and shutil.which("sbatch") is None:
             raise BadValue(
-                "there is no sbatch on this machine: executor slurm submits from a node of the cluster",
+                "sbatch is not on this machine: executor slurm submits from a node of the cluster",
                 "log in to one, or write the script for another scheduler with --executor-option submit=false",
             )
         refuse_registered(configs, "slurm")
@@ -182,7 +182,7 @@ class Slurm(Executor):
 
     @staticmethod
     def _under_way(out: Path, queue: "_Queue") -> dict[str, Task]:
-        """The runs that a task of an earlier submission will train, or trains: not to be submitted twice."""
+        """The runs that a task of an earlier submission trains or will train: they are not submitted again."""
         found: dict[str, Task] = {}
         for path in find_plans(out.absolute()):
             job = read_job(path)
@@ -199,19 +199,19 @@ class Slurm(Executor):
 
 
 def ended(plan: Path, number: int) -> Outcome | None:
-    """The outcome of a config, if it is one after which its task does nothing more for it."""
+    """The outcome of a config, if its task is finished with it."""
     outcome = read_outcome(plan, number)
     return outcome if outcome is not None and outcome.kind in (*ENDS, "failed", "busy") else None
 
 
 class _Queue:
-    """What Slurm has in its queue, asked now and then."""
+    """The state of Slurm's queue, asked now and then."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, set[int] | None]] = {}
 
     def tasks(self, job: str) -> set[int] | None:
-        """The tasks of a job that are pending, running or about to be requeued; None if nobody could say."""
+        """The tasks of a job that are pending, running or about to be requeued; None if Slurm did not answer."""
         when, known = self._known.get(job, (-ASK_EVERY, None))
         if time.monotonic() - when >= ASK_EVERY:
             known = self._ask(job)
@@ -231,7 +231,7 @@ class _Queue:
 
 
 class _Waiting:
-    """Stays until every run has its end, or its task is gone from the queue without one."""
+    """Wait until every run is done, or its task has left the queue."""
 
     def __init__(
         self, configs: Sequence[RunConfig], settings: Settings, watched: dict[int, Task],
@@ -243,7 +243,7 @@ class _Waiting:
         self.plans: dict[Path, PlanFile] = {}
 
     def until_done(self) -> None:
-        """Look at the folders often, at the queue now and then."""
+        """Read the folders often, the queue now and then."""
         while self.left and not self.interrupted():
             for event in self.folders.look(self.left):
                 self.note(event)
@@ -254,7 +254,7 @@ class _Waiting:
                     self.note(end)
             time.sleep(0.25)
         for index, (_, _, job) in self.left.items():
-            self.note(Event(index, "submitted", says=f"job {job} goes on without us; end it with: scancel {job}"))
+            self.note(Event(index, "submitted", says=f"job {job} continues; to end it: scancel {job}"))
 
     def _end(self, index: int) -> Event | None:
         plan, number, job = self.left[index]
@@ -263,20 +263,20 @@ class _Waiting:
             self.plans[plan] = read_plan(plan)
         task = number // self.plans[plan].per_task
         in_queue = self.queue.tasks(job)
-        gone = in_queue is not None and task not in in_queue  # asked first: its last word is then there
+        gone = in_queue is not None and task not in in_queue  # asked first: its last outcome is then written
         try:
             outcome = read_outcome(plan, number)
         except WalkbackError:
             outcome = None
         if outcome is not None and outcome.kind in (*ENDS, "failed", "busy"):
-            says = told_by_host(outcome.kind, outcome.says, outcome.host)
+            says = with_host(outcome.kind, outcome.says, outcome.host)
             return Event(index, outcome.kind, says=says)  # type: ignore[arg-type]
         if not gone:
             return None
         log = beside(plan) / f"{task}.log"
         if outcome is not None and outcome.kind == "stopped":
             return Event(index, "stopped", says=f"task {job}_{task} was ended; the same command resumes it")
-        how = "was ended before it began" if outcome is None else f"ended without a word on {outcome.host}"
+        how = "was ended before it started" if outcome is None else f"ended without a message on {outcome.host}"
         return Event(index, "failed", says=f"task {job}_{task} {how} (log: {log}); the same command resumes the run")
 
 

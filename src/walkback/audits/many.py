@@ -1,0 +1,99 @@
+"""Many runs, or logs, judged one subject at a time: what `judge` and `table` call. Without pages, and without torch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from walkback.audits.controls import Here, settled, ways
+from walkback.audits.crowd import AT_ONCE, Crowd
+from walkback.audits.grouped import outlines_of
+from walkback.audits.index import open_index
+from walkback.audits.workers import Workers, batches
+from walkback.checks import Audit, Protocol, Thresholds
+from walkback.errors import BadValue
+from walkback.files import is_folder
+from walkback.records import Baseline, find_runs, join_seeds, read_foreign
+from walkback.records.outline import Outline, read_outlines
+from walkback.records.run import Known
+from walkback.records.training import RECORD, find_trainings
+
+Note = Callable[[str, int, int], object]
+MANY = 500  # runs: fewer are read by this process before others have started
+
+
+def judge_crowd(
+    *paths: Path | str,
+    baselines: Mapping[str, Baseline] | None = None,
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
+    note: Note = lambda *_: None,
+    processes: int = 0,
+) -> tuple[Audit, Sequence[Known]]:
+    """The same audit, without what a page would need, of thousands of runs: one subject is judged at a time.
+
+    The outlines of all runs are beside it. `note` is told what is being done, how much of it, and of how much.
+    Trainings of somebody's own loop are read all at once. With `processes`, so many read and judge where runs are many;
+    what was registered in this process they do not know.
+    """
+    folders, logs = folders_and_logs(paths)
+    audits = audits_beside(paths)
+    if folders and find_trainings(*folders):
+        from walkback.audits.records import gather  # here: it brings what pages are drawn with, and torch
+
+        gathered, runs, own = gather(paths, baselines)
+        return settled(Here.of(gathered, runs, own), audits, thresholds, protocol)[0], runs
+    found = find_runs(*folders) if folders else []
+    if folders and not found:
+        raise no_runs(folders)
+    with Workers(processes if len(found) >= MANY else 0) as workers:
+        outlines = _outlines(found, partial(note, "read"), workers)
+        foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
+        index = open_index(folders, len(found))
+        crowd = Crowd(outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None)
+        if not crowd.groups and not foreign:
+            raise no_subject()
+        here = crowd.here(ways(audits, thresholds, protocol))
+    return settled(here, audits, thresholds, protocol)[0], outlines
+
+
+def _outlines(paths: Sequence[Path], note: Callable[[int, int], object], workers: Workers) -> list[Outline]:
+    """The outlines of some folders, in their order; if one is refused, the first of them."""
+    if not workers.count:
+        return read_outlines(paths, note)
+    parts = batches(paths, lambda _: 1, AT_ONCE)
+    found: dict[int, list[Outline]] = {}
+    done = 0
+    for place, outlines in workers.each(outlines_of, parts):
+        if outlines is None:
+            return read_outlines(paths, note)
+        found[place] = outlines
+        note(done := done + len(outlines), len(paths))
+    return [outline for _, outlines in sorted(found.items()) for outline in outlines]
+
+
+def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
+    """Every audit.json that lies with the runs: in a folder that is named, or in the one around a run that is named."""
+    places: dict[Path, None] = {}
+    for path in map(Path, paths):
+        if is_folder(path):
+            one = (path / "config.json").exists() or (path / RECORD).exists()
+            places[path.parent if one else path] = None
+    return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
+
+
+def folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
+    """Which of the paths are folders, and which are log files."""
+    if not paths:
+        raise BadValue("no path is given", "give run folders, or log files")
+    every = [Path(path) for path in paths]
+    return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
+
+
+def no_runs(folders: Sequence[Path]) -> BadValue:
+    """What is said where no run is."""
+    return BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
+
+
+def no_subject() -> BadValue:
+    """What is said where there is nothing but baselines."""
+    return BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")

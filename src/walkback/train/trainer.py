@@ -1,0 +1,202 @@
+"""A net, its rule, its optimizer and its data at one step of a run: what is trained, measured, saved and restored.
+
+All randomness is a function of (seed, purpose, counter), so the counters of a checkpoint are enough to go on bit for
+bit.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from walkback.data import Dataset, Split
+from walkback.data.batches import TrainBatches, eval_batches
+from walkback.data.held_out import held_out
+from walkback.errors import RecordError
+from walkback.nets import Net, OncePerStep, make_net
+from walkback.probes import REFERENCE_BATCH, Observation, View, accuracy_and_loss, observe, quantities, readings
+from walkback.records import CosineRecord, Reading, RunConfig, Snapshot
+from walkback.records.run import FRESH
+from walkback.rules import Batch, Clock, Rule, make_rule
+from walkback.train.adamw import AdamW
+from walkback.train.streams import global_stream, stream
+
+EVAL_BATCH = 1000
+
+
+class Trainer:
+    """A net, its rule, its optimizer and its data, at one step of a run."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu"):
+        self.config = config
+        self.device = torch.device(device)
+        if config.validation:
+            dataset = held_out(dataset, config.validation)
+        with global_stream(config.seed, "init"):
+            self.net: Net = make_net(config.net, dataset.shape, dataset.classes, config.net_options).to(self.device)
+        self.rule = self.make_rule("feedback")
+        self.statistics = OncePerStep(self.net)
+        for block in self.net.blocks[: self.net.depth - config.train_last]:
+            block.requires_grad_(False)
+        named = {f"net.{k}": p for k, p in self.net.named_parameters() if p.requires_grad}
+        named |= {f"rule.{k}": p for k, p in self.rule.named_parameters() if p.requires_grad}
+        self.optimizer = AdamW(named, config.weight_decay)
+        self.batches = TrainBatches(dataset, config.augment, self.device)
+        self.test = eval_batches(dataset.test, dataset, EVAL_BATCH, self.device)
+        few = Split(dataset.test.inputs[: config.probe_images], dataset.test.labels[: config.probe_images])
+        ((self.probe_inputs, self.probe_labels),) = eval_batches(few, dataset, config.probe_images, self.device)
+        self.steps_per_epoch = math.ceil(len(self.batches) / config.batch_size)
+        self.total_steps = self.steps_per_epoch * config.epochs
+        self.step = 0
+        self.loss_sum, self.loss_count = 0.0, 0  # of the epoch under way
+        self.latest: tuple[int, Observation] | None = None  # the last snapshot's step, and what it looked at
+
+    def make_rule(self, purpose: str, counter: int = 0) -> Rule:
+        """The config's rule with feedback drawn from a stream of that purpose."""
+        draws = stream(self.config.seed, purpose, counter)
+        return make_rule(self.config.rule, self.net, draws, self.config.rule_options).to(self.device)
+
+    def fresh_rule(self, draw: int) -> Rule:
+        """The same with fresh feedback, for a null."""
+        rule = self.make_rule("null", draw)
+        rule.beside(self.rule)
+        return rule
+
+    @property
+    def epoch(self) -> int:
+        """Epochs completed."""
+        return self.step // self.steps_per_epoch
+
+    @property
+    def clock(self) -> Clock:
+        """Where the training is."""
+        return Clock(self.step, self.total_steps, self.epoch, self.config.epochs)
+
+    def lr(self, epoch: int) -> float:
+        """Cosine over the epochs: lr (1 + cos(π epoch / epochs)) / 2; or constant."""
+        if self.config.schedule == "constant":
+            return self.config.lr
+        return self.config.lr * (1 + math.cos(math.pi * epoch / self.config.epochs)) / 2
+
+    def one_epoch(self, between: Callable[[], None]) -> None:
+        """From wherever the run is to the end of its epoch, calling `between` after each step."""
+        config, epoch = self.config, self.epoch
+        self.latest = None
+        order = torch.randperm(len(self.batches), generator=stream(config.seed, "order", epoch))
+        lr = self.lr(epoch)
+        for position in range(self.step % self.steps_per_epoch, self.steps_per_epoch):
+            index = order[position * config.batch_size : (position + 1) * config.batch_size]
+            inputs, labels = self.batches.batch(index, stream(config.seed, "augment", self.step))
+            if config.labels == "random":
+                draws = stream(config.seed, "labels", self.step)
+                labels = torch.randint(self.net.classes, labels.shape, generator=draws).to(labels.device)
+            self.optimizer.zero_grad()
+            self.statistics.begin()
+            batch = Batch(inputs, labels, stream(config.seed, "rule", self.step), self.clock, config.penalty)
+            loss = self.rule.backward(self.net, batch)
+            self.optimizer.step(lr)
+            self.rule.after_step(self.net)
+            self.step += 1
+            value = float(loss)
+            if not math.isfinite(value):
+                raise FloatingPointError(f"the loss became {value}")
+            self.loss_sum += value * len(labels)
+            self.loss_count += len(labels)
+            between()
+
+    def check_finite(self) -> None:
+        """Raise if a weight is not a number."""
+        for name, parameter in self.net.named_parameters():
+            if not parameter.isfinite().all():
+                raise FloatingPointError(f"the weights {name} are no longer finite")
+
+    def observe(self) -> Observation:
+        """One look at the probe images."""
+        draws = stream(self.config.seed, "probe", self.step)
+        return observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws, self.clock)
+
+    def observation(self) -> Observation:
+        """What the snapshot of this step looked at; where there was none, a look of its own, which sees the same."""
+        if self.latest is not None and self.latest[0] == self.step:
+            return self.latest[1]
+        return self.observe()
+
+    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
+        """What the probes that are one file each read now."""
+        view = View(
+            self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
+            fresh=self.fresh_rule, draws=lambda p: stream(self.config.seed, p, self.step),
+        )  # fmt: skip
+        return {name: [Reading.of(r) for r in found] for name, found in readings(view).items()}
+
+    def snapshot(self) -> Snapshot:
+        """Measure everything now, and begin the next epoch's running loss."""
+        accuracy, loss = accuracy_and_loss(self.net, self.test)
+        looked = self.observe()
+        seen = quantities(looked)
+        begun = self.loss_count > 0
+        measured = Snapshot(
+            epoch=self.epoch,
+            step=self.step,
+            lr=self.lr(self.epoch - 1) if begun else None,
+            train_loss=self.loss_sum / self.loss_count if begun else None,
+            accuracy=accuracy,
+            loss=loss,
+            probe_images=len(self.probe_labels),
+            reference_batch=REFERENCE_BATCH,
+            hidden_norms=seen.hidden_norms,
+            branch_norms=seen.branch_norms,
+            gradient_norms=seen.gradient_norms,
+            credit_norms=seen.credit_norms,
+            cosine=[CosineRecord.of(c) for c in seen.cosines],
+            cosine_out=[CosineRecord.of(c) for c in seen.cosines_out],
+            cosine_embed=CosineRecord.of(seen.embed),
+            gamma=seen.gamma[0],
+            gamma_blocks=seen.gamma[1],
+            credit=looked.credits.kind,
+            measured=self.readings(looked),
+        )
+        self.loss_sum, self.loss_count = 0.0, 0
+        self.latest = self.step, looked
+        return measured
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a checkpoint keeps, by name."""
+        named = {f"net.{k}": v for k, v in self.net.state_dict().items()}
+        named |= {f"rule.{k}": v for k, v in self.rule.state_dict().items()}
+        return named | {f"adam.{k}": v for k, v in self.optimizer.state().items()}
+
+    def state(self) -> dict[str, object]:
+        """The rest: counters, of which every random stream is a function, and the running loss."""
+        return {
+            "seed": self.config.seed, "config": self.config.hash(), "step": self.step, "epoch": self.epoch,
+            "loss_sum": self.loss_sum.hex(), "loss_count": self.loss_count,
+        }  # fmt: skip
+
+    def restore(self, tensors: dict[str, Tensor], state: dict[str, object]) -> None:
+        """Go back to a checkpoint. Values are copied into our own memory, whose alignment the arithmetic depends on."""
+        own = self.tensors()
+        odd = sorted(own.keys() ^ tensors.keys())
+        odd = odd or [k for k in own if (own[k].shape, own[k].dtype) != (tensors[k].shape, tensors[k].dtype)]
+        if odd:
+            raise RecordError(f"the checkpoint does not fit this net and rule (first difference: {odd[0]})", FRESH)
+        step, loss_sum, loss_count = self._counters(state)
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
+        self.step, self.loss_sum, self.loss_count = step, loss_sum, loss_count
+        self.latest = None
+
+    def _counters(self, state: dict[str, object]) -> tuple[int, float, int]:
+        """Step, running loss and how many it is of, refused unless a training of this config can have been there."""
+        step, loss, count = state.get("step"), state.get("loss_sum"), state.get("loss_count")
+        try:
+            loss_sum = float.fromhex(loss) if isinstance(loss, str) else math.nan
+        except (ValueError, OverflowError):
+            loss_sum = math.nan
+        if type(step) is int and 0 <= step <= self.total_steps and math.isfinite(loss_sum):
+            seen = min(step % self.steps_per_epoch * self.config.batch_size, len(self.batches))
+            if type(count) is int and count == seen:
+                return step, loss_sum, count
+        raise RecordError(f"the checkpoint's counters cannot be of this run: {str(state)[:200]}", FRESH)
