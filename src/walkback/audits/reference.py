@@ -83,7 +83,7 @@ def reference_of(
         proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
     precise, doubles = against_double(
         seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
-        reduction=asked.reduction, loss=asked.loss, why=why, training=training,
+        reduction=asked.reduction, loss=asked.loss if double is None else double.loss, why=why, training=training,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
     which = [

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -72,6 +73,29 @@ def fastpath_off() -> Iterator[None]:
 
 
 @contextmanager
+def checkpoints_off() -> Iterator[None]:
+    """Reentrant checkpoints hide the graph of what they run, and allow no gradient at a state: it is run plainly.
+
+    The forward pass computes the same; only what is recomputed in a backward pass is kept instead.
+    """
+    function: Any = torch.utils.checkpoint.CheckpointFunction
+    own = function.__dict__.get("apply")
+
+    def plain(run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        del preserve
+        return run(*args)
+
+    function.apply = staticmethod(plain)
+    try:
+        yield
+    finally:
+        if own is None:
+            del function.apply
+        else:
+            function.apply = own
+
+
+@contextmanager
 def watching(blocks: Iterable[nn.Module]) -> Iterator[Seen]:
     """What the blocks take and give in the forward passes inside."""
     seen, handles = Seen(), []
@@ -102,7 +126,7 @@ def watching(blocks: Iterable[nn.Module]) -> Iterator[Seen]:
         for block in {id(block): block for block in blocks}.values():
             handles.append(block.register_forward_pre_hook(before, with_kwargs=True))
             handles.append(block.register_forward_hook(after))
-        with fastpath_off():
+        with fastpath_off(), checkpoints_off():
             yield seen
     finally:
         for handle in handles:
@@ -141,7 +165,7 @@ def moving(blocks: Sequence[nn.Module], moves: Mapping[int, Move]) -> Iterator[N
                 handles.append(blocks[layer - 1].register_forward_hook(output_hook(move)))
             else:
                 handles.append(blocks[0].register_forward_pre_hook(input_hook(move), with_kwargs=True))
-        with fastpath_off():
+        with fastpath_off(), checkpoints_off():
             yield
     finally:
         for handle in handles:

@@ -15,6 +15,7 @@ from walkback.probes.autocast import without_autocast
 from walkback.probes.modules import Look, PerSampleLoss, look, on_tensors
 from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass
+from walkback.probes.twin import copy_of_model
 from walkback.probes.undisturbed import undisturbed
 
 
@@ -124,7 +125,7 @@ def module_precision(
     why, twin = "", None
     try:
         with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
-            twin = copy.deepcopy(model).double()
+            twin = copy_of_model(model).double()
     except Exception as error:
         why = _reason(error)
     return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
@@ -161,7 +162,7 @@ def in_single(
     few = first_batches(batches, samples, lambda t: t.float() if t.is_floating_point() else t)
     try:
         with undisturbed(model, whole=True):
-            twin = copy.deepcopy(model).float()
+            twin = copy_of_model(model).float()
         with without_autocast() as cast:
             found = look(twin, few, blocks, reduction=reduction, loss=loss)
         return found if half or cast else None
