@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import walkback as wb
 from walkback.errors import BadValue
@@ -114,6 +115,42 @@ def test_a_healthy_net_under_autocast_is_not_walked_back() -> None:
         assert any("autocast itself turns the deepest gradient" in note for note in subject.notes)
     with torch.autocast("cpu", torch.bfloat16):  # torch's own again
         assert torch.nn.functional.linear(torch.ones(1, 2), torch.ones(1, 2)).dtype == torch.bfloat16
+
+
+def normed(seed: int) -> nn.Module:
+    model = Net(seed=seed)
+    for name in NAMES:
+        nn.utils.weight_norm(model[int(name)].linear)
+    return model
+
+
+class Checkpointed(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self[0](x)
+        for name in NAMES:
+            h = checkpoint(self[int(name)], h, use_reentrant=True)
+        return self[-1](h)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("kind", [normed, Checkpointed])
+def test_second_way_models_that_hide_from_a_copy_or_a_gradient(kind: Any) -> None:
+    plain, found = judged(), judged(kind)
+    assert found.verdict == "holds"
+    assert finding(found, "reference").value == pytest.approx(finding(plain, "reference").value, rel=0.5)
+    assert (
+        checkpoint(torch.sin, torch.ones(2, requires_grad=True), use_reentrant=True)
+        .grad_fn.name()
+        .startswith("CheckpointFunction")
+    )  # torch's own again
+
+
+def test_a_loss_with_class_weights_runs_in_float64_as_well() -> None:
+    weights = torch.tensor([1.0, 2.0, 3.0])
+    module = judged(loss=nn.CrossEntropyLoss(weight=weights, reduction="none"))
+    assert finding(module, "reference").outcome == "passes"
+    closure = judged(loss=lambda out, labels: F.cross_entropy(out, labels, weight=weights, reduction="none"))
+    assert "the function loss does not run in float64" in str(finding(closure, "reference").warnings)
 
 
 # --- samples that show nothing --------------------------------------------------------------------------------------
