@@ -66,7 +66,7 @@ def test_the_recipes_name_what_is_there():
 
 def test_no_module_has_more_than_four_hundred_lines():
     """Those that had more when this was written may only shrink."""
-    longer = {"records/foreign.py": 415, "studies/utility.py": 486}
+    longer = {"studies/utility.py": 486}
     for path in sorted((ROOT / "src/walkback").rglob("*.py")):
         lines = len(path.read_text().splitlines())
         assert lines <= longer.get(str(path.relative_to(ROOT / "src/walkback")), 400), path
