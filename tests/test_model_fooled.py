@@ -231,3 +231,18 @@ def test_a_scripted_block_is_refused() -> None:
     model[2] = torch.jit.script(model[2])
     with pytest.raises(BadValue, match="a part of it, is scripted or traced"):
         wb.audit(model, [data()], NAMES)
+
+
+class Whole(Net):
+    """In the manner of libraries: the forward pass takes the labels and gives the loss."""
+
+    def forward(self, x: Tensor, labels: Any = None) -> Any:
+        logits = super().forward(x)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def test_a_forward_that_needs_the_labels_is_told_how_to_get_them() -> None:
+    with pytest.raises(BadValue, match="the model fails on the first batch: TypeError") as told:
+        judged(Whole, batches=[{"x": x, "labels": y}])
+    assert '({"x": inputs, "labels": labels}, labels)' in told.value.remedy
+    assert judged(Whole, batches=[({"x": x, "labels": y}, y)]).verdict == "holds"
