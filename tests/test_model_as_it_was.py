@@ -202,7 +202,7 @@ def test_error_a_model_is_as_it_was_after_credits_fail() -> None:
 
     model = Net()
     before = described(model)
-    with pytest.raises(KeyError):
+    with pytest.raises(wb.WalkbackError, match="the function credits raised KeyError: 'feedback'"):
         wb.audit(model, [(X, Y)], "layers.*", credits=failing)
     assert alike(before, described(model))
 

@@ -239,8 +239,9 @@ def test_errors_of_the_model_itself_are_not_explained_away() -> None:
         def forward(self, x: Tensor) -> Tensor:
             raise RuntimeError("mine")
 
-    with pytest.raises(RuntimeError, match="mine"):
+    with pytest.raises(BadValue, match="the model fails on the first batch: RuntimeError: mine") as caught:
         measured([(X, Y)], Broken())
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 # --- models in wrappers ---------------------------------------------------------------------------------------------

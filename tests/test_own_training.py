@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,9 @@ def no_weights(seed):
     [
         ({"test": (batch for batch in [])}, "gone through before"),
         ({"test": lambda: 1 / 0}, "ZeroDivisionError"),
+        ({"test": [loops.samples(20, 2)]}, "there are 20 different samples, so an accuracy goes in steps of 5 points"),
+        ({"test": [(loops.test[0][0], 0 * loops.test[0][1])]}, "every label is class 0"),
+        ({"make": lambda seed: sys.exit(1)}, "SystemExit"),
         ({"make": lambda seed: 3}, "gives a int"),
         ({"make": lambda seed: 1 / 0}, "ZeroDivisionError"),
         ({"make": no_weights}, "no parameters"),

@@ -1,5 +1,7 @@
 """Loops that would fool an audit: frozen twins that move, noise that is not used, caches, copies, swapped blocks."""
 
+import sys
+
 import pytest
 import torch
 
@@ -190,3 +192,28 @@ def test_an_error_of_the_frozen_twin_says_what_is_different_there(tmp_path):
 def test_one_training_is_a_function_of_its_seed(tmp_path):
     one, again, other = (trained(tmp_path, loops.train, seed=seed) for seed in (1, 1, 2))
     assert one.weights == again.weights != other.weights
+
+
+def test_a_loop_that_ends_the_program_is_a_failed_training(tmp_path):
+    def train(model, seed):
+        loops.train(model, seed)
+        sys.exit(0)
+
+    record = trained(tmp_path, train)
+    assert record.status == "failed"
+    assert "train ends the program: SystemExit: 0" in record.why
+
+
+def test_a_loop_that_changes_the_test_samples_changes_no_measurement(tmp_path):
+    (x, y), plain = loops.test[0], trained(tmp_path, loops.train)
+    mine = [(x.clone(), y.clone())]
+
+    def train(model, seed):
+        mine[0][0].zero_()
+        mine[0][1].zero_()
+        loops.train(model, seed)
+
+    more = MORE | {"epochs": 1, "reduction": "auto", "residual": True, "files": ()}
+    job = door._job(loops.make_model, train, mine, "blocks.*", 42, None, "theirs", **more)
+    record = in_order(job, Wanted("subject", "all", 42), tmp_path).record
+    assert (record.accuracy, record.loss) == (plain.accuracy, plain.loss)

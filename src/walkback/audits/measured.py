@@ -31,6 +31,7 @@ from walkback.probes.layers import Directions, directions, middle_drift, moved_a
 from walkback.probes.norms import REFERENCE_BATCH, median
 from walkback.probes.redrawn import redrawn_null
 from walkback.probes.rotated import mean_of, null_of
+from walkback.probes.shuffled import of_own_samples
 from walkback.probes.worker import Picked, Worker, spread
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
 
@@ -46,6 +47,7 @@ class Judged(NamedTuple):
     seen: Look
     notes: list[str]
     reference: Reference
+    doubts: list[str]  # why it cannot hold, whatever the checks say
 
 
 def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = None) -> Judged:
@@ -75,6 +77,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     )  # fmt: skip
     notes += [*seen_notes(rows), *dead_notes(seen, proofs), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
+    doubts: list[str] = []
     if asked.credits == BACKWARD:
 
         def in_training(first: bool) -> Look:
@@ -94,10 +97,25 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
             notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
                          "by backprop; if it was not, these are not its credits")  # fmt: skip
+        if callable(asked.credits):
+            doubts += _doubts(credits[1], reference)
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
-    return Judged(Moment(**fields), seen, notes, reference)
+    return Judged(Moment(**fields), seen, [*notes, *doubts], reference, doubts)
+
+
+def _doubts(credits: Sequence[Tensor | None], reference: Reference) -> list[str]:
+    """Whether credits are of other samples than they are given for, as in a loader's other order."""
+    states = zip(credits, reference.rows[1:], reference.which[1:], strict=True)
+    own = [
+        of_own_samples(a if which is None else a[which.to(a.device)], g)
+        for a, g, which in states if a is not None and g is not None and a.shape[1] == g.shape[1]
+    ]  # fmt: skip
+    if not own or None in own or any(own):
+        return []
+    return ["the credits are no closer to the gradient of their own sample than to that of any other: are they in the "
+            "order of the samples?"]  # fmt: skip
 
 
 def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:

@@ -87,6 +87,7 @@ def audit(
     if accuracy is not None and metric is not None:
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
+    misfits: list[tuple[str, str]] = []
     seeds = []
     begun = _inits(init, list(models))
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
@@ -95,9 +96,10 @@ def audit(
         first = next(iter(models.values()))
         gathered = gather(batches, first, max_samples, own_loss=loss is not None)
         task = settle(first, gathered.batches, output, loss)
-        useless = too_few(task.batches, thresholds["depth.margin"])
-        if not useless and metric is None and loss is None and not task.dense:
-            useless = one_sided(task.batches, task.classes, gathered.stopped)
+        useless = "" if task.dense else too_few(task.batches, thresholds["depth.margin"])
+        if metric is None and loss is None and not task.dense:
+            useless = one_sided(task.batches, task.classes, gathered.stopped) or useless
+        compared = any(each is not None for each in (frozen, frozen_bp, shallow, half))
         for seed, one in models.items():
             value = given.pop(seed, None)
             if seed in same:
@@ -110,8 +112,9 @@ def audit(
                 found = measured(reading, asked)
                 if accuracy is None:
                     value, more = scored(reading, found.seen, task, metric)
-                    value, told = (None if useless else value), told + more
+                    value, told = (None if useless and compared else value), told + more
             looks[seed] = found.seen
+            misfits += [(str(seed), doubt) for doubt in found.doubts]
             notes += [(str(seed), note) for note in (*found.notes, *told)]
             moments = [found.moment.model_copy(update={"accuracy": value})]
             if seed in begun:
@@ -130,12 +133,13 @@ def audit(
         raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")
     baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
     if useless and accuracy is None:
-        task.notes.append(f"{useless}: accuracy counts as not known, and depth is not judged")
+        then = "accuracy counts as not known, and depth is not judged" if compared else "the accuracy here tells little"
+        task.notes.append(f"{useless}: {then}")
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
     )  # fmt: skip
-    judgement = barred(judge(evidence, thresholds, protocol), doubts(models, blocks, seeds, same))
+    judgement = barred(judge(evidence, thresholds, protocol), [*doubts(models, blocks, seeds, same), *by_text(misfits)])
     if metric is not None and accuracy is None:
         judgement = _in_its_unit(judgement, metric)
     judged = Audit(

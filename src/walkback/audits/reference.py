@@ -18,6 +18,7 @@ from walkback.probes.worker import Picked, Worker, double_worker, spread
 
 PROOF_SAMPLES, DOUBLE_SAMPLES = 64, 128
 DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
+IMPRECISE = 1e-4  # a direction in float32 is far more precise
 STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
 Batches = Sequence[tuple[Any, Tensor]]
 
@@ -82,7 +83,7 @@ def reference_of(
         proofs = [p._replace(why=p.why or why) if p.standing in ("wrong", "not verified") else p for p in proofs]
     precise, doubles = against_double(
         seen, None if double is None else double.model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES,
-        reduction=asked.reduction, loss=asked.loss, why=why, training=training,
+        reduction=asked.reduction, loss=asked.loss if double is None else double.loss, why=why, training=training,
     )  # fmt: skip
     rows = [_rows(p, own_g, double_g) for p, own_g, double_g in zip(proofs, seen.gradients, doubles, strict=True)]
     which = [
@@ -91,14 +92,17 @@ def reference_of(
     ]
     last, dtype = precise[-1], str(dtype_of(model)).removeprefix("torch.")
     single = in_single(
-        model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES, reduction=asked.reduction, loss=asked.loss
-    )
+        model, asked.batches, asked.blocks, samples=DOUBLE_SAMPLES, reduction=asked.reduction, loss=asked.loss,
+        imprecise=last.status == "ok" and last.chord > IMPRECISE,
+    )  # fmt: skip
     if single is not None and last.status == "ok" and single.gradients[-1] is not None and doubles[-1] is not None:
+        half = dtype != "float32"
         why = (
-            f"{dtype} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken in it can be off by that"
+            f"{dtype if half else 'autocast'} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken "
+            "in it can be off by that"
         )
         last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
-        dtype = f"a float32 copy of the {dtype} weights"
+        dtype = f"a float32 copy of the {dtype} weights" if half else "float32 without autocast"
     if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
         says = (
             "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"

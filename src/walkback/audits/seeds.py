@@ -63,7 +63,10 @@ def doubts(
     models: Mapping[int, nn.Module], blocks: str | Sequence[str], seeds: Sequence[SeedEvidence], same: Mapping[int, int]
 ) -> list[str]:
     """Why these seeds are not different trainings, in sentences; a subject with one of them never holds."""
-    found = [f"{seeds_said([str(other), str(seed)])} are the same model" for seed, other in same.items()]
+    found = [
+        f"{seeds_said([str(other), str(seed)])} are the same model; give one model per training"
+        for seed, other in same.items()
+    ]
     alone = {seed: _weights(find_blocks(m, blocks).values()) for seed, m in models.items() if seed not in same}
     found += [
         f"{seeds_said([str(a), str(b)])} have the same weights in every block, so the blocks are of one training"
@@ -97,7 +100,7 @@ def barred(judgement: Judgement, why: Sequence[str]) -> Judgement:
     """The judgement of a subject whose seeds are in doubt: it does not hold, whatever the checks say."""
     if not why or judgement.verdict != "holds":
         return judgement
-    says = f"Inconclusive: {'; '.join(why)}. Give one model per training."
+    says = f"Inconclusive: {'; '.join(why)}."
     return judgement.model_copy(update={"verdict": "inconclusive", "decided_by": ["evidence"], "says": says})
 
 

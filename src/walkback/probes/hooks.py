@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -32,6 +34,24 @@ class Seen:
         self.outputs: dict[int, State] = {}
 
 
+Place = int | str  # of an argument
+_taken: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()  # which argument was a block's state when last seen
+
+
+def _tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Place, Tensor]:
+    """The arguments that can be a state: tensors, or the first tensor of a tuple or table; floating point if any is."""
+    pairs: list[tuple[Place, Any]] = [*enumerate(args), *kwargs.items()]
+    there = {place: found for place, value in pairs if (found := first_tensor(value)[0]) is not None}
+    return {place: t for place, t in there.items() if t.is_floating_point()} or there
+
+
+def _state(given: Mapping[Place, Tensor], shape: torch.Size | None, before: Tensor | None) -> Place | None:
+    """The argument that is the state: what the block before gave, else one of the output's shape, else the first."""
+    passed = [place for place, t in given.items() if t is before]
+    alike = [place for place, t in given.items() if t.shape == shape]
+    return next(iter([*passed, *alike, *given]), None)
+
+
 def _keep(into: dict[int, State], key: int, something: Any) -> None:
     value, note = first_tensor(something)
     if value is not None:
@@ -53,26 +73,60 @@ def fastpath_off() -> Iterator[None]:
 
 
 @contextmanager
+def checkpoints_off() -> Iterator[None]:
+    """Reentrant checkpoints hide the graph of what they run, and allow no gradient at a state: it is run plainly.
+
+    The forward pass computes the same; only what is recomputed in a backward pass is kept instead.
+    """
+    function: Any = torch.utils.checkpoint.CheckpointFunction
+    own = function.__dict__.get("apply")
+
+    def plain(run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        del preserve
+        return run(*args)
+
+    function.apply = staticmethod(plain)
+    try:
+        yield
+    finally:
+        if own is None:
+            del function.apply
+        else:
+            function.apply = own
+
+
+@contextmanager
 def watching(blocks: Iterable[nn.Module]) -> Iterator[Seen]:
     """What the blocks take and give in the forward passes inside."""
     seen, handles = Seen(), []
+    pending: dict[int, dict[Place, tuple[Tensor, State]]] = {}
+    last: list[Tensor] = []  # what the block before gave
 
     def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         seen.calls[id(block)] += 1
         if seen.calls[id(block)] == 1:
             seen.order.append(id(block))
-            given = [*args, *kwargs.values()]
-            _keep(seen.inputs, id(block), next((a for a in given if isinstance(a, Tensor)), given))
+            kept: dict[int, State] = {}
+            for number, (place, tensor) in enumerate(_tensors(args, kwargs).items()):
+                _keep(kept, number, tensor)
+                pending.setdefault(id(block), {})[place] = (tensor, kept[number])
 
     def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         del args
+        found = first_tensor(output)[0]
+        given = pending.pop(id(block), {})
+        shape = None if found is None else found.shape
+        place = _state({at: t for at, (t, _) in given.items()}, shape, last[-1] if last else None)
+        if place is not None:
+            _taken[block], seen.inputs[id(block)] = place, given[place][1]
+        last[:] = [] if found is None else [found]
         _keep(seen.outputs, id(block), output)
 
     try:
         for block in {id(block): block for block in blocks}.values():
             handles.append(block.register_forward_pre_hook(before, with_kwargs=True))
             handles.append(block.register_forward_hook(after))
-        with fastpath_off():
+        with fastpath_off(), checkpoints_off():
             yield seen
     finally:
         for handle in handles:
@@ -86,11 +140,13 @@ def moving(blocks: Sequence[nn.Module], moves: Mapping[int, Move]) -> Iterator[N
 
     def input_hook(move: Move) -> Callable[..., Any]:
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            del block
-            first = next(v for v in (*args, *kwargs.values()) if isinstance(v, Tensor))
-            new = move(first)
-            put = {key: new if v is first else v for key, v in kwargs.items()}
-            return tuple(new if v is first else v for v in args), put
+            given = _tensors(args, kwargs)
+            place = _taken[block] if _taken.get(block) in given else next(iter(given))
+            new: list[Any] = list(args)
+            put = dict(kwargs)
+            where: Any = put if isinstance(place, str) else new
+            where[place] = with_first(where[place], move(given[place]))
+            return tuple(new), put
 
         return before
 
@@ -109,7 +165,7 @@ def moving(blocks: Sequence[nn.Module], moves: Mapping[int, Move]) -> Iterator[N
                 handles.append(blocks[layer - 1].register_forward_hook(output_hook(move)))
             else:
                 handles.append(blocks[0].register_forward_pre_hook(input_hook(move), with_kwargs=True))
-        with fastpath_off():
+        with fastpath_off(), checkpoints_off():
             yield
     finally:
         for handle in handles:

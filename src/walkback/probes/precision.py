@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
+from walkback.probes.autocast import without_autocast
 from walkback.probes.modules import Look, PerSampleLoss, look, on_tensors
 from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass
+from walkback.probes.twin import copy_of_model
 from walkback.probes.undisturbed import undisturbed
 
 
@@ -123,7 +125,7 @@ def module_precision(
     why, twin = "", None
     try:
         with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
-            twin = copy.deepcopy(model).double()
+            twin = copy_of_model(model).double()
     except Exception as error:
         why = _reason(error)
     return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
@@ -145,19 +147,25 @@ def in_single(
     samples: int,
     reduction: str,
     loss: PerSampleLoss | None,
+    imprecise: bool = False,
 ) -> Look | None:
-    """What a float32 copy shows of a model in half precision; None for other models, and where there is no such copy.
+    """What a float32 copy without autocast shows of a model in half precision; None for other models, and without one.
+
+    imprecise   the gradient of the model itself is not precise, which half precision inside its forward may explain
 
     The limit of a usable direction was set for float32. Half precision turns every direction by more (bfloat16 has
     three digits), whatever trained the net, so a model is not judged by the format that its weights are stored in.
     """
-    if dtype_of(model) not in (torch.bfloat16, torch.float16):
+    half = dtype_of(model) in (torch.bfloat16, torch.float16)
+    if not half and not imprecise:
         return None
     few = first_batches(batches, samples, lambda t: t.float() if t.is_floating_point() else t)
     try:
         with undisturbed(model, whole=True):
-            twin = copy.deepcopy(model).float()
-        return look(twin, few, blocks, reduction=reduction, loss=loss)
+            twin = copy_of_model(model).float()
+        with without_autocast() as cast:
+            found = look(twin, few, blocks, reduction=reduction, loss=loss)
+        return found if half or cast else None
     except Exception:  # whatever a stranger's model raises in another precision
         return None
 

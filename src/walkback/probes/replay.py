@@ -23,6 +23,7 @@ from walkback.probes.modules import (
     on_tensors,
     per_sample_losses,
 )
+from walkback.probes.twin import copy_of_model
 from walkback.probes.undisturbed import undisturbed
 
 LossFrom = Callable[[int, Tensor], Tensor]
@@ -74,7 +75,7 @@ def replay_module(
     Every layer must be measurable (`look` says "ok"); under "mean" every token moves alike. If blocks are branches and
     a skip passes them outside, moving h_0 moves the branch's input alone.
     """
-    twin = copy.deepcopy(model).double()
+    twin = copy_of_model(model).double()
     doubles = to_double(inputs)
     seen = look(twin, [(doubles, labels)], blocks, reduction=reduction, loss=loss)
     modules, cls = list(find_blocks(twin, blocks).values()), has_cls_token(twin)

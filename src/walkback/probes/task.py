@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from walkback.errors import BadValue
-from walkback.probes.blame import blamed
+from walkback.errors import BadValue, WalkbackError
+from walkback.probes.blame import blamed, own_line
 from walkback.probes.inputs import Pair, tensors_of
 from walkback.probes.outputs import Asked, Reading, Taken, taken
 from walkback.probes.undisturbed import undisturbed
@@ -114,7 +114,9 @@ def _trial(model: nn.Module, inputs: Any) -> Any:
     ):  # a forward may take gradients
         try:
             return model(own) if isinstance(own, Tensor) else model(**own) if isinstance(own, Mapping) else model(*own)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except Exception as error:
+            if isinstance(error, WalkbackError):
+                raise
             parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
             for name, value in tensors_of(inputs).items() if parameter is not None else ():
                 assert parameter is not None
@@ -128,7 +130,9 @@ def _trial(model: nn.Module, inputs: Any) -> Any:
                     raise BadValue(f"the {name} are uint8, and the model does not take them: "
                                    f"{str(error).splitlines()[0]}",
                                    "scale them to floating point as in training") from error  # fmt: skip
-            raise
+            raise BadValue(f"the model fails on the first batch: {own_line(error)}",
+                           "give what its forward takes; if it takes the labels as well, "
+                           '({"x": inputs, "labels": labels}, labels)') from error  # fmt: skip
 
 
 def _dtype(t: Tensor) -> str:

@@ -27,6 +27,7 @@ from walkback.probes.modules import (
     per_sample_losses,
 )
 from walkback.probes.replay import to_double
+from walkback.probes.twin import copy_of_model
 from walkback.probes.undisturbed import undisturbed
 
 
@@ -210,13 +211,19 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
         return None, f"the forward of {bound} was replaced in the object, so that a float64 copy would run the original"
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
-            twin = copy.deepcopy(worker.model).double()
-        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, worker.loss, worker.training)
+            twin = copy_of_model(worker.model).double()
+        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, _in_double(worker.loss), worker.training)
         again = double.still.losses
     except Exception as error:
-        return None, f"the model does not run in float64 ({type(error).__name__})"
+        what = "the function loss" if worker.loss is not None and "the function loss" in str(error) else "the model"
+        return None, f"{what} does not run in float64 ({type(error.__cause__ or error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
     return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
+
+
+def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
+    """A loss that is a module, with class weights in it, in float64 as well."""
+    return copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
 
 
 def _bound_elsewhere(model: nn.Module) -> str:

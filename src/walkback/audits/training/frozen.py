@@ -9,13 +9,13 @@ The second test finds what no list of tensors shows, such as weights that are a 
 given all that was trained elsewhere, and must then give the same outputs as the trained one, bit for bit.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from walkback.checks.finding import listed
+from walkback.probes.twin import copy_of_model
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 NORMS = (nn.modules.batchnorm._NormBase,)
@@ -66,7 +66,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def duplicate(model: nn.Module) -> nn.Module | None:
     """A copy that shares nothing; None where the model cannot be copied."""
     try:
-        return copy.deepcopy(model)
+        return copy_of_model(model)
     except Exception:  # whatever a stranger's model holds
         return None
 
