@@ -216,7 +216,7 @@ def test_a_name_in_a_log_is_words_on_the_terminal(name):
 
 
 def judge_paths_of(raw):
-    from walkback.audits.records import judged
+    from walkback.audits.controls import judged
     from walkback.checks import DEFAULT
     from walkback.records import evidence_of_log
 
