@@ -256,7 +256,7 @@ def test_batches_may_be_a_generator_a_loader_or_hold_an_empty_one(theirs):
         ({"reduction": "max"}, BadValue, "no reduction is named 'max'"),
         ({"credits": lambda *_: [None]}, BadValue, "1 credits for 3 blocks"),
         ({"credits": lambda *_: [torch.zeros(64, 7)] * 3}, BadValue, "(64, 7)"),
-        ({"loss": F.cross_entropy}, BadValue, "one loss a sample"),
+        ({"loss": F.cross_entropy}, BadValue, "one loss per sample"),
     ],
 )  # fmt: skip
 def test_error_wrong_input_is_told_what_is_wrong_with_it(changes, error, words):

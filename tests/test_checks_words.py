@@ -283,7 +283,7 @@ def test_registering_makes_a_check_and_its_thresholds_known(monkeypatch: pytest.
         assert register(mine) is mine
         assert CHECKS.get("mine") is mine
         assert KNOWN_LIMITS["mine.limit"].value == 3
-        with pytest.raises(BadValue, match="there is a check named 'mine' already"):
+        with pytest.raises(BadValue, match="a check named 'mine' exists already"):
             register(Unknown("mine"))
     finally:
         KNOWN_LIMITS.clear()

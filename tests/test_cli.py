@@ -86,7 +86,7 @@ def test_show_prints_a_run_and_a_folder(trained):
         (["train", "--seed", "1", "--seeds", "2"], "one of them"),
         (["train", "--rule-option", "gain"], "name=value"),
         (["train", "--jobs", "0"], "--jobs"),
-        (["train", "--rules", "nothing.py:Rule"], "no rule file"),
+        (["train", "--rules", "nothing.py:Rule"], "rule file nothing.py does not exist"),
         (["train", "--net", "vit-mini", "--epochs", "1"], "patches"),
         (["show", "nowhere"], "no folder nowhere"),
         (["data", "fetch", "mnits"], "did you mean mnist"),

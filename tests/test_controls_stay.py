@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from report_material import config, write_run
-from walkback.audits import judge_paths, report_paths, told_by
+from walkback.audits import judge_crowd, judge_paths, report_paths, told_by
 from walkback.checks import DEFAULT, Audit
 from walkback.cli import app
 from walkback.errors import WalkbackError
@@ -19,15 +19,15 @@ from walkback.report.page import page
 BAD, GOOD = "bad", "good"
 
 
-def write_audit(out: Path, bp: float) -> Path:
+def write_audit(out: Path, bp: float, **changes: Any) -> Path:
     """bp reaches `bp` beside a frozen net at 0.40. Where that is little, the task is too easy to catch random."""
     told = {"bp": (bp, 0.45, [0.95] * 3), "fa": (0.60, 0.55, [0.9] * 3), "random": (0.30, None, [0.0] * 3)}
     for rule, (reaches, half, cosines) in told.items():
         for seed in (1, 2, 3):
-            write_run(out, config(rule, seed), 1.2, reaches, cosines)
-            write_run(out, config(rule, seed, train_last=0), 1.0, 0.40, cosines)
+            write_run(out, config(rule, seed, **changes), 1.2, reaches, cosines)
+            write_run(out, config(rule, seed, train_last=0, **changes), 1.0, 0.40, cosines)
             if half is not None:
-                write_run(out, config(rule, seed, train_last=2), 1.1, half, cosines)
+                write_run(out, config(rule, seed, train_last=2, **changes), 1.1, half, cosines)
     judge_paths(out).write(out)
     return out
 
@@ -187,3 +187,131 @@ def test_an_older_audit_with_the_null_of_every_rule_still_vouches(both: Path, tm
     assert found.valid
     assert found.controls[-1].name == "null of random"
     assert "states other controls" not in found.says
+
+
+# --- several settings in one folder: each goes by its own controls ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four epochs, at which random is not found out; eight, at which it is. No audit.json."""
+    place = tmp_path_factory.mktemp("settings") / "runs"
+    for bp, changes in ((0.401, {}), (0.60, {"epochs": 8})):
+        write_audit(place, bp, **changes)
+        (place / "audit.json").unlink()
+    return place
+
+
+@pytest.fixture
+def mixed(mixed_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(mixed_once, tmp_path / "runs"))
+
+
+COUNTED = {"bp · 4 epochs": False, "fa · 4 epochs": False, "bp · 8 epochs": True, "fa · 8 epochs": True}
+
+
+def counted(audit: Audit) -> dict[str, bool]:
+    return {subject.name: audit.counts(subject.name) for subject in audit.subjects}
+
+
+def test_planted_a_bad_control_voids_its_own_setting_and_no_other(mixed: Path) -> None:
+    found = judge_paths(mixed)
+    assert counted(found) == COUNTED
+    assert sorted((s.valid, *sorted(s.subjects)) for s in found.settings) == [
+        (False, "bp · 4 epochs", "fa · 4 epochs"), (True, "bp · 8 epochs", "fa · 8 epochs")
+    ]  # fmt: skip
+    assert not found.valid
+    assert found.exit_status() == 4
+    assert found.void_words == "This audit is invalid in 1 of 2 settings, whose verdicts do not count."
+    assert "Those of the other settings do." in found.says
+    (told,) = told_by(mixed)
+    assert found == report_paths(mixed).audit == told.audit == judge_crowd(mixed)[0]
+    found.write(mixed)
+    assert Audit.read(mixed) == found
+    assert judge_paths(mixed) == found  # by the audit.json beside the runs
+
+
+def test_the_repair_is_valid_in_both_settings(mixed: Path) -> None:
+    shutil.rmtree(mixed)
+    for changes in ({}, {"epochs": 8}):
+        write_audit(mixed, 0.60, **changes)
+        (mixed / "audit.json").unlink()
+    found = judge_paths(mixed)
+    assert found.valid
+    assert all(counted(found).values())
+    assert [setting.valid for setting in found.settings] == [True, True]
+    assert found.says == "Every control behaved as it must, in each of the settings."
+
+
+def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
+    mixed: Path, tmp_path: Path, capsys: Any
+) -> None:
+    to = tmp_path / "page.html"
+    said = {}
+    lines = {"judge": [], "table": ["--format", "csv"], "form": [], "report": ["--to", str(to)]}
+    for verb, more in lines.items():
+        assert app([verb, str(mixed), *more, "--strict"], result_action="return_value") == 4, verb
+        said[verb] = capsys.readouterr().out
+    words = " ".join(said["judge"].split())
+    assert words.index("This audit is invalid in 1 of 2 settings") < words.index("bp · 4 epochs")
+    assert "fa · 4 epochs (does not count)" in words
+    assert "fa · 8 epochs (does not count)" not in words
+    verdicts = [line.split(",")[:2] for line in said["table"].splitlines() if line.startswith(("bp ·", "fa ·"))][:4]
+    assert {name: "does not count" not in verdict for name, verdict in verdicts} == COUNTED
+    assert said["form"].count("**Verdict**: does not count") == 2
+    text = to.read_text()
+    assert text.count('class="verdict v-void"') == 4  # of two subjects, on the first screen and in their parts
+    assert text.count('class="verdict v-holds"') == 4
+    assert "This audit is invalid in 1 of 2 settings" in text
+    assert "The settings, each with controls of its own" in text
+
+
+def test_planted_taking_the_bad_controls_away_makes_nothing_count(mixed: Path, both: Path) -> None:
+    judge_paths(mixed).write(mixed)
+    for run in find_runs(mixed):
+        if "-random" in run.name and json.loads((run / "config.json").read_text())["epochs"] == 4:
+            shutil.rmtree(run)
+    found = judge_paths(mixed)
+    assert sorted(counted(found).values()) == [False, False, True, True]
+    assert {name for name, counts in counted(found).items() if not counts} == {"bp · 4 epochs", "fa · 4 epochs"}
+    assert found.exit_status() == 4
+
+
+def test_a_subject_whose_setting_has_no_controls_counts_by_itself_and_that_is_said(folder: Path) -> None:
+    (folder / "audit.json").unlink()
+    for seed in (1, 2, 3):
+        write_run(folder, config("dfa", seed, epochs=8), 200.0, 0.3, [0.4, 0.0, 0.0])
+    found = judge_paths(folder)
+    assert counted(found) == {"bp": False, "fa": False, "dfa": True}
+    assert "No controls were trained in the setting of dfa." in found.says
+
+
+def test_an_audit_of_one_setting_is_written_as_ever_and_a_contradiction_is_refused(both: Path, mixed: Path) -> None:
+    assert "settings" not in json.loads((both / GOOD / "audit.json").read_text())
+    raw = json.loads(judge_paths(mixed).write(mixed).read_text())
+    bad, good = sorted(raw["settings"], key=lambda setting: setting["valid"])
+    bad["valid"] = True
+    (mixed / "audit.json").write_text(json.dumps(raw))
+    with pytest.raises(WalkbackError, match="its settings say otherwise"):
+        judge_paths(mixed)
+    good["valid"] = False  # the wrong one: what the runs show stands
+    (mixed / "audit.json").write_text(json.dumps(raw))
+    assert counted(judge_paths(mixed)) == COUNTED
+
+
+def test_nothing_is_judged_or_read_twice(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six subjects beside an audit.json that does not vouch for them; the page, the form and the tables judge none."""
+    from walkback.audits import controls, records
+    from walkback.report.audit_tables import audit_tables
+
+    judge_paths(mixed).model_copy(update={"subjects": [], "settings": []}).write(mixed)
+    asked: list[str] = []
+    read: list[Path] = []
+    judge, read_run = controls.judge, records.read_run
+    monkeypatch.setattr(controls, "judge", lambda e, *way: asked.append(e.name) or judge(e, *way))
+    monkeypatch.setattr(records, "read_run", lambda path: read.append(path) or read_run(path))
+    material = report_paths(mixed)
+    page(material)
+    audit_tables(material.audit, material.trained)
+    assert len(asked) == len(set(asked)) == 6
+    assert sorted(read) == sorted(find_runs(mixed))

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from fake_runs import write_run
-from walkback.audits import crowd, index, judge_crowd, many, subjects, titles
+from walkback.audits import crowd, index, judge_crowd, many, subjects, titles, workers
 from walkback.audits import judge_paths as judge_in_memory
 from walkback.checks import DEFAULT, Audit
 from walkback.cli import app
@@ -418,6 +419,88 @@ def test_a_digest_is_of_every_record_and_of_the_checkpoints_header(runs) -> None
         (path / name).write_bytes(content)
         seen.add(digest_of(path, read_files(path)))
     assert len(seen) == 5
+
+
+# --- other processes that read and judge ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """Judges with two other processes, however few the runs are, a few runs at a time."""
+    monkeypatch.setattr(many, "MANY", 0)
+    for module in (many, crowd):
+        monkeypatch.setattr(module, "AT_ONCE", 4)
+    return lambda *places, **how: judge_crowd(*places, processes=2, **how)[0]
+
+
+def test_other_processes_judge_alike_and_what_they_find_is_kept(runs, beside, work) -> None:
+    expected = in_memory(runs)
+    assert beside(runs).text() == expected
+    assert beside(runs).text() == expected
+    work.clear()
+    assert judge_paths(runs).text() == expected
+    assert work["parsed"] <= 6, "the index has what the others found"
+    assert beside(runs, baselines={"frozen": Baseline.number(0.3)}).text() == in_memory(
+        runs, baselines={"frozen": Baseline.number(0.3)}
+    )
+
+
+def test_a_copy_is_told_although_no_process_saw_both(runs, beside) -> None:
+    """A baseline's records given out as those of another seed."""
+    one, other = [path for path in find_runs(runs) if "-dfa_k_0-" in path.name][:2]
+    shutil.copy(one / "snapshots.jsonl", other / "snapshots.jsonl")
+    shutil.copy(one / "result.json", other / "result.json")
+    expected = in_memory(runs)
+    assert "same-records" in expected
+    assert beside(runs).text() == expected
+
+
+@pytest.mark.parametrize("name", ["snapshots.jsonl", "result.json", "probes.json"])
+def test_the_first_that_is_refused_is_told_whoever_read_it(runs, beside, name) -> None:
+    for path in (find_runs(runs)[7], find_runs(runs)[-2]):
+        (path / name).write_bytes(b'{"epoch": -1}\n')
+    with pytest.raises(RecordError) as here:
+        judge_paths(runs)
+    with pytest.raises(RecordError) as there:
+        beside(runs)
+    assert (there.value.what, there.value.remedy) == (here.value.what, here.value.remedy)
+    assert find_runs(runs)[7].name in there.value.what
+
+
+def squared_here(number: int) -> int:
+    """A function that no other process survives."""
+    if multiprocessing.parent_process() is not None:
+        os._exit(3)
+    return number**2
+
+
+def squared(number: int) -> tuple[int, int]:
+    return number**2, os.getpid()
+
+
+def test_a_process_that_dies_costs_only_its_time() -> None:
+    with workers.Workers(2) as some:
+        found = dict(some.each(squared, range(20)))
+        assert {place: answer[0] for place, answer in found.items()} == {n: n * n for n in range(20)}
+        assert os.getpid() not in {process for _, process in found.values()}
+        assert dict(some.each(squared_here, range(20))) == {n: n * n for n in range(20)}
+        assert {process for _, (_, process) in some.each(squared, range(3))} == {os.getpid()}
+    with workers.Workers(0) as none:
+        assert dict(none.each(squared_here, [3])) == {0: 9}
+
+
+def test_batches_are_in_order_and_of_about_a_size() -> None:
+    assert workers.batches([3, 3, 3, 9, 1, 1], int, 6) == [[3, 3], [3], [9], [1, 1]]
+    assert workers.batches([], len, 6) == []
+
+
+def test_judging_records_needs_no_torch(runs) -> None:
+    code = "import sys; from walkback.cli import app; app(sys.argv[1:], result_action='return_value')"
+    code += "; assert 'torch' not in sys.modules, 'it takes seconds to import'"
+    for path in find_runs(runs):
+        if "-random" in path.name:
+            shutil.rmtree(path)
+    subprocess.run([sys.executable, "-c", code, "judge", str(runs)], check=True, capture_output=True)
 
 
 # --- what a person can read -------------------------------------------------------------------------------------------

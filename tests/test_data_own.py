@@ -185,7 +185,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {  # what is returned,
     "complex": (lambda: changed("test_inputs", lambda a: a + 1j), "complex", "float32"),
     "one number each": (lambda: changed("train_inputs", lambda a: a[:, 0]), r"shape \(30,\)", "one row per sample"),
     "no features": (lambda: changed("train_inputs", lambda a: a[:, :0]), r"shape \(30, 0\)", "one row per sample"),
-    "uint8 vectors": (lambda: changed("train_inputs", lambda a: a.astype(np.uint8)), "stands for images", "reshape"),
+    "uint8 vectors": (lambda: changed("train_inputs", lambda a: a.astype(np.uint8)), "means images", "reshape"),
     "channel last": (
         lambda: changed("train_inputs", lambda a: a.transpose(0, 2, 3, 1), images), "channel seems to come last",
         "transpose",
@@ -335,7 +335,7 @@ def test_planted_mistake_in_a_file_names_the_file(
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     for call in (load, fetch, is_cached, usual_augment, source_of):
-        with pytest.raises(UnknownName, match="no data set file"):
+        with pytest.raises(UnknownName, match="does not exist"):
             call(f"{tmp_path}/absent.py:load")
 
 

@@ -200,6 +200,59 @@ def test_ladders_with_gaps() -> None:
     assert one({"results": {"dfa": {}}}).seeds == []
 
 
+# --- what is stated in other ways -----------------------------------------------------------------------------------
+
+
+GREW = [{"epoch": 1, "hidden_norms": [1, 100, 10000], "acc_eval": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("stated", "residual"), [("false", False), (0, False), ("yes", True), (1.0, True), ("?", None)]
+)
+def test_a_plain_net_is_not_taken_for_a_residual_one(stated: Any, residual: bool | None) -> None:
+    found = one({"config": {"residual": stated}, "x_log": GREW})
+    assert found.residual is residual
+    assert (judge(found).verdict == "walked back") == (residual is True)
+    assert any("neither true nor false" in note for note in found.notes) == (residual is None)
+    assert not any("it is taken to" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("two", [2, 2.0, "2"])
+def test_numbers_of_a_config_may_be_written_as_they_are(two: Any) -> None:
+    entry = {"epoch": 1, "h_0_norm": 1, "h_L_norm": 9}
+    found = one({"config": {"L": two, "seed": two, "eval_batch": two}, "log": [entry | {"g_L_norm": 1}]})
+    assert (found.depth, found.seeds[0].seed, found.seeds[0].final.reference_batch) == (2, 2, 2)
+    assert found.seeds[0].final.hidden_norms == [1, None, 9]
+
+
+def test_a_config_that_cannot_be_read_is_told() -> None:
+    found = one({"config": {"L": "four", "classes": 2.5}, "x_log": GREW})
+    assert found.depth is None
+    assert "config has L = 'four', which is no whole number: it counts as not stated" in found.notes
+    assert "config has classes = 2.5, which is no whole number: it counts as not stated" in found.notes
+    with pytest.raises(RecordError, match="seed is 'first', not a whole number"):
+        one({"config": {"seed": "first"}, "x_log": GREW})
+
+
+def test_entries_of_several_seeds_are_several_trainings() -> None:
+    entries = [{"epoch": e, "seed": s, "acc_eval": 0.1 * s + 0.01 * e} for s in (1, 2, 3) for e in (1, 2)]
+    found = one({"config": {"epochs": 2}, "x_log": entries})
+    assert [(seed.seed, seed.final.accuracy) for seed in found.seeds] == [
+        (1, pytest.approx(0.12)), (2, pytest.approx(0.22)), (3, pytest.approx(0.32)),
+    ]  # fmt: skip
+    assert "its entries are of 3 seeds, and each is a training of its own" in found.notes
+    with pytest.raises(RecordError, match=r"x_log\[1\] states no seed, and others do"):
+        one({"x_log": [{"epoch": 1, "seed": 1}, {"epoch": 2}]})
+    with pytest.raises(RecordError, match="final_test_acc is one number, and the entries are of 3 seeds"):
+        one({"log": entries, "final_test_acc": 0.5})
+
+
+def test_an_accuracy_may_be_off_by_rounding() -> None:
+    assert one({"x_log": [{"acc_eval": 1.0000001}]}).seeds[0].final.accuracy == 1
+    with pytest.raises(RecordError, match="an accuracy is a share"):
+        one({"x_log": [{"acc_eval": 1.00001}]})
+
+
 # --- what cannot be read --------------------------------------------------------------------------------------------
 
 
@@ -220,7 +273,7 @@ def test_ladders_with_gaps() -> None:
         ({"x_log": [{"acc_eval": [0.5]}]}, "the log: x_log[0]: acc_eval is a list, not a number"),
         (
             {"x_log": [{"acc_eval": 61.5}]},
-            "the log: x_log[0]: acc_eval: Value error, an accuracy is a share",
+            "the log: x_log[0]: acc_eval: an accuracy is a share",
         ),
         ({"x_log": [{"epoch": 1.5}]}, "the log: x_log[0]: epoch is 1.5, not a whole number"),
         ({"x_log": [{"epoch": math.nan}]}, "the log: x_log[0]: epoch is nan, not a whole number"),
@@ -231,17 +284,17 @@ def test_ladders_with_gaps() -> None:
         ({"x_log": [{"hidden_norms": [1, [2]]}]}, "the log: x_log[0]: hidden_norms[1] is a list, not a number"),
         (
             {"x_log": [{"hidden_norms": [1]}]},
-            "the log: x_log[0]: Value error, hidden_norms tells of a net",
+            "the log: x_log[0]: hidden_norms tells of a net",
         ),
         (
             {"x_log": [{"hidden_norms": [1, 2], "bp_grad_per_sample_l2_med": [1, 2, 3]}]},
-            "the log: x_log[0]: Value error, its lists disagree about the number of blocks: hidden_norms means 1, gr",
+            "the log: x_log[0]: its lists disagree about the number of blocks: hidden_norms means 1, gr",
         ),
         (
             {"x_log": [{"hidden_norms": [1, 2]}, {"hidden_norms": [1, 2, 3]}]},
-            "the log: Value error, it disagrees about",
+            "the log: it disagrees about",
         ),
-        ({"x_log": [{"hidden_norms": [1, 2]}], "config": {"L": 4}}, "the log: Value error, it disagrees about"),
+        ({"x_log": [{"hidden_norms": [1, 2]}], "config": {"L": 4}}, "the log: it disagrees about"),
         ({"x_log": [], "config": []}, "the log: x_log: config is a list, not an object"),
         ({"x_log": [], "config": {"L": 0}}, "the log: x_log: config has L = 0, which cannot be"),
         ({"log": 3}, "the log: log is the number 3, not a list"),

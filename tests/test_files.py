@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import gzip
 import io
 import json
 import multiprocessing as mp
@@ -285,3 +286,20 @@ def test_a_formula_is_text_in_a_spreadsheet():
 def test_a_name_is_one_cell_of_every_table(name, form):
     table = Table("t", name, [name, "b"], [[name, "end"]], [name])
     assert not dirty(table_text(table, form))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (gzip.compress(b"{}"), "is a gzip file, not JSON"),
+        (b"PK\x03\x04rest", "is a zip archive (or .npz, .pt), not JSON"),
+        ("{}".encode("utf-16"), "is text in UTF-16, not JSON"),
+        (b"epoch,acc\n1,0.5\n", "is some other text (a table, a page?), not JSON"),
+        (b'{"a": [1, 2', "is not whole JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_not_called_torn(content, what):
+    with pytest.raises(RecordError) as error:
+        files.parse_json(content, "their.json", "get the file again; it may be cut off")
+    assert what in error.value.what
+    assert ("cut off" in str(error.value)) == (what == "is not whole JSON")

@@ -128,7 +128,7 @@ class Unbuilt(Whole):
         (Misnamed, "residual=True with these options, and was built with residual=False"),
         (PlainInDisguise, "f alone in every block"),
         (StreamInDisguise, "more than f in block 1"),
-        (InPlace, "block 0 of net own, or its join, changes its input in place"),
+        (InPlace, "block 0 of net own, or its join, changes its input, the hidden state, in place"),
         (InPlaceJoin, "in place"),
         (InPlaceBranch, "in place"),
         (InPlaceReadout, "readout of net own changes h_L"),

@@ -328,5 +328,5 @@ def test_a_file_that_cannot_be_audited_is_told_what_it_needs(tmp_path, text, opt
     with pytest.raises(WalkbackError, match=words) as told:
         app(["audit", str(tmp_path / "my_training.py"), *options], result_action="return_value")
     assert told.value.remedy
-    with pytest.raises(WalkbackError, match="there is no file"):
+    with pytest.raises(WalkbackError, match="does not exist"):
         app(["audit", str(tmp_path / "other.py")], result_action="return_value")

@@ -491,7 +491,7 @@ def test_own_losses_and_refused_batches() -> None:
     assert seen.status == "no accuracy: it needs logits (N, classes)"
     assert np.isnan(seen.accuracy)
     assert seen.loss == pytest.approx((model(x) - target).square().sum(1).mean().item())
-    with pytest.raises(BadValue, match="one loss a sample"):
+    with pytest.raises(BadValue, match="one loss per sample"):
         look(model, [(x, target)], ["1"], loss=lambda out, t: (out - t).square().mean())
     with pytest.raises(BadValue, match="cross-entropy needs"):
         look(model, [(x, torch.zeros(3, dtype=torch.long))], ["1"])

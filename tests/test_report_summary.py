@@ -77,6 +77,18 @@ def test_an_interval_that_straddles_asks_for_seeds_and_for_nothing_else():
     assert "Supply" not in advice
 
 
+def test_where_bp_is_there_and_does_not_clear_it_nobody_is_told_to_supply_bp():
+    evidence = margins([-0.024, -0.025, -0.023])
+    shown = {n: 0.3 + gain for n, gain in enumerate((-0.05, 0.05, 0.1))}  # bp's own gain straddles the margin
+    unclear = evidence.model_copy(update={"baselines": {**evidence.baselines, "bp": Baseline.by_seed(shown)}})
+    judgement, found = finding(unclear, "depth")
+    assert found.outcome == "inconclusive"
+    assert "bp is not shown to clear the margin" in remedy(found, judgement, DEFAULT, unclear)
+    lacking = unclear.model_copy(update={"baselines": {"frozen": evidence.baselines["frozen"]}})
+    judgement, found = finding(lacking, "depth")
+    assert remedy(found, judgement, DEFAULT, lacking).startswith("Supply bp and its frozen net")
+
+
 def test_one_seed_is_told_to_train_another():
     judgement, found = finding(margins([0.2]), "depth")
     assert remedy(found, judgement, DEFAULT) == "Train at least two seeds: one gives no interval."
@@ -232,7 +244,7 @@ def test_the_commands_compare_and_open(tmp_path, monkeypatch, capsys):
     assert (status, opened) == (0, [(tmp_path / name).as_uri() for name in ("both.html", "report.html")])
     status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--open")
     assert status == 2
-    assert "there is no page to open" in said
+    assert "--open needs a page" in said
 
 
 def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):

@@ -130,7 +130,7 @@ def test_foreign_rule_from_a_file(tmp_path):
         ("x = 1", "mine.py:Mine", "derive"),
         ("def (", "mine.py:Mine", "SyntaxError"),
         ("import nothing_like_this", "mine.py:Mine", "nothing_like_this"),
-        (RULE_FILE, "other.py:Mine", "no rule file"),
+        (RULE_FILE, "other.py:Mine", "rule file other.py does not exist"),
     ],
 )
 def test_error_foreign_rule_says_what_is_wrong(tmp_path, monkeypatch, content, name, word):

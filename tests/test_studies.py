@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,6 +22,7 @@ from walkback.report.figures import curve, draw_steps, figure, save, style
 from walkback.report.tables import Stat, Table, gain
 from walkback.studies import STUDIES, Extent, draw, gather, tables
 from walkback.studies import hero as hero_study
+from walkback.studies.quantities import QUANTITIES
 from walkback.studies.snapshot import _epochs, _stops
 from walkback.train import plan
 
@@ -462,20 +462,49 @@ def test_the_committed_figures_are_those_of_the_studies():
 
 
 @pytest.mark.parametrize("name", ["snapshot", "snapshot-vit", "architectures"])
-def test_no_curve_runs_through_the_name_of_the_floor(name):
+def test_levels_are_named_by_the_legend_and_no_line_runs_through_words(name):
     study = STUDIES.get("snapshot")
     with style():
         fig = study.figures[name](gather(study, Extent(), ROOT / "results"))
         fig.draw_without_rendering()
-    seen = curves = 0
-    for axes in fig.axes:
-        for words in (text for text in axes.texts if text.get_text() == "published floor"):
-            box, seen = words.get_window_extent(), seen + 1
-            for line in axes.lines:
-                if line.get_transform() == axes.transData:  # a curve, and not a level
-                    curves += 1
-                    x, y = axes.transData.transform(np.column_stack(line.get_data())).T
-                    fine = np.linspace(box.x0, box.x1, 50)
-                    assert not np.any((box.y0 < np.interp(fine, x, y)) & (np.interp(fine, x, y) < box.y1))
-    assert seen
-    assert curves >= seen
+    (legend,) = fig.legends
+    assert "published floor" in [text.get_text() for text in legend.get_texts()]
+    assert {text.get_text() for axes in fig.axes for text in axes.texts} <= {"no finished run"}
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= fig.bbox.x1
+    assert all(axes.get_tightbbox().y1 <= box.y0 + 1 for axes in fig.axes)
+    floors = [line for axes in fig.axes for line in axes.lines if line.get_label() == "published floor"]
+    assert floors
+    assert {tuple(line.get_ydata()) for line in floors} == {(1e-7, 1e-7)}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_legend_is_cut_off(name):
+    study = STUDIES.get(name)
+    for make in study.figures.values():
+        with style():
+            fig = make(gather(study, Extent(), ROOT / "results"))
+            fig.draw_without_rendering()
+        for legend in fig.legends:
+            box = legend.get_window_extent()
+            assert 0 <= box.x0 < box.x1 <= fig.bbox.x1
+
+
+def test_one_seed_is_drawn_hollow_and_captioned(tmp_path):
+    study, extent = STUDIES.get("ladder"), Extent(seeds=(1, 2), epochs=1)
+    arms = {arm.name: arm for arm in study.arms(extent)}
+    for k in (0, 1):
+        write_run(tmp_path, arms[f"d512 bp k={k}"].configs[0], accuracy=0.3)
+        for config in arms[f"d256 bp k={k}"].configs:
+            write_run(tmp_path, config, accuracy=0.3 + config.seed / 100)
+    with style():
+        fig = study.figures["ladder"](gather(study, extent, tmp_path))
+    several, one = (axes.containers[0][0] for axes in fig.axes[:2])
+    assert (several.get_markerfacecolor(), one.get_markerfacecolor()) == (hero_study.INKS["bp"].colour, "white")
+    assert "One seed, hollow: d512 bp k=1; d512 bp k=0." in " ".join(fig.texts[0].get_text().split())
+
+
+def test_quantities_are_declared_once_and_found_by_name():
+    assert QUANTITIES.get("stream").axis == "‖h$_L$‖"
+    assert QUANTITIES.get("accuracy").log is False
+    assert len({QUANTITIES.get(name).symbol for name in QUANTITIES.names()}) == len(QUANTITIES.names())

@@ -156,7 +156,7 @@ def levels(axes: Any) -> list[float]:
 def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Gathered]) -> None:
     _, g = trained
     with style():
-        stream, gradient, accuracy = penalty.draw(g).axes
+        stream, gradient, accuracy, closer = penalty.draw(g).axes
         sweep = penalty.draw_sweep(g).axes
     assert levels(stream) == []  # what was followed through training is a curve, not its final value drawn flat
     (bp,) = [line for line in stream.lines if line.get_marker() == "None"]
@@ -167,6 +167,8 @@ def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Gathered]) -> Non
     ends = [line.get_ydata()[-1] for line in accuracy.lines if line.get_marker() == "None"]
     assert levels(accuracy) == []
     assert ends == pytest.approx(means[:2])
+    assert levels(closer) == []
+    assert [line.get_ydata()[-1] for line in closer.lines if line.get_marker() == "None"] == pytest.approx(means[1:2])
     assert levels(sweep[0]) == pytest.approx(means[1:])
     assert [levels(axes) for axes in sweep[2:4]] == [[DEFAULT["scale.growth"]], [DEFAULT["reference.floor"]]]
 

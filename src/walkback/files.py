@@ -44,9 +44,9 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def check_regular(path: Path, most: int | None = None) -> None:
+def check_regular(path: Path | str, most: int | None = None) -> None:
     """Refuse anything but a regular file of bounded size; `FileNotFoundError` if it does not exist."""
-    found = path.stat()
+    found = os.stat(path)  # noqa: PTH116 - thousands are looked at, and a Path takes longer than the system
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
         raise RecordError(f"cannot read {path}: it is {kind}, not a file", "name a regular file, or put one there")
@@ -55,7 +55,7 @@ def check_regular(path: Path, most: int | None = None) -> None:
         raise RecordError(f"cannot read {path}: it has {size}", "make sure it is the right file; shorten it if it is")
 
 
-def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+def read_bytes(path: Path | str, most: int = LARGEST) -> bytes:
     """The content of a regular file. `FileNotFoundError` if it does not exist; any other failure is a `RecordError`."""
     try:
         check_regular(path, most)
@@ -110,10 +110,29 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
     except RecursionError:
         raise RecordError(f"{where} is not valid JSON (it is nested more than {DEEPEST} deep)", remedy) from None
     except ValueError as error:
+        if other := _other_kind(content):
+            raise RecordError(f"{where} is {other[0]}, not JSON", other[1]) from None
         # A repeated key or an impossible number does not mean that the text was cut off.
         kind = Torn if isinstance(error, (json.JSONDecodeError, NotText)) else RecordError
         raise kind(f"{where} is not valid JSON ({error})", remedy) from error
     return raw
+
+
+def _other_kind(content: bytes) -> tuple[str, str] | None:
+    """What a file that is no JSON is, by its first bytes, and what to do; None if that cannot be told."""
+    starts = {
+        b"\x1f\x8b": ("a gzip file", "unpack it first, as with gunzip"),
+        b"PK\x03\x04": ("a zip archive (or .npz, .pt)", "unpack it, and write the numbers as JSON"),
+        b"\x93NUMPY": ("a numpy array", "write the numbers as JSON"),
+        b"\x80": ("a pickle", "write the numbers as JSON: nothing is unpickled here"),
+        b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
+        b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
+    }
+    found = next((said for start, said in starts.items() if content.startswith(start)), None)
+    first = content.lstrip()[:1]
+    if found is None and first and first not in b'{["-0123456789tfnNI\xef' and b"\x00" not in content[:100]:
+        return "some other text (a table, a page?)", "give JSON; a table's rows can be the entries of a log"
+    return found
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,30 +5,19 @@ nulls show is derived from the runs each time. A net at init was measured by the
 audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from walkback.audits import answers
+from walkback.audits.by_setting import facts, remembered, settings_of, several_words, still_stated
 from walkback.audits.training.controls import own_controls
-from walkback.checks import (
-    DEFAULT,
-    Audit,
-    Control,
-    Judgement,
-    Protocol,
-    SettingValidity,
-    Thresholds,
-    in_order,
-    judge,
-)
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
 from walkback.records.training_evidence import OwnTrainings
-from walkback.report.case import setting_words
 
 INIT = "a net at init"
 
@@ -79,9 +68,23 @@ class Here(NamedTuple):
         evidences = [evidence for evidence, _ in gathered]
         return cls(
             [Seen(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
-            partial(judged, evidences), lambda run: in_full[run.path].probes,
+            _once(evidences), lambda run: in_full[run.path].probes,
             lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
         )  # fmt: skip
+
+
+def _once(evidences: Sequence[Evidence]) -> Callable[[Thresholds, Protocol], Audit]:
+    """`judged` of this evidence, which judges nothing twice in the same way."""
+    done: list[tuple[tuple[Thresholds, Protocol], Audit]] = []
+
+    def judge_so(thresholds: Thresholds, protocol: Protocol) -> Audit:
+        for way, audit in done:
+            if way == (thresholds, protocol):
+                return audit
+        done.append(((thresholds, protocol), judged(evidences, thresholds, protocol)))
+        return done[-1][1]
+
+    return judge_so
 
 
 def judged(evidences: Sequence[Evidence], thresholds: Thresholds, protocol: Protocol) -> Audit:
@@ -128,21 +131,20 @@ def settled(
         if why is None and not beside.controls and not groups:
             return beside, here
         if why is None and beside.controls:
-            return _as_stated(path, beside, here, material, groups), here
+            return remembered(_as_stated(path, beside, here, material, groups), {path: beside}), here
         if not groups or beside.controls:
             why = why if beside.controls else "it has no controls either"
             doubts += f" The controls of {path} do not vouch for this: {why}."
     here = material.judged(*usual)
     if groups:
-        return _with_controls(
-            here, material, groups, _controls(groups, here, material, [*audits.values()]), doubts
-        ), here
+        found = _controls(groups, here, material, [*audits.values()])
+        return remembered(_with_controls(here, material, groups, found, doubts), audits), here
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
         says = (
             f"{beside.says} This is from {path}; its controls are not among these runs, so its answer stands.{doubts}"
         )
-        update = {"valid": False, "says": says, "controls": beside.controls, "settings": _still(beside, here)}
+        update = {"valid": False, "says": says, "controls": beside.controls, "settings": still_stated(beside, here)}
         return here.model_copy(update=update), here
     shown = here.model_copy(update={"says": f"{here.says}{doubts}"}) if doubts else here
     return shown, shown
@@ -170,18 +172,15 @@ def _as_stated(
         return beside if remark in beside.says else beside.model_copy(update={"says": beside.says + remark})
     by_group = _controls(groups, here, material, [beside])
     found = [control for those in by_group for control in those]
-    if _failed(found) == _failed(beside.controls):
-        names = {subject.name for subject in beside.subjects}
-        return beside.model_copy(
-            update={"controls": found, "settings": _settings(here, material, groups, by_group, names)}
-        )
     names = {subject.name for subject in beside.subjects}
+    settings = settings_of(here, material, groups, by_group, names)
+    if _failed(found) == _failed(beside.controls):
+        return beside.model_copy(update={"controls": found, "settings": settings})
     says = (
         f" {path} states other controls than these runs have: it was edited, the runs were changed after it, or an "
         "older walkback wrote it."
     )
     shown = _with_controls(here, material, groups, by_group, says)
-    settings = _settings(here, material, groups, by_group, names)
     subjects = [subject for subject in here.subjects if subject.name in names]
     return shown.model_copy(update={"subjects": subjects, "settings": settings})
 
@@ -205,14 +204,6 @@ def _judged_by(audit: Audit) -> tuple[str, str, dict[str, float]]:
     return audit.protocol, audit.thresholds.version, {name: threshold.value for name, threshold in table.items()}
 
 
-def _facts(judgement: Judgement) -> dict[str, object]:
-    """All that a judgement states but its sentences."""
-    words: Any = {"says": True, "notes": True, "findings": {"__all__": {"says", "warnings"}}}
-    facts = judgement.model_dump(mode="json", exclude=words)
-    facts["first_fired"] = {name: fired.epochs for name, fired in judgement.first_fired.items()}
-    return facts
-
-
 def _with_controls(
     here: Audit, material: Here, groups: Sequence[Setting], by_group: Sequence[list[Control]], doubts: str
 ) -> Audit:
@@ -223,61 +214,10 @@ def _with_controls(
     subjects = [subject for place, subject in enumerate(here.subjects) if place not in noise] or here.subjects
     if len({subject.name for subject in here.subjects}) < len(here.subjects):
         subjects = here.subjects  # by their names alone they could not be told apart
-    settings = _settings(here, material, groups, by_group, {subject.name for subject in subjects})
-    says = answers.validity(failed) if len(groups) == 1 else _several(failed, settings, subjects)
+    settings = settings_of(here, material, groups, by_group, {subject.name for subject in subjects})
+    says = several_words(failed, settings, subjects) if settings or len(groups) > 1 else answers.validity(failed)
     update = {"valid": not failed, "says": says + doubts, "controls": controls, "subjects": subjects}
     return here.model_copy(update=update | {"settings": settings})
-
-
-def _settings(
-    here: Audit,
-    material: Here,
-    groups: Sequence[Setting],
-    by_group: Sequence[list[Control]],
-    shown: Collection[str],
-) -> list[SettingValidity]:
-    """Whether each of several settings is valid, by its own controls, and whose verdicts go by them.
-
-    Nothing where there is one, or where two subjects have the same name: then the controls are of all subjects.
-    """
-    every = [subject.name for subject in here.subjects]
-    if len(groups) < 2 or len(set(every)) < len(every):
-        return []
-    found = []
-    for group, controls in zip(groups, by_group, strict=True):
-        if group.own is not None:
-            name = group.own.setting.name
-            places = [n for n in group.places if n is not None]
-        else:
-            assert group.bp is not None
-            config = material.subjects[group.bp].runs[0].config
-            name = f"{setting_words(config)} ({every[group.bp]})"
-            key = config.setting()
-            places = [n for n, s in enumerate(material.subjects) if s.runs and s.runs[0].config.setting() == key]
-        names = [every[place] for place in places if every[place] in shown]
-        found.append(SettingValidity(name=name, valid=all(c.ok for c in controls), subjects=names))
-    return found
-
-
-def _still(beside: Audit, here: Audit) -> list[SettingValidity]:
-    """The settings of an audit whose controls are not here, as far as its subjects are: a subject that it does not name
-    would count, and nobody vouches for that."""
-    named = {name for setting in beside.settings for name in setting.subjects}
-    return beside.settings if all(subject.name in named for subject in here.subjects) else []
-
-
-def _several(failed: Sequence[Control], settings: Sequence[SettingValidity], subjects: Sequence[Judgement]) -> str:
-    """Of several settings, whose controls are named by them."""
-    named = {name for setting in settings for name in setting.subjects}
-    alone = [subject.name for subject in subjects if subject.name not in named] if settings else []
-    without = f" No controls were trained in the setting of {listed(alone)}." if alone else ""
-    if not failed:
-        return f"Every control behaved as it must, in each of the settings.{without}"
-    words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
-    wrong = [setting.name for setting in settings if not setting.valid]
-    whose = f" The verdicts of {'; '.join(wrong)} do not count." if wrong else ""
-    right = " Those of the other settings do." if wrong and len(wrong) < len(settings) else ""
-    return f"This audit is invalid: {'; '.join(words)}.{whose}{right}{without}"
 
 
 def _groups(material: Here) -> list[Setting]:
@@ -372,8 +312,8 @@ def differs(beside: Audit, here: Audit) -> str | None:
     checks = [{finding.check for subject in audit.subjects for finding in subject.findings} for audit in (beside, here)]
     if beside.subjects and here.subjects and checks[0] != checks[1]:
         return f"it asks {listed(sorted(checks[0]))}, and here {listed(sorted(checks[1]))} are asked"
-    theirs = {subject.name: _facts(subject) for subject in beside.subjects}
-    ours = {subject.name: _facts(subject) for subject in here.subjects}
+    theirs = {subject.name: facts(subject) for subject in beside.subjects}
+    ours = {subject.name: facts(subject) for subject in here.subjects}
     if len(theirs) < len(beside.subjects) or len(ours) < len(here.subjects):
         return "two subjects have the same name"
     absent = [name for name in theirs if name not in ours]

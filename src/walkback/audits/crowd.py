@@ -158,8 +158,10 @@ class Crowd:
 
     def _judge(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
         """A subject, read and judged here."""
+        own = {run.path for run in group.runs}
         for outline in (*group.others, *group.shallow):
-            self._vouch(outline)
+            if outline.path not in own:
+                self._vouch(outline)
         judged = judge_group(Job(group, self.given, ways, self._whole), self._prints_of)
         for outline, read in zip(group.runs, judged.read, strict=True):
             self._note_read(outline, read)

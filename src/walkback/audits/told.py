@@ -20,11 +20,12 @@ def told_by(
     protocol: Protocol | None = None,
     cases: bool = True,
     note: Note = lambda *_: None,
+    processes: int = 0,
 ) -> list[Material]:
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
     An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
-    subjects is not kept, so that thousands of runs fit into memory; `note` as for `judge_crowd`.
+    subjects is not kept, so that thousands of runs fit into memory; `note` and `processes` as for `judge_crowd`.
     """
     if not paths:
         raise BadValue("no path is given", "give an audit.json, run folders, or log files")
@@ -35,7 +36,7 @@ def told_by(
     records = [path for path in map(Path, paths) if path not in alone]
     if records and not cases:
         audit, outlines = judge_crowd(
-            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note
+            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note, processes=processes
         )
         return [*found, Material(audit, [], outlines=outlines)]
     return [*found, judged_material(records, baselines, thresholds, protocol)] if records else found

@@ -48,10 +48,10 @@ def chord(moment: Moment) -> float | None:
 
 def norm(moment: Moment, batch: float) -> Norm | None:
     """‖g_L‖ as in a batch of `batch`, or the deepest gradient there is; ‖g‖ of a mean over N goes with 1/N."""
-    by_layer = dict(enumerate(moment.gradient_norms or [])) | dict(moment.gradient_at or {})
     deepest = moment.gradient_norms[-1] if moment.gradient_norms else moment.deepest_gradient
     layer, value = None, deepest
     if deepest is None:
+        by_layer = dict(enumerate(moment.gradient_norms or [])) | dict(moment.gradient_at or {})
         layer, value = max(((at, g) for at, g in by_layer.items() if known(g)), default=(None, None))
     if not known(value):
         return None

@@ -91,8 +91,10 @@ def over_init(moment: Moment, start: Moment | None) -> dict[int, float]:
 
 def norms_of(moment: Moment) -> dict[int, float]:
     """The norms that are known and above zero, by layer."""
-    norms = dict(enumerate(moment.hidden_norms)) if moment.hidden_norms is not None else dict(moment.hidden_at or {})
-    return {layer: norm for layer, norm in sorted(norms.items()) if known(norm) and norm > 0}
+    by_layer = (
+        sorted((moment.hidden_at or {}).items()) if moment.hidden_norms is None else enumerate(moment.hidden_norms)
+    )
+    return {layer: norm for layer, norm in by_layer if norm is not None and 0 < norm < math.inf}
 
 
 def _bounds(sizes: Mapping[int, float], complete: Sequence[float | None] | None) -> Growth:

@@ -26,11 +26,12 @@ def judge(
         Run folders, folders of runs, or log files.
     """
     from walkback.audits import judge_crowd
+    from walkback.audits.workers import usual_count
 
     given = judging.given()
     check_rows(rows)
     with progress() as note:
-        found, _ = judge_crowd(*paths, **given, note=note)
+        found, _ = judge_crowd(*paths, **given, note=note, processes=usual_count())
     return show_audit(found, out, judging.strict, rows)
 
 
@@ -106,10 +107,11 @@ def table(
         An audit.json, run folders, folders of runs, or log files.
     """
     from walkback.audits import told_by
+    from walkback.audits.workers import usual_count
     from walkback.report.audit_tables import audit_tables
 
     with progress() as note:
-        found = told_by(*paths, **judging.given(), cases=False, note=note)
+        found = told_by(*paths, **judging.given(), cases=False, note=note, processes=usual_count())
     for number, material in enumerate(found, 1):
         for each in audit_tables(material.audit, material.trained, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)

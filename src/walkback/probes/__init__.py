@@ -1,4 +1,4 @@
-"""The probes: one file per quantity, pure functions of tensors. They never change the training that they watch.
+"""The probes: one file per quantity, pure functions of tensors. They never change the training that they measure.
 
 Probes that register themselves in PROBES are found by walking this folder, and are recorded with every run.
 """

@@ -19,7 +19,7 @@ RANDOM_OR_MIXING = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNo
 
 
 class Delivered(NamedTuple):
-    """What the backward pass delivers at h_0 … h_L, as rows of samples; None and `why` if that cannot be told."""
+    """What the backward pass delivers at h_0 … h_L, as rows of samples; None and `why` if that is unknown."""
 
     rows: tuple[Tensor | None, ...] | None
     why: str = ""
@@ -68,7 +68,7 @@ def as_trained(model: nn.Module, really: bool = True) -> Iterator[None]:
 
 
 def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
-    """What trains the blocks: in evaluation mode if training mode delivers the same, else in training mode.
+    """What trains the blocks: in evaluation mode if training mode delivers the same, otherwise in training mode.
 
     `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
     gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
@@ -101,7 +101,7 @@ def _same(few: Tensor | None, many: Tensor | None) -> bool:
 
 
 def _or_zero(gradient: Tensor | None, hidden: Tensor | None) -> Tensor | None:
-    """Where nothing is delivered, as behind a detach, the credit is zero."""
+    """If nothing is delivered, as behind a detach, the credit is zero."""
     return torch.zeros_like(hidden) if gradient is None and hidden is not None else gradient
 
 

@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 class View:
     """What a probe may look at: a net and its rule at one moment, and what one pass over the probe images saw.
 
-    fresh    the same rule with feedback drawn anew: fresh(0), fresh(1), …
+    fresh    the same rule with fresh feedback: fresh(0), fresh(1), …
     draws    a random stream of a purpose's own, the same for the same moment
     final    whether this is the end of the run, where a probe may take longer
     """
@@ -65,7 +65,7 @@ class Probe:
     form: ClassVar[Literal["share", "percent", "size"]] = "size"
 
     def measure(self, view: View) -> Sequence[Reading]:
-        """The readings of one moment. `undisturbed` puts back whatever this changes."""
+        """The readings of one moment. `undisturbed` restores whatever this changes."""
         raise NotImplementedError
 
     def written(self, value: float) -> str:
@@ -81,7 +81,7 @@ PROBES: Registry[Probe] = Registry("probe")
 
 
 def readings(view: View) -> dict[str, list[Reading]]:
-    """What every probe of this moment reads, by name."""
+    """The readings of every probe at this moment, by name."""
     found = {}
     for name in PROBES.names():
         probe = PROBES.get(name)

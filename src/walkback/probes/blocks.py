@@ -1,4 +1,4 @@
-"""The blocks of a stranger's model, found by the names of its modules."""
+"""Find the blocks of a user's model by the names of its modules."""
 
 import difflib
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ NO_CREDIT, OTHER_WIDTH = "no credit", "other width"
 
 
 class Cosine(NamedTuple):
-    """A mean cosine, with how many samples it speaks for. `value` is NaN unless `status` is "ok"."""
+    """A mean cosine, with the number of samples behind it. `value` is NaN unless `status` is "ok"."""
 
     value: float
     alive: int
@@ -21,7 +21,7 @@ class Cosine(NamedTuple):
 def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
     """The mean over living samples of cos(a_i, g_i) = ⟨a_i, g_i⟩ / (‖a_i‖ ‖g_i‖), in float64 and without an epsilon.
 
-    A sample lives if both its norms are finite and not zero. With none alive the status says what is missing: a NaN
+    A sample lives if both its norms are finite and not zero. If none is alive, the status says what is missing: a NaN
     or a dead layer is never a cosine of 0 or 1.
 
     >>> tiny = torch.tensor([[3e-11, 0.0], [0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Drift: do different batches agree on where the gradient points? It describes; it does not judge."""
+"""Drift: do different batches agree on the direction of the gradient? It is described, not judged."""
 
 import math
 from typing import NamedTuple

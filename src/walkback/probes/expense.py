@@ -1,4 +1,4 @@
-"""What one step of a rule costs, counted and not timed: multiplications, and bytes held at the worst moment."""
+"""The cost of one step of a rule, counted and not timed: multiplications, and peak memory in bytes."""
 
 import weakref
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Expense(NamedTuple):
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation, backward ones too, and the memory that each brings."""
+    """Counts every operation, backward ones too, and the memory that each allocates."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

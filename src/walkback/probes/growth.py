@@ -1,4 +1,4 @@
-"""Growth: how many times larger each block leaves the stream than it found it."""
+"""Growth: how many times larger each block makes the stream."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Ratio(NamedTuple):
 class Growth(NamedTuple):
     """Every block's ratio, and the largest of those that exist with its block.
 
-    `status` is "ok" only if every ratio is: a stream that died or overflowed never passes for a quiet one.
+    `status` is "ok" only if every ratio is: a stream that died or overflowed never counts as a quiet one.
     """
 
     ratios: list[Ratio]

@@ -1,4 +1,4 @@
-"""Hooks on a stranger's blocks: what passes them in one forward pass, and moving it. They are always removed."""
+"""Hooks on a user's blocks: record or move what passes them in one forward pass. They are always removed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

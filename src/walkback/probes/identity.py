@@ -15,7 +15,7 @@ class Identity(NamedTuple):
 
 
 def identity(hidden: Sequence[Tensor], branches: Sequence[Tensor]) -> Identity:
-    """From h_0 … h_L and f_0 … f_{L−1}, one row a sample. In float64: a cosine near 1 has few digits to spare.
+    """From h_0 … h_L and f_0 … f_{L−1}, one row per sample. In float64, because a cosine near 1 needs many digits.
 
     >>> h = torch.tensor([[3.0, 4.0]])
     >>> identity([h, 2 * h], [h])

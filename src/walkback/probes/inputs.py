@@ -1,6 +1,6 @@
-"""Batches as people have them, made into (inputs, labels) pairs of tensors: loaders, arrays, tables, triples.
+"""Turn usual batches into (inputs, labels) pairs of tensors: loaders, arrays, dictionaries, triples.
 
-Nothing is guessed in silence: what is taken, left out or converted is a note, and what is unclear is refused.
+Nothing is guessed silently: what is taken, left out or converted is noted, and what is unclear is refused.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from walkback.errors import BadValue
 
 MAX_SAMPLES = 4096
 CHUNK = 256  # samples per batch where a whole data set is given
-EMPTY = 1000  # batches without a sample in a row, after which nobody waits for one
+EMPTY = 1000  # empty batches in a row, after which reading stops
 LABELS = ("labels", "label", "y", "targets", "target")
 Pair = tuple[Any, Tensor]
 
@@ -116,7 +116,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _tensor(value: Any) -> Any:
-    """An array as a tensor; anything else as it is."""
+    """An array as a tensor; anything else unchanged."""
     if not isinstance(value, np.ndarray):
         return value
     try:
@@ -171,7 +171,7 @@ def _label_like(value: Any) -> bool:
 
 
 def _array(value: Any) -> Any:
-    """An array as a tensor in torch's default precision, since numpy's is float64 unasked."""
+    """An array as a tensor in torch's default precision, because numpy's default is float64."""
     if not isinstance(value, np.ndarray):
         return value
     found = _tensor(value)

@@ -1,4 +1,4 @@
-"""What a model holds, remembered so that it can be put back: weights, buffers, attributes, hooks and torch's switches.
+"""Save the state of a model so that it can be restored: weights, buffers, attributes, hooks and torch's switches.
 
 A forward pass may write into weights (an embedding with max_norm), count its calls in a plain attribute or fill a list.
 A credit function may do anything. Remembered are the tensors, numpy arrays, random generators, lists and tables that
@@ -94,7 +94,7 @@ class Memory:
                 self._undo.append((path, _no_hooks(value)))
 
     def restore(self) -> tuple[list[str], list[str]]:
-        """Put everything back. The parameters whose values had changed, and whatever could not be put back."""
+        """Restore everything. Returns the parameters that had changed, and what could not be restored."""
         changed, stuck = [], []
         for path, undo in self._undo:
             try:

@@ -2,7 +2,7 @@
 
 h_0 is the input of the first block and h_{l+1} the output of block l, each at its own place in time: a later change in
 place does not reach it. g_l is the gradient of each sample's own loss there, through everything that depends on it.
-How token and image features become one row a sample is said in `reduction.py`, and in every row of the table.
+How token and image features become one row per sample is said in `reduction.py`, and in every row of the table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
     status      "ok", or why the row is not (wholly) measured: "not reached", "called 2 times", "no gradient", …
     shape       of the feature before reduction, without the batch dimension
-    reduction   how it became a row a sample: "as is", "cls", "mean" or "flatten"
+    reduction   how it became a row per sample: "as is", "cls", "mean" or "flatten"
     same_shape  does the block give the shape it takes? A residual stream needs it; it does not prove a skip
     note        what else a reader should know: a tuple's first tensor was taken, something lies between two blocks
     """
@@ -87,7 +87,7 @@ class Look(NamedTuple):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """The blocks that were measured. Whether credit covers them is another question."""
+        """The blocks that were measured. Whether they are covered is another question."""
         return tuple(row.name for row in self.layers if row.status == "ok")
 
     @property
@@ -119,12 +119,12 @@ def call(model: nn.Module, inputs: Any) -> Tensor:
 
 
 def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None) -> Tensor:
-    """One loss a sample, (N,): cross-entropy unless you give another."""
+    """One loss per sample, (N,): cross-entropy unless you give another."""
     if loss is None:
         if logits.dim() != 2 or len(logits) != len(labels) or labels.dim() != 1:
             raise BadValue(
                 f"cross-entropy needs logits (N, classes) for labels (N,); got {_size(logits)} and {_size(labels)}",
-                "give loss=, a function (output, labels) → one loss a sample; is the batch dimension first?",
+                "give loss=, a function (output, labels) → one loss per sample; is the batch dimension first?",
             )
         return F.cross_entropy(logits, labels, reduction="none")
     with blamed("loss"):
@@ -132,7 +132,7 @@ def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None
     if not isinstance(losses, Tensor) or losses.shape != (len(labels),):
         raise BadValue(
             f"the loss gives {_size(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
-            f"{len(labels)} samples", 'give one loss a sample, a tensor (N,), as with reduction="none"; a batch mean '
+            f"{len(labels)} samples", 'give one loss per sample, a tensor (N,), as with reduction="none"; a batch mean '
             "hides whose gradient is whose",
         )  # fmt: skip
     return losses
@@ -162,9 +162,9 @@ def look(
 ) -> Look:
     """Run `model` over (inputs, labels) batches and see what passes its blocks; one backward, to hidden states only.
 
-    credits   (model, inputs, labels) → one credit a block, each (N, d) as reduced, or of the block output's own shape;
+    credits   (model, inputs, labels) → one credit per block, each (N, d) as reduced, or of the block output's shape;
               None for a block that has none. In the scale of each sample's own loss
-    loss      (output, labels) → one loss a sample; cross-entropy unless given
+    loss      (output, labels) → one loss per sample; cross-entropy unless given
 
     The model is in evaluation mode meanwhile (so BatchNorm mixes no samples), and afterwards as it was. With `training`
     its own parts are in training mode, and only torch's layers are not: dropout drops nothing.
@@ -351,7 +351,7 @@ def _measure(
 def _credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[Tensor | None]:
     """A batch's credits as rows of samples, checked against the blocks' outputs."""
     if len(given) != len(parts) - 1:
-        raise BadValue(f"there are {len(given)} credits for {len(parts) - 1} blocks", "give one a block, or None")
+        raise BadValue(f"there are {len(given)} credits for {len(parts) - 1} blocks", "give one per block, or None")
     rows: list[Tensor | None] = []
     for credit, part in zip(given, parts[1:], strict=True):
         if credit is None or part.hidden is None:

@@ -28,8 +28,8 @@ def median_norm(rows: Tensor) -> float:
 def gradient_norm(per_sample: Tensor, reference_batch: int = REFERENCE_BATCH) -> float:
     """‖g‖ of the gradient of a batch-*mean* loss, as it would be in a batch of `reference_batch`.
 
-    `per_sample` holds ∂ℓ_i/∂h_i, one row a sample, of each sample's own loss. In a mean over N samples each row is
-    divided by N, so a norm without its N says nothing: ours is always median_i ‖∂ℓ_i/∂h_i‖ / reference_batch,
+    `per_sample` holds ∂ℓ_i/∂h_i, one row per sample, of each sample's own loss. In a mean over N samples each row is
+    divided by N, so a norm without its N means nothing: ours is always median_i ‖∂ℓ_i/∂h_i‖ / reference_batch,
     whatever batch it was measured on.
 
     >>> gradient_norm(torch.tensor([[0.0, 128.0]]))

@@ -22,7 +22,7 @@ def nudging(
 ) -> list[Nudge]:
     """mean_i [ ℓ_i(h_l − η a_l) − ℓ_i(h_l) ] for every block, in float64.
 
-    Credits keep their own size, so a rule that shouts moves further: compare signs between rules, and sizes within one.
+    Credits keep their own size, so large credits move further: compare signs between rules, sizes within one.
 
     >>> import torch
     >>> h = torch.tensor([[3.0, 4.0]])

@@ -1,4 +1,4 @@
-"""The null: what cosine a credit with nothing learned would have. The zero of the scale, with its spread."""
+"""The null: the cosine of credit that learned nothing. It is the zero of the scale, with its spread."""
 
 import math
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def summary(draws: Sequence[float], squares: Sequence[float], kind: str) -> Null
 class Draws:
     """The cosines of the draws at one place (block inputs or outputs), block by block.
 
-    Gradients are normalised once, not once a draw, and products are taken in float32: that is enough, since beside a
+    Gradients are normalised once, not once per draw, and products are taken in float32: that is enough, since beside a
     unit vector their error is 1e-7 of the credit's norm, and no null has a std below 1e-4.
     """
 
@@ -101,7 +101,7 @@ class Draws:
 def random_null(
     gradients: Sequence[Tensor | None], generator: torch.Generator, *, draws: int = DRAWS, samples: int = SAMPLES
 ) -> NullReport:
-    """The null of a credit that has no feedback to redraw: a Gaussian direction a sample, against g_0 … g_L.
+    """The null of a credit that has no feedback to redraw: a Gaussian direction per sample, against g_0 … g_L.
 
     `gradients` as in a `Look`; of at most `samples` samples.
     """
@@ -116,7 +116,7 @@ def random_null(
 def random_draw(
     places: tuple[Draws, Draws], block: int, before: Tensor | None, after: Tensor | None, generator: torch.Generator
 ) -> None:
-    """One Gaussian direction a sample, of the width of each place; the same for both if they are of one width."""
+    """One Gaussian direction per sample, of the width of each place; the same for both if they are of one width."""
     drawn: Tensor | None = None
     for place, like in zip(places, (before, after), strict=True):
         if like is not None and (drawn is None or drawn.shape != like.shape):

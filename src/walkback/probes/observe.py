@@ -1,4 +1,4 @@
-"""One look at a net and its rule: every hidden state, true gradient and credit on the same samples, in one pass."""
+"""Measure a net and its rule: every hidden state, true gradient and credit on the same samples, in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
 @dataclass(frozen=True)
 class Observation:
-    """Rows of samples; gradients and credits are of each sample's own loss. None: a block that hears nothing.
+    """Rows of samples; gradients and credits are of each sample's own loss. None: a block without credit.
 
     at_output   whether credits are compared at the blocks' outputs: in plain nets, and where widths differ
     """
@@ -43,7 +43,7 @@ CHUNK = 256
 def observe(
     net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator, clock: Clock = START
 ) -> Observation:
-    """Forward and backward through the hidden states alone; nothing of `net` or `rule` is changed."""
+    """Forward and backward through the hidden states only; `net` and `rule` do not change."""
     passes, credits = [], []
     with undisturbed(net, rule), torch.enable_grad():
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
@@ -115,7 +115,7 @@ class Pass(NamedTuple):
 
 
 def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
-    """h_0 … h_L, f_0 … f_{L−1} and g_0 … g_L of each sample's own loss. To be called where gradients are enabled."""
+    """h_0 … h_L, f_0 … f_{L−1} and g_0 … g_L of each sample's own loss. Call it with gradients enabled."""
     stream, branches = net.unroll(net.embed(inputs).detach().requires_grad_())
     logits = net.readout(stream[-1])
     # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
@@ -128,7 +128,7 @@ def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
 
 
 def credits_of(rule: Rule, net: Net, batch: Batch, seen: Pass, *, raw: bool = False) -> Credits:
-    """What a rule would tell every block, from a pass whose true gradients are known; without any graph.
+    """The credits of a rule, from a pass whose true gradients are known; without a graph.
 
     raw   before normalisation, for a caller that has more samples to normalise over
     """

@@ -1,4 +1,4 @@
-"""Which tensor of a model's output the loss is of: its logits, said by name, by fit with the labels, or by you."""
+"""Find the logits in a model's output: by name, by fit with the labels, or as you say."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -160,7 +160,7 @@ def shape_said(t: Tensor) -> str:
 
 
 class Reading(nn.Module):
-    """A stranger's model as one that gives its logits. Names, modes and weights are those of the model inside."""
+    """A user's model as one that returns its logits. Names, modes and weights are those of the model inside."""
 
     def __init__(self, model: nn.Module, take: Taken) -> None:
         super().__init__()

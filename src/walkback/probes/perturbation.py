@@ -1,4 +1,4 @@
-"""Perturbation: does a credit foretell what a small random move of the hidden state does to the loss?"""
+"""Perturbation: does a credit predict how a small random move of the hidden state changes the loss?"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Precision: is the reference gradient small, or is it noise? And would a clamped meter have noticed?"""
+"""Precision: is the reference gradient small, or is it noise? And how far off is a clamped cosine?"""
 
 import copy
 import math

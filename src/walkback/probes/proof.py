@@ -1,4 +1,4 @@
-"""Proof of the reference: autograd's gradient at every state, held against finite differences of each sample's loss.
+"""Proof of the reference: compare autograd's gradient at every state with finite differences of each sample's loss.
 
 A backward pass can be overridden (a custom Function, a hook, a detach), and is then what is on trial. A forward pass
 cannot lie about the loss. For a direction v and a step ε
@@ -26,7 +26,7 @@ from walkback.probes.worker import States, Worker
 TESTS = 8  # directional derivatives per state, at least
 STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
 CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
-WRONG_SHARE = 0.1  # of the samples that tell anything; one alone never accuses
+WRONG_SHARE = 0.1  # of the samples above the noise; one alone never decides
 OTHERWISE = 0.05  # relative: a sample's gradient differs by more between two batches
 IN_BATCHES = "it is for a few samples alone, and not in these batches"
 

@@ -1,4 +1,4 @@
-"""What the rest of a net makes of a hidden state that was moved: the ground of perturbation and nudging.
+"""The loss after a hidden state was moved: the basis of perturbation and nudging.
 
 Everything is in float64, on a copy: with ‖h‖ = 1e8 a move of 1e-3 is below float32's last digit.
 """

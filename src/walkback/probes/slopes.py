@@ -1,4 +1,4 @@
-"""A true gradient without autograd: ⟨a, g⟩ is the loss's derivative along a, and random directions give ‖g‖.
+"""The true gradient without autograd: ⟨a, g⟩ is the loss's derivative along a, and random directions give ‖g‖.
 
 For a unit credit â the slope x = ⟨â, g⟩ is one central difference. The credits turned by random rotations, v_k = R_k â,
 are random directions: their slopes are draws of the null, and what of them is not along â tells the rest of ‖g‖:

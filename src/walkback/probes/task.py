@@ -1,4 +1,4 @@
-"""What a model is asked to do: its output, its labels, its loss and its score, settled by one trial batch.
+"""The task of a model: its output, labels, loss and score, found with one trial batch.
 
 Class labels (N,) for logits (N, C); or one class per token or pixel, logits (N, T, C) or (N, C, …) for labels (N, T)
 or (N, …), where −100 is no label. Everything else takes a loss and, to be scored, a metric of yours.

@@ -1,4 +1,4 @@
-"""Somebody's own backward pass, listened to: what arrives at each block, and whether the gradient crosses to the next.
+"""Observe a user's own backward pass: what arrives at each block, and whether the gradient crosses to the next.
 
 The hooks read and return nothing, so the graph, its numbers and its order stay as they are. A block's outputs are known
 by their gradient edges. From the outputs of block m the graph is walked back to the outputs of earlier blocks; the
@@ -71,14 +71,14 @@ class Listener:
             self._handles.append(block.register_forward_hook(self._after))
 
     def stop(self) -> Heard:
-        """Take the hooks away, and say what they saw."""
+        """Remove the hooks and return what they saw."""
         self.drop()
         heard = self._heard()
         self._clear()
         return heard
 
     def drop(self) -> None:
-        """Take the hooks away."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

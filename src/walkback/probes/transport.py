@@ -1,4 +1,4 @@
-"""What does a rule use? Found by intervention on a small net: change one thing, hold the rest, see whether it notices.
+"""What does a rule use? Measured by intervention on a small net: change one thing and see whether the rule reacts.
 
 Weights are changed *behind the data*: each matrix is turned in the directions that no input of its layer has, so that
 every hidden state, the error and the labels stay as they are, and the matrix keeps its norm. Only a rule that reads the
@@ -24,7 +24,7 @@ from walkback.rules import START, Batch, Clock, Rule, probe_signal
 
 Transport = Literal["none", "learned", "init", "signs", "full"]
 STRENGTH: Sequence[Transport] = ("full", "signs", "init", "learned", "none")
-"""From the strongest down."""
+"""From the strongest to the weakest."""
 FLOOR = 0.3  # no weight is smaller than this share of its matrix' RMS: so signs can be kept while sizes change
 NOTICED = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5
 LABEL_NOTICED = 1e-4
@@ -37,7 +37,7 @@ class TooNarrow(BadValue):
 
 
 Answer = dict[str, Tensor]
-"""What a rule puts into each parameter of the net, and ("credit l") what it tells each block."""
+"""What a rule puts into each parameter of the net, and ("credit l") the credit of each block."""
 
 
 @dataclass(frozen=True)

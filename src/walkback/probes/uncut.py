@@ -1,4 +1,4 @@
-"""A stranger's model whose graph is never cut: detach() and no_grad do nothing while it runs.
+"""A user's model without cuts in its graph: detach() and no_grad do nothing while it runs.
 
 Local learning cuts the graph between blocks, so autograd delivers no gradient of the loss below a cut. The forward pass
 is the same with and without the cuts; without them autograd can give the true gradient, which is then proved like any

@@ -1,4 +1,4 @@
-"""The promise of every probe: what it watches is afterwards as it was before."""
+"""The promise of every probe: it leaves what it measures unchanged."""
 
 import random
 from collections.abc import Iterator

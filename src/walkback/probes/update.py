@@ -1,4 +1,4 @@
-"""update: does what a rule puts into a block's parameters point where the true gradient does? It needs no credits."""
+"""update: does a block's update point along the true gradient? It needs no credits."""
 
 import math
 from collections.abc import Sequence

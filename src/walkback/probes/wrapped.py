@@ -1,4 +1,4 @@
-"""Models as people have them: compiled, parallel, averaged. What is looked at is the model inside."""
+"""Wrapped models: compiled, parallel, averaged. The model inside is measured."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""zero credits: how many entries of a credit are exactly zero? Many, and the arithmetic has swallowed it."""
+"""zero credits: how many entries of a credit are exactly zero? If many, rounding has removed it."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def exact_zeros(credit: Tensor) -> float:
 
 
 class Zeros(Probe):
-    """The share of a block's credits that are exactly zero: a displacement that rounding has swallowed, a dead error.
+    """The share of a block's credits that are exactly zero: a displacement that rounding removed, or a dead error.
 
     A credit that is a difference of two states (equilibrium propagation) is quantised to the last digit of the state:
     where that digit is larger than the difference, the credit is zero, and its cosine speaks for the rest alone.

@@ -11,7 +11,7 @@ shapes is an error that tells where and what was found.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +23,22 @@ from walkback.records import invariants
 from walkback.records.evidence import Evidence, Moment, SeedEvidence
 from walkback.records.foreign_ladder import of_ladder
 from walkback.records.log_values import (
-    CLASSES,
-    DEPTH,
-    RESIDUAL,
     SHAPES,
     as_list,
     as_object,
     config_of,
     epoch_of,
     first_of,
-    kind_of,
     method_name,
     number_of,
     numbers_of,
-    seed_of,
-    stated,
-    whole,
 )
-from walkback.records.schema import first_fault
+from walkback.records.schema import PYDANTICS, first_fault
+from walkback.records.stated import BATCH, CLASSES, DEPTH, EPOCHS, Config, kind_of, seed_of
 from walkback.records.watched import is_watched, read_watched
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
-BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
-EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
 METHOD = ("method", "rule", "algorithm")
 STREAM = (
     "the log does not say whether its net has a residual stream; it is of a kind kept of such nets, so it is taken to"
@@ -90,7 +82,7 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
 
 def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) -> Evidence:
     config = config_of(raw, where)
-    batch = whole(config, BATCH, where)
+    batch = config.whole(BATCH)
     moments: list[Moment] = []
     notes: list[str] = []
     for number, entry in enumerate(as_list(entries, where)):
@@ -111,8 +103,8 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
                 gamma=number_of(entry, gamma, here) if gamma else None,
             )
         )
-    moments = _in_order(moments, config, notes, where)
-    return _evidence(method, method, config, raw, moments, notes, where)
+    trainings = _by_seed(as_list(entries, where), moments, config, notes, where)
+    return _evidence(method, method, config, raw, trainings, notes, where)
 
 
 # --- {"config", "log": [{"epoch", "h_L_norm", "g_2_norm", "acc_eval"}], "final_test_acc"} ---------------------------
@@ -120,7 +112,7 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
 
 def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     config = config_of(raw, where)
-    depth, batch = whole(config, DEPTH, where), whole(config, BATCH, where)
+    depth, batch = config.whole(DEPTH), config.whole(BATCH)
     moments: list[Moment] = []
     notes: list[str] = []
     entries = as_list(raw["log"], f"{where}: log")
@@ -132,16 +124,20 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     for number, entry in enumerate(entries):
         here = f"{where}: log[{number}]"
         moments.append(_sparse_moment(as_object(entry, here), depth, batch, here))
-    moments = _in_order(moments, config, notes, f"{where}: log")
+    trainings = _by_seed(entries, moments, config, notes, f"{where}: log")
     final = number_of(raw, "final_test_acc", where)
     if final is not None:
+        if len(trainings) > 1:
+            raise RecordError(f"{where}: final_test_acc is one number, and the entries are of {len(trainings)} seeds",
+                              "give one log per seed")  # fmt: skip
+        (moments,) = trainings.values()
         last = moments.pop() if moments else Moment()
         if last.accuracy is not None and last.accuracy != final:
             notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
         moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
-    method = first_of(config, METHOD)
-    rule = method_name(config[method], where) if method and isinstance(config[method], str) else None
-    return _evidence(rule or name, rule, config, raw, moments, notes, where)
+    method = config.table.get(first_of(config.table, METHOD) or "")
+    rule = method_name(method, where) if isinstance(method, str) else None
+    return _evidence(rule or name, rule, config, raw, trainings, notes, where)
 
 
 def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | None, here: str) -> Moment:
@@ -182,27 +178,48 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
 def _evidence(
     name: str,
     rule: str | None,
-    config: Mapping[str, Any],
+    config: Config,
     raw: Mapping[str, Any],
-    moments: list[Moment],
+    trainings: Mapping[int | None, list[Moment]],
     notes: list[str],
     where: str,
 ) -> Evidence:
-    residual = stated(config, RESIDUAL, bool)
-    norms = any(m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for m in moments)
-    if residual is None and norms:
+    residual, stated = config.residual()
+    norms = any(
+        m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for moments in trainings.values() for m in moments
+    )
+    if not stated and norms:
         residual, notes = True, [*notes, STREAM]
     seed = seed_of(raw, where)
-    seed = seed_of(config, where) if seed is None else seed
+    seed = seed_of(config.table, f"{where}: config") if seed is None else seed
     return Evidence(
         name=name,
         rule=rule,
-        depth=whole(config, DEPTH, where),
+        depth=config.whole(DEPTH),
         residual=residual,
-        classes=whole(config, CLASSES, where),
-        seeds=[SeedEvidence(seed=seed, moments=moments)],
-        notes=notes,
+        classes=config.whole(CLASSES),
+        seeds=[SeedEvidence(seed=seed if own is None else own, moments=moments) for own, moments in trainings.items()],
+        notes=[*notes, *config.notes],
     )
+
+
+def _by_seed(
+    entries: Sequence[Mapping[str, Any]], moments: list[Moment], config: Config, notes: list[str], where: str
+) -> dict[int | None, list[Moment]]:
+    """The entries of each training in their order. Most logs are of one; where entries state seeds, of one per seed."""
+    seeds = [seed_of(entry, f"{where}[{number}]") for number, entry in enumerate(entries)]
+    if None in seeds and len(set(seeds)) > 1:
+        place = seeds.index(None)
+        raise RecordError(
+            f"{where}[{place}] states no seed, and others do", "state the seed of every entry, or of none"
+        )
+    trainings = {
+        seed: _in_order([m for own, m in zip(seeds, moments, strict=True) if own == seed], config, notes, where)
+        for seed in dict.fromkeys(seeds)
+    } or {None: []}
+    if len(trainings) > 1:
+        notes.append(f"its entries are of {len(trainings)} seeds, and each is a training of its own")
+    return trainings
 
 
 def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Moment:
@@ -213,7 +230,8 @@ def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Momen
         first = error.errors()[0]
         field, *rest = first["loc"] or ("",)
         place = ".".join(str(part) for part in (names.get(str(field)) or field, *rest))
-        raise RecordError(f"{where}: {place}{': ' if place else ''}{first['msg']}", "correct the log") from error
+        words = first["msg"].removeprefix(PYDANTICS)
+        raise RecordError(f"{where}: {place}{': ' if place else ''}{words}", "correct the log") from error
 
 
 def _loss(entry: Mapping[str, Any], where: str) -> float | None:
@@ -225,18 +243,18 @@ def _loss(entry: Mapping[str, Any], where: str) -> float | None:
         raise RecordError(f"{where}: loss: {error}", "correct the log") from error
 
 
-def _in_order(moments: list[Moment], config: Mapping[str, Any], notes: list[str], where: str) -> list[Moment]:
+def _in_order(moments: list[Moment], config: Config, notes: list[str], where: str) -> list[Moment]:
     """By epoch, if every moment has one; the last is the one that is judged."""
     epochs = [m.epoch for m in moments if m.epoch is not None]
-    most = stated(config, EPOCHS, int)
+    most = config.number(EPOCHS)
     for number, moment in enumerate(moments):
         if moment.epoch is None:
             continue
         words = ""
         if moment.epoch in [m.epoch for m in moments[:number]]:
             words = f"epoch {moment.epoch} is there twice"
-        elif most is not None and moment.epoch > most:
-            words = f"epoch is {moment.epoch}, and config has {first_of(config, EPOCHS)} = {most}"
+        elif most is not None and moment.epoch > most[1]:
+            words = f"epoch is {moment.epoch}, and config has {most[0]} = {most[1]}"
         if words:
             said = invariants.broken("log-epochs", f"{where}[{number}]: {words}")
             raise RecordError(said, "correct the log: one entry for each epoch")

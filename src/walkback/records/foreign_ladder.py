@@ -8,25 +8,14 @@ from typing import Any
 
 from walkback.errors import RecordError
 from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
-from walkback.records.log_values import (
-    CLASSES,
-    DEPTH,
-    RESIDUAL,
-    SHAPES,
-    as_object,
-    config_of,
-    counted,
-    method_name,
-    number_of,
-    stated,
-    whole,
-)
+from walkback.records.log_values import SHAPES, as_object, config_of, counted, method_name, number_of
+from walkback.records.stated import CLASSES, DEPTH, Config
 
 
 def of_ladder(raw: Mapping[str, Any], where: str) -> list[Evidence]:
     """One subject per method."""
     config = config_of(raw, where)
-    depth = whole(config, DEPTH, where)
+    depth = config.whole(DEPTH)
     methods = as_object(raw["results"], where)
     ladders = {method: _rungs(rungs, f"{where}.{method_name(method, where)}") for method, rungs in methods.items()}
     if not ladders:
@@ -48,7 +37,7 @@ def _of_rungs(
     method: str,
     ladders: Mapping[str, dict[int, dict[int, float | None]]],
     depth: int | None,
-    config: Mapping[str, Any],
+    config: Config,
     where: str,
 ) -> Evidence:
     """The top rung is the subject, rung 0 its frozen net, the middle one its upper half; those of bp are the task's."""
@@ -80,12 +69,12 @@ def _of_rungs(
         rule=method,
         depth=depth,
         trained=None if top in (0, depth) or depth is None else top,
-        residual=stated(config, RESIDUAL, bool),
-        classes=whole(config, CLASSES, where),
+        residual=config.residual()[0],
+        classes=config.whole(CLASSES),
         seeds=[
             SeedEvidence(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
             for seed, value in (rungs[top].items() if top > 0 else ())
         ],
         baselines=baselines,
-        notes=notes,
+        notes=[*notes, *config.notes],
     )

@@ -94,6 +94,8 @@ def share(value: float) -> float:
     """A share is between 0 and 1; what is not finite is not known, and stays."""
     if not math.isfinite(value) or 0 <= value <= 1:
         return value
+    if -ROUNDING <= value <= 1 + ROUNDING:  # a mean in float32
+        return min(max(value, 0.0), 1.0)
     percent = " (a percentage? divide by 100)" if 1 < value <= 100 else ""
     raise Broken("share", f"an accuracy is a share between 0 and 1, and {value:g} is not{percent}")
 

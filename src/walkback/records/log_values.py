@@ -1,50 +1,30 @@
 """What somebody's JSON says, value by value: numbers, names, settings. What cannot be is refused with its place."""
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.errors import RecordError
-from walkback.records.schema import BLOCKS
+from walkback.records.stated import MOST, Config, kind_of
 
-DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
-CLASSES = ("classes", "n_classes", "num_classes")
-RESIDUAL = ("residual", "skip")
 SHAPES = (
     'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
     "see docs/checks.md"
 )
-MOST = 10**12  # of epochs, images, classes: more cannot be meant
 NAME = 200  # characters of a method's name
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 
 
-def config_of(raw: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def config_of(raw: Mapping[str, Any], where: str) -> Config:
     """The log's config, empty if it has none."""
     config = raw.get("config")
-    return {} if config is None else as_object(config, f"{where}: config")
+    return Config({} if config is None else as_object(config, f"{where}: config"), where)
 
 
 def first_of(table: Mapping[str, Any], names: Sequence[str]) -> str | None:
     """The first of some names that the table has with a value."""
     return next((name for name in names if table.get(name) is not None), None)
-
-
-def stated(table: Mapping[str, Any], names: Sequence[str], kind: type) -> Any:
-    """The value of the first name whose value is of that kind; True is no whole number."""
-    return next((table[name] for name in names if type(table.get(name)) is kind), None)
-
-
-def whole(config: Mapping[str, Any], names: Sequence[str], where: str) -> int | None:
-    """A whole number of at least 1 that the config states."""
-    value: int | None = stated(config, names, int)
-    if value is not None and not 1 <= value <= (BLOCKS if names is DEPTH else MOST):
-        raise RecordError(
-            f"{where}: config has {first_of(config, names)} = {short(value)}, which cannot be", "correct the log"
-        )
-    return value
 
 
 def epoch_of(entry: Mapping[str, Any], where: str) -> int | None:
@@ -103,22 +83,6 @@ def as_list(value: Any, where: str) -> list[Any]:
     return value
 
 
-def kind_of(value: Any) -> str:
-    """What somebody's JSON holds, in words."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str):
-        return f"the text {value[:40]!r}"
-    if isinstance(value, dict):
-        return "an object"
-    return "a list" if isinstance(value, list) else f"the number {short(value)}"
-
-
-def short(value: float) -> str:
-    """A number in a message, however many digits it has."""
-    return f"{value!r:.40}"
-
-
 def method_name(method: str, where: str) -> str:
     """A method's name, refused if it is too long to be one."""
     if len(method) > NAME:
@@ -127,11 +91,3 @@ def method_name(method: str, where: str) -> str:
             f"give it a name of at most {NAME} characters",
         )
     return method
-
-
-def seed_of(table: Mapping[str, Any], where: str) -> int | None:
-    """The seed that a table states."""
-    value: int | None = stated(table, ("seed",), int)
-    if value is not None and not -(2**63) <= value < 2**63:
-        raise RecordError(f"{where}: seed is {short(value)}, which has more than 64 bits", "correct the log")
-    return value

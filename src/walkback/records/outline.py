@@ -6,6 +6,7 @@ was put back, or a file of the same size, does not deceive it.
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ def digest_of(path: Path, files: Files) -> bytes:
     """A digest of the folder's name and of all that a reader looks at: the records, and the checkpoints' headers."""
     digest = hashlib.sha256(path.name.encode(errors="surrogatepass"))
     parts = [(name, files.get(name)) for name in RECORDS]
-    parts += [(name, header_bytes(path / name)) for name in (CHECKPOINT, PREVIOUS)]
+    parts += [(name, header_bytes(f"{path}{os.sep}{name}")) for name in (CHECKPOINT, PREVIOUS)]
     for name, content in parts:
         digest.update(f"\0{name} {'none' if content is None else len(content)}\0".encode())
         digest.update(content or b"")
@@ -49,7 +50,8 @@ def digest_of(path: Path, files: Files) -> bytes:
 def read_alike(outline: Outline) -> tuple[Run, bool]:
     """The run of an outline, read in full and refused if it cannot be true; and whether the folder is as it was."""
     files = read_files(outline.path)
-    return run_of(outline.path, files), digest_of(outline.path, files) == outline.digest
+    alike = digest_of(outline.path, files) == outline.digest
+    return run_of(outline.path, files, outline if alike else None), alike
 
 
 def read_outlines(paths: Sequence[Path], note: Callable[[int, int], object] = lambda *_: None) -> list[Outline]:

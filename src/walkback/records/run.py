@@ -7,6 +7,7 @@ unpickled. `read_run` needs no torch.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ def read_files(path: Path) -> Files:
     files = {}
     for name in RECORDS:
         try:
-            files[name] = read_bytes(path / name)
+            files[name] = read_bytes(f"{path}{os.sep}{name}")
         except FileNotFoundError:
             if name == "config.json":
                 raise _no_run(path) from None
@@ -170,21 +171,21 @@ def read_run(path: Path | str) -> Run:
     return run_of(path, read_files(path))
 
 
-def run_of(path: Path, files: Files, config: RunConfig | None = None, *, quick: bool = True) -> Run:
+def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool = True) -> Run:
     """The run that these files, read from the folder `path`, tell of; refused if it cannot be true.
 
-    config   what its config.json holds, where that was read already
-    quick    whether snapshots that are surely fine are read quickly (quick.py); the run is the same without
+    known   what of it was read from the same bytes already
+    quick   whether snapshots that are surely fine are read quickly (quick.py); the run is the same without
     """
-    config = config or config_of(path, files["config.json"])
+    config = known.config if known else config_of(path, files["config.json"])
     content = files.get("snapshots.jsonl")
     surely = quick_snapshots(content, config) if quick and content is not None else None
     snapshots: Sequence[Snapshot] = [] if surely is None else surely
     note = None
     if surely is None and content is not None:
         snapshots, note = snapshots_of(path / "snapshots.jsonl", content)
-    result = optional(Result, path, files, "result.json")
-    environment = optional(Environment, path, files, "environment.json")
+    result = known.result if known else optional(Result, path, files, "result.json")
+    environment = known.environment if known else optional(Environment, path, files, "environment.json")
     probes = optional(DeepProbes, path, files, "probes.json")
     identity = optional(IdentityRecord, path, files, "identity.json")
     branches = None if identity is None else len(identity.branch)

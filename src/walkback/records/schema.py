@@ -41,11 +41,14 @@ CosineValue = Annotated[float, AfterValidator(invariants.cosine)]
 Count = Annotated[int, AfterValidator(invariants.count)]
 
 
+PYDANTICS = "Value error, "  # what pydantic puts before the words of a validator
+
+
 def first_fault(error: ValidationError) -> str:
     """What is wrong with a record, and where: the first of its faults."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    return f"{place}{': ' if place else ''}{first['msg']}"
+    return f"{place}{': ' if place else ''}{first['msg'].removeprefix(PYDANTICS)}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ and field; the properties themselves are in invariants.py.
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -209,7 +210,7 @@ def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Fl
 def _of_checkpoints(path: Path, config: RunConfig, result: Result | None) -> Iterator[Flaw]:
     ended = result is not None and result.status != "diverged"
     for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"):
-        found = checkpoint_header(path / name)
+        found = checkpoint_header(f"{path}{os.sep}{name}")
         if found is None:
             continue
         tensors, state = found
@@ -227,7 +228,7 @@ def _of_checkpoints(path: Path, config: RunConfig, result: Result | None) -> Ite
             yield f"{name}: tensors", "checkpoint", words
 
 
-def checkpoint_header(file: Path) -> tuple[list[str], dict[str, Any]] | None:
+def checkpoint_header(file: Path | str) -> tuple[list[str], dict[str, Any]] | None:
     """The names of a checkpoint's tensors and its state, read without torch and without the tensors.
 
     None if there is none, or if it cannot be read: damage is met, and told, by whoever resumes the run.
@@ -241,11 +242,11 @@ def checkpoint_header(file: Path) -> tuple[list[str], dict[str, Any]] | None:
     return ([*header], state) if isinstance(state, dict) else None
 
 
-def header_bytes(file: Path) -> bytes | None:
+def header_bytes(file: Path | str) -> bytes | None:
     """What a checkpoint's file says of itself before its tensors, as it stands there; None as above."""
     try:
         check_regular(file)  # a pipe would be waited for
-        with file.open("rb") as opened:
+        with open(file, "rb") as opened:  # noqa: PTH123 - as in files.py
             length = int.from_bytes(opened.read(8), "little")
             return None if length > LARGEST_HEADER else opened.read(length)
     except (RecordError, OSError, ValueError):

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from walkback.errors import BadValue
 from walkback.records.card import Card
-from walkback.records.run import write_whole
-from walkback.report.harmless import one_line
+from walkback.report.harmless import one_line, write_between
 from walkback.report.tables import Table, print_table
 
 BEGIN, END = "<!-- cards: written by `walkback card --into` -->", "<!-- end of cards -->"
@@ -100,9 +99,6 @@ def print_cards(cards: Sequence[Card], form: str, console: Console) -> None:
 
 def write_into(cards: Sequence[Card], page: Path) -> Path:
     """Put the table between the two marks of a Markdown page."""
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    if BEGIN not in text or END not in text:
+    if not write_between(page, BEGIN, END, cards_table(cards).markdown()):
         raise BadValue(f"{page} has no place for cards", f"put two lines there: {BEGIN} and {END}")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    write_whole(page, f"{before}{BEGIN}\n{cards_table(cards).markdown()}\n{END}{after}".encode())
     return page

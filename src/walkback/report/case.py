@@ -15,7 +15,6 @@ from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig
 from walkback.records.card import Card
 from walkback.records.run import Known
 from walkback.report.harmless import clean
-from walkback.report.sizes import net_sizes
 
 MOST = 60  # characters of a name
 
@@ -52,7 +51,10 @@ class Case:
     @property
     def setting(self) -> str:
         """What was trained, in a line; empty if the runs are not here."""
-        return "" if self.config is None else setting_words(self.config)
+        from walkback.report.sizes import net_sizes  # here: it takes the nets, and records are judged without them
+
+        c = self.config
+        return "" if c is None else f"{c.data}, {c.net} with {net_sizes(c)}, {c.epochs} epochs"
 
     @property
     def seeds(self) -> str:
@@ -159,11 +161,6 @@ def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
         if isinstance(kind, Gain) and kind.over == baseline:
             return finding
     return None
-
-
-def setting_words(config: RunConfig) -> str:
-    """What runs share with their controls, in a line."""
-    return f"{config.data}, {config.net} with {net_sizes(config)}, {config.epochs} epochs"
 
 
 def settings(config: RunConfig) -> dict[str, str]:

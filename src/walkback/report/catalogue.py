@@ -5,23 +5,17 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from walkback.checks import in_order
 from walkback.data import DATASETS, is_cached, is_own
-from walkback.plain import one_line
 from walkback.registry import Registry
+from walkback.report.fitting import words
 
 
 def _table(title: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left", show_header=False)
     table.add_column(no_wrap=True, min_width=13)
     return table
-
-
-def _words(text: str) -> Text:
-    """Names and docstrings may be of a user's own file: words, and no markup."""
-    return Text(one_line(text))
 
 
 def data_table(pattern: str = "*") -> Table:
@@ -31,7 +25,7 @@ def data_table(pattern: str = "*") -> Table:
     for name in sorted(DATASETS.names(pattern), key=lambda name: not DATASETS.get(name).embedded):
         source = DATASETS.get(name)
         here = "yours" if is_own(name) else "embedded" if source.embedded else "here" if is_cached(name) else "not here"
-        table.add_row(_words(name), here, _words(source.summary))
+        table.add_row(words(name), here, words(source.summary))
         if here == "not here":
             table.caption, table.caption_justify = "walkback data fetch NAME brings one that is not here", "left"
     return table
@@ -49,7 +43,7 @@ def catalogue(pattern: str = "*") -> Group:
         table = _table(title)
         for name in registry.names(pattern):
             about = (registry.get(name).__doc__ or "").strip().partition("\n")[0]
-            table.add_row(_words(name), _words(about))
+            table.add_row(words(name), words(about))
         tables.append(table)
     return Group(*(table for table in [*tables, data_table(pattern), checks_table(pattern)] if table.row_count))
 
@@ -59,5 +53,5 @@ def checks_table(pattern: str = "*") -> Table:
     table = _table("checks")
     for check in in_order():
         if fnmatchcase(check.name, pattern):
-            table.add_row(_words(check.name), _words(f"{check.asks} Fires when {check.raised}."))
+            table.add_row(words(check.name), words(f"{check.asks} Fires when {check.raised}."))
     return table

@@ -6,6 +6,13 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from walkback.plain import one_line
+
+
+def words(text: str, style: str = "") -> Text:
+    """Text for a terminal that holds somebody's words: cleaned, on one line, and never markup."""
+    return Text(one_line(text), style)
+
 
 def too_wide(console: Console) -> Text:
     """What is said below a table that became a list."""

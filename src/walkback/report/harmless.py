@@ -1,8 +1,13 @@
 """Somebody's words made harmless: names come from strangers' files, and no format may act on what they hold."""
 
+import csv
+import io
 import re
 import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
 
+from walkback.files import write_whole
 from walkback.plain import one_line as one_line
 from walkback.plain import seen
 
@@ -56,6 +61,17 @@ def for_csv(text: str) -> str:
     return f"'{line}" if line.startswith(FORMULA) and not is_number(line) else line
 
 
+def csv_line(row: Iterable[object]) -> str:
+    """A line of CSV: words harmless, numbers as they are, nothing for None.
+
+    >>> csv_line(["=x", 0.5, None, "a,b"])
+    '\'=x,0.5,,"a,b"\\n'
+    """
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerow([for_csv(c) if isinstance(c, str) else c for c in row])
+    return file.getvalue()
+
+
 def for_markdown(text: str) -> str:
     """Words that stay words in Markdown, also inside a table.
 
@@ -77,3 +93,12 @@ def markdown_paragraph(text: str) -> str:
     """
     line = re.sub(rf"\\`({COMMAND})\\`", r"`\1`", for_markdown(text))
     return re.sub(r"^(\d*)([>#~+.)-])", r"\1\\\2", line)
+
+
+def write_between(page: Path, begin: str, end: str, words: str) -> bool:
+    """Put Markdown between two marks of a page; False where the page has no such place."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if begin not in text or end not in text:
+        return False
+    write_whole(page, f"{text.split(begin)[0]}{begin}\n{words}\n{end}{text.split(end)[1]}".encode())
+    return True

@@ -6,8 +6,7 @@ import textwrap
 from pathlib import Path
 
 from walkback.errors import BadValue
-from walkback.files import write_whole
-from walkback.report.harmless import for_markdown
+from walkback.report.harmless import for_markdown, write_between
 from walkback.rules import RULES
 
 BEGIN, END = "<!-- rules: written by `walkback card --into` -->", "<!-- end of rules -->"
@@ -69,10 +68,5 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 def write_entries(page: Path, rules: list[str]) -> None:
     """Put them between the two marks of a Markdown page, where it has them."""
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text:
-        return
-    if END not in text:
+    if not write_between(page, BEGIN, END, entries(rules)) and BEGIN in page.read_text(encoding="utf-8"):
         raise BadValue(f"{page} says where its rules begin, and not where they end", f"put a line there: {END}")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    write_whole(page, f"{before}{BEGIN}\n{entries(rules)}\n{END}{after}".encode())

@@ -1,7 +1,5 @@
 """How many runs stand, in the terminal: the counts, then what a person can read of each state; the rest as data."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -9,11 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from walkback.plain import one_line
 from walkback.records.status import RunStatus, State, counted, reasons
-from walkback.report.harmless import for_csv
+from walkback.report.fitting import words
+from walkback.report.harmless import csv_line
 
 GLYPHS: dict[State, str] = {
     "done": "✓", "running": "·", "waiting": " ", "stopped": "◦", "failed": "✗", "unreadable": "✗"
@@ -45,11 +42,6 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
         console.print(words(f"Each run in a row: walkback status {where} --format csv", "dim"), soft_wrap=True)
 
 
-def words(text: str, style: str = "") -> Text:
-    """Somebody's words on one line, and never markup."""
-    return Text(one_line(text), style)
-
-
 def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
     """A table of the runs that are trained now; how many were left out."""
     if not found:
@@ -73,8 +65,4 @@ def status_text(found: Sequence[RunStatus], form: str) -> str:
         # A number that is not finite is no JSON: it is written as a word, as in the records.
         plain = [[str(c) if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in rows]
         return json.dumps([dict(zip(FIELDS, row, strict=True)) for row in plain], indent=1) + "\n"
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(FIELDS)
-    writer.writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return file.getvalue()
+    return "".join(map(csv_line, [FIELDS, *rows]))

@@ -4,9 +4,12 @@ import re
 from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
+from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE
+from walkback.checks.gain import GainCheck
 from walkback.checks.judge import FirstFired
 from walkback.checks.looks import is_open, needed
+from walkback.records import Evidence
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "inconclusive", "not applicable", "holds")
 
@@ -47,13 +50,19 @@ def waits_for_seeds(finding: Finding, n: int) -> bool:
     return finding.outcome == "inconclusive" and is_open(finding) and n > 1
 
 
-def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> str:
+def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evidence: Evidence | None = None) -> str:
     """What to do about a finding, fit to the case; empty where there is nothing to do."""
     n = judgement.accuracy.n
     if waits_for_seeds(finding, n):
         advice = needed(finding, n, thresholds[CONFIDENCE]).advice()
         return f"More seeds: {advice}; there are {n}."
-    return check_named(finding.check).advice(finding)
+    check = check_named(finding.check)
+    advice = check.advice(finding)
+    known = evidence.baselines if evidence is not None else {}
+    of_bp = check.figure.task if isinstance(check.figure, Gain) else ("bp",)
+    if isinstance(check, GainCheck) and advice == check.bp_missing and all(name in known for name in of_bp):
+        return "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin either."
+    return advice
 
 
 def followed(fired: FirstFired) -> bool:

@@ -1,6 +1,5 @@
 """Tables as data: made once from records, then told to a terminal, as Markdown, as CSV or as LaTeX."""
 
-import csv
 import io
 import math
 import statistics
@@ -17,7 +16,7 @@ from walkback.checks.student import mean_interval
 from walkback.files import make_folder, write_whole
 from walkback.report import latex
 from walkback.report.fitting import print_whole
-from walkback.report.harmless import for_csv, for_markdown, is_number, markdown_paragraph, one_line
+from walkback.report.harmless import csv_line, for_markdown, is_number, markdown_paragraph, one_line
 from walkback.report.numbers import number
 
 SUFFIXES = {"csv": "csv", "latex": "tex", "markdown": "md", "text": "txt"}
@@ -160,35 +159,23 @@ class Table:
 
     def csv(self) -> str:
         """Numbers as they are: a quantity over seeds takes columns of its own for its spread, n and interval."""
-        wide = [
-            index
-            for index in range(len(self.headings))
-            if any(isinstance(row[index], Stat) for row in self.rows)
-        ]  # fmt: skip
-        with_interval = {i for i in wide if any(isinstance(r[i], Stat) and r[i].interval for r in self.rows)}  # type: ignore[union-attr]
-        headings: list[str] = []
-        for index, heading in enumerate(self.headings):
-            headings.append(for_csv(heading))
-            if index in wide:
-                headings += [for_csv(f"{heading} {what}") for what in ("std", "n")]
-            if index in with_interval:
-                headings += [for_csv(f"{heading} {what}") for what in ("low", "high")]
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(headings)
+        columns = [[row[index] for row in self.rows] for index in range(len(self.headings))]
+        wide: list[Sequence[str]] = []  # for each column what it takes columns for, beside the value
+        for cells in columns:
+            stats = [cell for cell in cells if isinstance(cell, Stat)]
+            wide.append(("std", "n", "low", "high")[: 4 if any(s.interval for s in stats) else 2] if stats else ())
+        lines: list[list[object]] = [
+            [word for h, more in zip(self.headings, wide, strict=True) for word in (h, *(f"{h} {m}" for m in more))]
+        ]
         for row in self.rows:
-            cells: list[object] = []
-            for index, cell in enumerate(row):
-                if index not in wide:
-                    cells += _exact(cell)
-                    continue
+            line: list[object] = []
+            for cell, more in zip(row, wide, strict=True):
                 stat = cell if isinstance(cell, Stat) else Stat(())
-                shown = stat.mean if isinstance(cell, Stat) else cell
-                cells += [*_exact(shown), *_exact(stat.std), stat.n]
-                if index in with_interval:
-                    cells += [*_exact(stat.interval[0]), *_exact(stat.interval[1])] if stat.interval else ["", ""]
-            writer.writerow(cells)
-        return file.getvalue()
+                low, high = stat.interval or (None, None)
+                found = {"std": stat.std, "n": stat.n, "low": low, "high": high}
+                line += [stat.mean if isinstance(cell, Stat) else cell, *(found[name] for name in more)]
+            lines.append(line)
+        return "".join(map(csv_line, lines))
 
     def rich(self) -> RichTable:
         """For a terminal: columns of words may wrap, numbers do not."""
@@ -215,12 +202,6 @@ def text(cell: Cell) -> str:
     ('–', '0.550 ± 0.071', '4.2e-09')
     """
     return number(cell) if cell is None or isinstance(cell, float) else one_line(str(cell))
-
-
-def _exact(value: Cell) -> list[Cell]:
-    if isinstance(value, str):
-        return [for_csv(value)]
-    return ["" if value is None else value]
 
 
 def _is_number(cell: Cell) -> bool:

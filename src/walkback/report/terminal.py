@@ -1,7 +1,5 @@
 """Runs in the terminal: the live table while they train, the table of many, the page of one."""
 
-import csv
-import io
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from walkback.plain import one_line
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
-from walkback.report.fitting import print_whole
-from walkback.report.harmless import for_csv
+from walkback.report.fitting import print_whole, words
+from walkback.report.harmless import csv_line
 from walkback.report.numbers import duration, number, relative
 from walkback.train import Event
 
@@ -24,11 +21,6 @@ GLYPHS = {
     "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
     "submitted": "→",
 }  # fmt: skip
-
-
-def words(text: str, style: str = "") -> Text:
-    """Text for a terminal that holds somebody's words: cleaned, on one line, and never markup."""
-    return Text(one_line(text), style)
 
 
 class LiveTable:
@@ -226,7 +218,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def runs_csv(runs: Iterable[Run]) -> Iterator[str]:
     """The same as lines of CSV, with the numbers as they are; one run is in memory at a time."""
     headings = ("run", "label", "seed", "epochs", "accuracy", "hidden_norm", "gradient_norm", "gamma", "cosines", "end")
-    yield _csv(headings)
+    yield csv_line(headings)
     for run in runs:
         row: list[object] = [run.path.name, run.config.label(), run.config.seed]
         if run.snapshots:
@@ -235,14 +227,7 @@ def runs_csv(runs: Iterable[Run]) -> Iterator[str]:
             row += [last.epoch, last.accuracy, last.hidden_norms[-1], last.gradient_norms[-1], last.gamma, cosines]
         else:
             row += [0, None, None, None, None, ""]
-        yield _csv([*row, run.result.says if run.result else "unfinished"])
-
-
-def _csv(row: Sequence[object]) -> str:
-    file = io.StringIO()
-    cells = [for_csv(cell) if isinstance(cell, str) else "" if cell is None else cell for cell in row]
-    csv.writer(file, lineterminator="\n").writerow(cells)
-    return file.getvalue()
+        yield csv_line([*row, run.result.says if run.result else "unfinished"])
 
 
 LEGEND = (

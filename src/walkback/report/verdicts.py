@@ -9,11 +9,11 @@ from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.looks import is_open, needed
+from walkback.checks.looks import needed
 from walkback.plain import seen
 from walkback.report.fitting import print_whole
 from walkback.report.numbers import number
-from walkback.report.summary import followed
+from walkback.report.summary import followed, waits_for_seeds
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
@@ -119,7 +119,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
             if finding.basis != "exact":
                 words += f" (basis: {finding.basis})"
             console.print(Padding(_plain(words), (0, 0, 0, 2)))
-            if finding.outcome == "inconclusive" and is_open(finding) and subject.accuracy.n > 1:
+            if waits_for_seeds(finding, subject.accuracy.n):
                 need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
                 console.print(Padding(_plain(f"{need.advice()}; there are {subject.accuracy.n}"), (0, 0, 0, 4)))
             for warning in finding.warnings:

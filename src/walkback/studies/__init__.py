@@ -2,8 +2,8 @@
 
 from walkback.registry import walk
 from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
-from walkback.studies.carry_out import carry_out, catalogue, draw, left, measure, tables, train_studies
-from walkback.studies.sizing import sizing
+from walkback.studies.carry_out import carry_out, catalogue, draw, measure, tables, train_studies
+from walkback.studies.sizing import left, sizing
 
 walk("walkback.studies")
 

@@ -1,8 +1,6 @@
 """What is done with a study once its runs are there: measure what needs no training, print its tables, draw."""
 
-import json
 import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,11 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from walkback.checks import DEFAULT
-from walkback.errors import RecordError
-from walkback.records import Run, RunConfig, find_runs, read_run
-from walkback.report.numbers import duration, relative
+from walkback.records import RunConfig
+from walkback.report.numbers import relative
 from walkback.report.tables import Table, print_table
-from walkback.studies.base import Arm, Extent, Gathered, Study, gather, in_order, next_up
+from walkback.studies.base import Extent, Gathered, Study, gather, in_order, next_up
 from walkback.train import Event, train_all
 
 
@@ -89,59 +86,6 @@ def train_studies(
         train_all(todo, out, tell=count, budget=seconds, **how)
         if ended < given:  # it was interrupted, or the time is up
             break
-
-
-def left(arms: Sequence[Arm], *places: Path) -> str:
-    """Which runs are not there yet, in words, and about how long they take on one core at the pace of those that are.
-
-    A run's pace is that of the finished runs of its net and rule, per epoch; else of its net; else it is not known.
-    """
-    configs = list({config.hash(): config for arm in arms for config in arm.configs}.values())
-    waiting = [config for arm in arms for config in arm.waiting]
-    here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
-    done = [run for config in configs if (run := finished(here.get(config.folder()))) is not None]
-    there = {run.path.name for run in done}
-    missing = [config for config in configs if config.folder() not in there]
-    if not missing and not waiting:
-        return f"All {len(configs)} runs are there."
-    paces: dict[tuple[str, ...], list[float]] = {}
-    for run in done:
-        for key in kinds(run.config):
-            paces.setdefault(key, []).extend(_pace(run))
-    seconds, unknown = 0.0, 0
-    for config in [*missing, *waiting]:
-        known = next((paces[key] for key in kinds(config) if paces.get(key)), None)
-        unknown += known is None
-        seconds += config.epochs * statistics.median(known) if known else 0.0
-    about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
-    more = f" and {unknown} of unknown length" if unknown and seconds else ""
-    names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} ({c.epochs} epochs)" for c in missing[:40]))
-    follow = f" and {len(waiting)} that follow from them" if waiting else ""
-    then = f". Next: {names}" if missing else ""
-    return f"{len(missing)} of {len(configs)} runs{follow} are left, {about}{more}{then}"
-
-
-def finished(path: Path | None) -> Run | None:
-    """A run that ended, of a folder that can be read."""
-    try:
-        run = None if path is None else read_run(path)
-    except RecordError:
-        return None
-    return run if run is not None and run.result is not None else None
-
-
-def kinds(config: RunConfig) -> list[tuple[str, ...]]:
-    """What a run's pace is known by, the nearest first."""
-    sizes = json.dumps(config.net_options, sort_keys=True)
-    return [(config.data, config.net, sizes, config.rule), (config.data, config.net, sizes), (config.data, config.net)]
-
-
-def _pace(run: Run) -> list[float]:
-    """Seconds per epoch, if the run was trained in one go."""
-    sittings = run.environment.sittings if run.environment is not None else []
-    if len(sittings) != 1 or not sittings[0].seconds or run.result is None or not run.result.epochs:
-        return []
-    return [sittings[0].seconds / run.result.epochs]
 
 
 def draw(study: Study, gathered: Gathered, folder: Path) -> list[Path]:

@@ -4,50 +4,50 @@ A run that is there counts with the seconds that its processes noted. One that i
 median of the runs of its data, net and rule, else of its data and net; one of which nothing is known is named.
 """
 
+import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.errors import BadValue
-from walkback.records import Run, RunConfig, find_runs
+from walkback.errors import BadValue, RecordError
+from walkback.records import Run, RunConfig, find_runs, read_run
 from walkback.report.numbers import duration
 from walkback.report.tables import Table
-from walkback.studies.carry_out import finished, kinds
+from walkback.studies.base import Arm
 from walkback.train.makespan import makespan
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Seconds of each run whose pace is known, and the runs of which nothing is."""
+class Paces:
+    """What the finished runs in some folders tell of how long runs take."""
 
-    seconds: list[float]
-    there: int  # of these, how many were measured themselves
-    unknown: list[RunConfig]
+    def __init__(self, configs: Sequence[RunConfig], places: Sequence[Path]):
+        here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}
+        self.done = {c.folder(): run for c in configs if (run := _finished(here.get(c.folder()))) is not None}
+        self._paces: dict[tuple[str, ...], list[float]] = {}
+        for run in self.done.values():
+            if (spent := seconds_of(run)) and run.result is not None and run.result.epochs:
+                for kind in _kinds(run.config):
+                    self._paces.setdefault(kind, []).append(spent / run.result.epochs)
+
+    def of(self, config: RunConfig) -> float | None:
+        """About how many seconds it takes, by the nearest runs of which that is known."""
+        pace = next((self._paces[kind] for kind in _kinds(config) if kind in self._paces), None)
+        return None if pace is None else config.epochs * statistics.median(pace)
 
 
-def measured(configs: Sequence[RunConfig], places: Sequence[Path]) -> Measured:
-    """How long each of these runs takes on one core, as far as the runs in some folders tell."""
-    here = {path.name: path for place in places for path in find_runs(place)}
-    runs = {config.folder(): finished(here.get(config.folder())) for config in configs}
-    paces: dict[tuple[str, ...], list[float]] = {}
-    for run in runs.values():
-        if run is not None and (spent := seconds_of(run)) and run.result is not None and run.result.epochs:
-            for kind in kinds(run.config):
-                paces.setdefault(kind, []).append(spent / run.result.epochs)
-    seconds, there, unknown = [], 0, []
-    for config in configs:
-        run = runs[config.folder()]
-        spent = None if run is None else seconds_of(run)
-        pace = next((paces[kind] for kind in kinds(config) if kind in paces), None)
-        if spent is not None:
-            there += 1
-            seconds.append(spent)
-        elif pace is not None:
-            seconds.append(config.epochs * statistics.median(pace))
-        else:
-            unknown.append(config)
-    return Measured(seconds, there, unknown)
+def _finished(path: Path | None) -> Run | None:
+    """A run that ended, of a folder that can be read."""
+    try:
+        run = None if path is None else read_run(path)
+    except RecordError:
+        return None
+    return run if run is not None and run.result is not None else None
+
+
+def _kinds(config: RunConfig) -> list[tuple[str, ...]]:
+    """What a run's pace is known by, the nearest first."""
+    sizes = json.dumps(config.net_options, sort_keys=True)
+    return [(config.data, config.net, sizes, config.rule), (config.data, config.net, sizes), (config.data, config.net)]
 
 
 def seconds_of(run: Run) -> float | None:
@@ -58,28 +58,49 @@ def seconds_of(run: Run) -> float | None:
 
 def sizing(configs: Sequence[RunConfig], places: Sequence[Path], cores: Sequence[int], overhead: float) -> Table:
     """A row per number of cores: how long, how busy the cores are, and what bounds it."""
-    found = measured(configs, places)
-    if not found.seconds:
+    paces = Paces(configs, places)
+    own = {name: seconds for name, run in paces.done.items() if (seconds := seconds_of(run)) is not None}
+    known = {c.folder(): seconds for c in configs if (seconds := own.get(c.folder(), paces.of(c))) is not None}
+    unknown = [config for config in configs if config.folder() not in known]
+    if not known:
         raise BadValue(
             f"nothing is known of how long these {len(configs)} runs take: none like them is finished there",
             "train a few first, or name a folder that holds some with --from",
         )
-    each = [seconds + overhead for seconds in found.seconds]
+    each = [seconds + overhead for seconds in known.values()]
     rows = []
     for count in cores:
         if count < 1:
             raise BadValue(f"{count} cores train nothing", "give --cores 2,32,512")
         wall = makespan(each, count)
         longest = makespan(sorted(each, reverse=True), count)
-        busy = sum(found.seconds) / (wall * count)
+        busy = sum(known.values()) / (wall * count)
         rows.append([str(count), duration(wall), duration(longest), f"{busy:.0%}"])
     notes = [
-        f"{len(each)} runs, {sum(found.seconds) / 3600:.1f} core hours; {found.there} of them measured, the others at "
-        f"the pace of those like them; the longest takes {duration(max(found.seconds))}. "
+        f"{len(each)} runs, {sum(known.values()) / 3600:.1f} core hours; {len(own)} of them measured, the others at "
+        f"the pace of those like them; the longest takes {duration(max(known.values()))}. "
         f"Overhead {overhead:g} s per run.",
     ]
-    if found.unknown:
-        names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} on {c.data}" for c in found.unknown[:20]))
-        notes.append(f"Left out, since nothing is known of their pace: {len(found.unknown)} runs ({names}).")
+    if unknown:
+        names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} on {c.data}" for c in unknown[:20]))
+        notes.append(f"Left out, since nothing is known of their pace: {len(unknown)} runs ({names}).")
     headings = ["cores", "in the studies' order", "longest first", "cores at work"]
     return Table("time", "How long the studies take", headings, rows, notes=notes)
+
+
+def left(arms: Sequence[Arm], *places: Path) -> str:
+    """Which runs are not there yet, in words, and about how long they take on one core, by those that are."""
+    configs = list({config.hash(): config for arm in arms for config in arm.configs}.values())
+    waiting = [config for arm in arms for config in arm.waiting]
+    paces = Paces(configs, places)
+    missing = [config for config in configs if config.folder() not in paces.done]
+    if not missing and not waiting:
+        return f"All {len(configs)} runs are there."
+    each = [paces.of(config) for config in [*missing, *waiting]]
+    seconds, unknown = sum(s for s in each if s is not None), each.count(None)
+    about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
+    more = f" and {unknown} of unknown length" if unknown and seconds else ""
+    names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} ({c.epochs} epochs)" for c in missing[:40]))
+    follow = f" and {len(waiting)} that follow from them" if waiting else ""
+    then = f". Next: {names}" if missing else ""
+    return f"{len(missing)} of {len(configs)} runs{follow} are left, {about}{more}{then}"

@@ -62,7 +62,7 @@ def train(
         checkpoint = folder.load_checkpoint()
         if checkpoint is not None:
             trainer.restore(checkpoint[0], checkpoint[1])
-        if before.result is not None:  # ended, but its probes are not there: they need no training
+        if before.result is not None:  # ended, but without its probes: they need no training
             if checkpoint is not None:
                 folder.write("probes.json", deep_probes(trainer))
             return folder.read()
@@ -117,7 +117,7 @@ class _Loop:
             self.tell(Progress(latest, epochs, None, note))
         try:
             while trainer.step < trainer.total_steps:
-                # Asked before an epoch, so that a run killed on the way to its result ends where it would have.
+                # Asked before an epoch, so that a run killed just before its result still ends at the same epoch.
                 if (result := self.fired_at(latest)) is not None:
                     return result
                 trainer.one_epoch(self.between_steps)

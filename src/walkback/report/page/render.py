@@ -41,7 +41,7 @@ def piece(template: str, /, **view: Any) -> str:
 
 
 def only_seen(text: str) -> str:
-    """Values that a template joins are escaped but not cleaned: take out here what is not seen."""
+    """Without what is not seen: what a template joined to other text was escaped there, and not cleaned."""
     for character in set(text) - {"\n"}:
         if clean(character) != character:
             text = text.replace(character, clean(character))

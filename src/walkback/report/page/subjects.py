@@ -99,7 +99,7 @@ def _rank(finding: Finding) -> int:
 
 def _check(finding: Finding, case: Case, thresholds: Thresholds, drawn: Sequence[Figure] | None) -> CheckView:
     check, is_open = check_named(finding.check), finding.outcome in OPEN
-    advice = remedy(finding, case.judgement, thresholds) if is_open else ""
+    advice = remedy(finding, case.judgement, thresholds, case.evidence) if is_open else ""
     basis = "" if finding.basis == "exact" else f"{finding.basis}: {BASES[finding.basis]}"
     facts = [("What to do", advice), ("First fired", _first(check, case)), ("Basis", basis)]
     more = {"Means": check.meaning(finding), "Found": _found(finding), "Same outcome": _stable(finding)}

@@ -307,7 +307,7 @@ def strip(
 
 def _behind(x: float, tracks: Sequence[float], class_: str) -> Markup:
     """An upright line at x, in a piece behind each row's marks."""
-    d = "".join(f"M{shown(x)} {shown(track - 7)}V{shown(track + 8)}" for track in tracks)
+    d = "".join(f"M{shown(x)} {shown(track - 6)}V{shown(track + 8)}" for track in tracks)
     return tag("path", class_=class_, d=d)
 
 

@@ -8,6 +8,7 @@ number settles names a function of `statements.py` instead. `reason` is printed 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from walkback.checks import DEFAULT
@@ -72,7 +73,7 @@ CLEARS = Claim(
     f"FA clears the DFA-trained frozen net by {100 * DEFAULT['depth.margin']:g} points", FA, ACCURACY,
     Direction(1, DEFAULT["depth.margin"]), over=DFA.but(k=0),
 )  # fmt: skip
-VERDICTS = {m: Claim(f"verdict on {m.name}", m, check=say.verdict(m)) for m in METHODS}
+VERDICTS = {m: Claim(f"verdict on {m.name}", m, check=partial(say.verdict, m)) for m in METHODS}
 
 # Sizes, by layer at the end, and what the published thresholds were calibrated on.
 TOPS = {
@@ -114,8 +115,9 @@ GAMMAS = {
     for m in VARIANTS if m.rule in theirs.GAMMA
 }  # fmt: skip
 PATTERNS = (
-    Claim("DFA is aligned at its first block alone", DFA, check=say.aligned_alone(DFA, 0), lead=", by the null"),
-    Claim("FA is aligned at its last block alone", FA, check=say.aligned_alone(FA, -1), lead=", by the null",
+    Claim("DFA is aligned at its first block alone", DFA, check=partial(say.aligned_alone, DFA, 0),
+          lead=", by the null"),
+    Claim("FA is aligned at its last block alone", FA, check=partial(say.aligned_alone, FA, -1), lead=", by the null",
           reason="a small cosine can lie above what chance gives; the null tells that, its size does not"),
 )  # fmt: skip
 NOISE = Claim("DFA's gradient at h_L is numerical noise", DFA, GRADIENT, check=say.noise,
@@ -138,7 +140,9 @@ def _dated(m: Ours, code: str) -> Claim:
         return Claim("", m, row=DASH_ROW)
     label = f"{m.name} first {code}" + ("" if claim else ": never")
     shown = " / ".join(map(str, claim)) or "never"
-    return Claim(label, m, check=say.dated(m, code, claim), row=shown, reason=OTHER_N if code == say.D2 else UNKNOWN)
+    return Claim(
+        label, m, check=partial(say.dated, m, code, claim), row=shown, reason=OTHER_N if code == say.D2 else UNKNOWN
+    )
 
 
 DASH_ROW = "–"
@@ -147,12 +151,16 @@ FIRST |= {(BARE[m], code): Claim("", BARE[m], row=DASH_ROW) for m in (BP, FA) fo
 FIRST |= {
     (BARE[DFA], code): Claim(f"DFA without terminal norm: {label}", BARE[DFA], row=shown, check=check, reason=UNKNOWN)
     for code, label, shown, check in (
-        (say.D1, "D1 fires later", "fires, later", say.fires_later(BARE[DFA], DFA)),
-        *((code, f"{code}, never fires", "never", say.dated(BARE[DFA], code, ())) for code in (say.D2, say.D2_LOG)),
+        (say.D1, "D1 fires later", "fires, later", partial(say.fires_later, BARE[DFA], DFA)),
+        *(
+            (code, f"{code}, never fires", "never", partial(say.dated, BARE[DFA], code, ()))
+            for code in (say.D2, say.D2_LOG)
+        ),
     )
 }
 STOPPING = {
-    (m, n): Claim(f"stopping {m.name} at its first firing (N = {n}) costs no accuracy", m, check=say.stopping(m, code))
+    (m, n): Claim(f"stopping {m.name} at its first firing (N = {n}) costs no accuracy", m,
+                  check=partial(say.stopping, m, code))
     for m in VARIANTS if m.rule == "dfa" for n, code in ((BATCH, say.D2), (LOG, say.D2_LOG))
 }  # fmt: skip
 
@@ -205,12 +213,12 @@ PENALTY_SAYS = (
         for m, sign, label in ((DFA, 1, "the penalty helps DFA"), (BP, -1, "the penalty costs BP"))
     ),
     *(
-        Claim(f"with the penalty {code} does not fire", RESCUED, check=say.penalty_spares(RESCUED, code),
+        Claim(f"with the penalty {code} does not fire", RESCUED, check=partial(say.penalty_spares, RESCUED, code),
               lead=", published protocol", more=", or nearly")
         for code in ("D1", "D2")
     ),
     *(
-        Claim(f"with the penalty D3 still fires, {epochs} epochs", ours, check=say.still_fires(ours),
+        Claim(f"with the penalty D3 still fires, {epochs} epochs", ours, check=partial(say.still_fires, ours),
               after=_margin(ours), lead=", published protocol", more=more)
         for ours, epochs, more in ((RESCUED, SHORT, ""), (RESCUED_LONG, LONG, _longer))
     ),
@@ -235,7 +243,7 @@ def _climb(width: int) -> Claim:
 
 
 def _falls(width: int) -> Claim:
-    return Claim(f"DFA is best at k = 0 at d = {width}", DFA, check=say.best_at_zero(RUNGS[width, DFA]),
+    return Claim(f"DFA is best at k = 0 at d = {width}", DFA, check=partial(say.best_at_zero, RUNGS[width, DFA]),
                  lead=", over k = 0", more=", and falls once any block trains")  # fmt: skip
 
 
@@ -247,7 +255,7 @@ LADDERS = {
     256: (
         _climb(256), _falls(256),
         Claim("FA gains a part of what BP does at d = 256", FA, lead=", from k = 0 to k = L",
-              check=say.gains_a_part(_ends(256, FA), _ends(256, BP))),
+              check=partial(say.gains_a_part, _ends(256, FA), _ends(256, BP))),
     ),
     512: (
         _climb(512), _falls(512),
@@ -261,10 +269,10 @@ INIT = Claim("at random init neither D1 nor D2 fires", BP.but(k=0), check=say.qu
 VIT_EPOCHS = 4
 VIT = {m: m.but(net="vit-mini", epochs=VIT_EPOCHS, wanted=False) for m in LADDER}
 VIT_GROWTH = Claim(f"growth of BP in a ViT is at most {theirs.HEALTHY_GROWTH_VIT:g}", VIT[BP],
-                   check=say.grows_at_most([VIT[BP]], theirs.HEALTHY_GROWTH_VIT))  # fmt: skip
+                   check=partial(say.grows_at_most, [VIT[BP]], theirs.HEALTHY_GROWTH_VIT))  # fmt: skip
 _by = theirs.VIT_FIRST_FLOOR
 VIT_DATE = Claim(f"D2 fires of DFA in a ViT within {_by} epochs, at N = {LOG}", VIT[DFA],
-                 check=say.fired_by([VIT[DFA]], say.D2_LOG, _by))  # fmt: skip
+                 check=partial(say.fired_by, [VIT[DFA]], say.D2_LOG, _by))  # fmt: skip
 
 
 def _at_init(symbol: str, pick: Callable[[IdentityRecord], float]) -> Quantity:

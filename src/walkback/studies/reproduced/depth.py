@@ -8,21 +8,7 @@ from walkback.report.agreement import ratio_to
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, text
 from walkback.studies.quantities import ACCURACY, DEEP_COSINE, GRADIENT, GROWTH, STREAM
-from walkback.studies.reproduced.claims import (
-    ANCHORS,
-    INIT_SIZES,
-    LADDERS,
-    LAMBDA,
-    PENALTY,
-    PENALTY_SAYS,
-    RUNGS,
-    SHORT,
-    VIT,
-    VIT_DATE,
-    VIT_EPOCHS,
-    VIT_GROWTH,
-    penalised,
-)
+from walkback.studies.reproduced import claims
 from walkback.studies.reproduced.found import BP, CB, DFA, LADDER, SB, paired
 from walkback.studies.reproduced.statements import BATCH, D1, D2, D2_LOG, LOG, by_seed, fired_by, first
 from walkback.studies.reproduced.words import Writer, bullets, margin, stat, table
@@ -33,13 +19,15 @@ PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 def penalty(page: Writer) -> list[str]:
     """λ‖f_l‖² beside the published figures, what the checks say of it, and the whole grid."""
     raw, at, floor = theirs.PENALTY_GRADIENT, theirs.PENALTY_GRADIENT.at(BATCH), DEFAULT[FLOOR]
-    shown, said = page.table(PENALTY), [page.said(claim) for claim in PENALTY_SAYS]
+    shown, said = page.table(claims.PENALTY), [page.said(claim) for claim in claims.PENALTY_SAYS]
     for m in (CB, SB):
-        over = text(margin([*paired(page.of(penalised(m, LAMBDA)), page.of(penalised(m, 0.0))).values()]))
-        said.append(f"{m.name}, of which nothing is published. Ours, λ = {LAMBDA:g} over λ = 0, points: {over}.")
+        over = text(
+            margin([*paired(page.of(claims.penalised(m, claims.LAMBDA)), page.of(claims.penalised(m, 0.0))).values()])
+        )
+        said.append(f"{m.name}, of which nothing is published. Ours, λ = {claims.LAMBDA:g} over λ = 0, points: {over}.")
     rows: list[list[Cell]] = []
     for strength in PENALTIES:
-        dfa, bp = (page.of(penalised(m, strength)) for m in (DFA, BP))
+        dfa, bp = (page.of(claims.penalised(m, strength)) for m in (DFA, BP))
         cells = page.cells(dfa, STREAM, GROWTH, GRADIENT, DEEP_COSINE)
         accuracies = [*page.cells(dfa, ACCURACY), *page.cells(bp, ACCURACY)]
         rows.append([f"{strength:g}", *accuracies, *cells, f"{dfa.n}, {bp.n}"])
@@ -50,7 +38,7 @@ def penalty(page: Writer) -> list[str]:
         f"{BATCH}, and not {number(raw.norm / floor, 2)} times. Deep cosine: the mean over the blocks l ≥ 1.",
         shown,
         bullets(said),
-        f"The whole grid, ours, {SHORT} epochs (n: seeds of DFA, of BP):",
+        f"The whole grid, ours, {claims.SHORT} epochs (n: seeds of DFA, of BP):",
         table(headings, rows),
     ]
 
@@ -58,18 +46,19 @@ def penalty(page: Writer) -> list[str]:
 def ladder(page: Writer) -> list[str]:
     """Accuracy against the number of trained blocks, and the published statements about it."""
     anchors = [
-        f"{claim.label.removeprefix('ladder anchor ')} {claim.published} ({page.held(claim)})" for claim in ANCHORS
+        f"{claim.label.removeprefix('ladder anchor ')} {claim.published} ({page.held(claim)})"
+        for claim in claims.ANCHORS
     ]
     parts = ["Accuracy with the last k blocks trained. The anchors are published without a spread."]
-    for width, claims in LADDERS.items():
-        rungs = {m: [page.of(ours) for ours in RUNGS[width, m]] for m in LADDER}
+    for width, of_width in claims.LADDERS.items():
+        rungs = {m: [page.of(ours) for ours in claims.RUNGS[width, m]] for m in LADDER}
         config, count = rungs[BP][0].config, len(rungs[BP])
         rows: list[list[Cell]] = [
             [m.name, *(stat(g.last(ACCURACY)) for g in groups), " ".join(str(g.n) for g in groups)]
             for m, groups in rungs.items()
         ]
         said = [f"Published anchors: {'; '.join(anchors)}."] if width == 256 else []
-        climb, *others = claims
+        climb, *others = of_width
         parts += [
             f"d = {width}, L = {config.blocks}, {config.epochs} epochs:",
             table(["", *(f"k = {k}" for k in range(count)), "seeds by k"], rows),
@@ -80,16 +69,17 @@ def ladder(page: Writer) -> list[str]:
 
 def init(page: Writer) -> list[str]:
     """How near the blocks are to the identity before anything trains, and the norms then."""
-    known = {run.identity.images for run in page.of(INIT_SIZES[0].ours).runs if run.identity is not None}
+    known = {run.identity.images for run in page.of(claims.INIT_SIZES[0].ours).runs if run.identity is not None}
     images = listed([str(n) for n in sorted(known)]) if known else "256"
     ratios = [
         f"{claim.row} {ratio_to(claim.published, values):.2f}"
-        for claim in INIT_SIZES if isinstance(claim.published, theirs.SizeRange) and (values := page.values(claim))
-    ]  # fmt: skip
+        for claim in claims.INIT_SIZES
+        if isinstance(claim.published, theirs.SizeRange) and (values := page.values(claim))
+    ]
     return [
         "Before anything trains: how near the blocks are to doing nothing, which is why a frozen net is no strawman. "
         f"Medians over the first {images} test images; the two norms over those of every snapshot.",
-        page.table(INIT_SIZES),
+        page.table(claims.INIT_SIZES),
         *(
             [f"Ratio of ours to the published figure, or to the nearer end of its range: {'; '.join(ratios)}."]
             if ratios
@@ -102,17 +92,22 @@ def vit(page: Writer) -> list[str]:
     """The transformer, of which two figures are published."""
     most, by = theirs.HEALTHY_GROWTH_VIT, theirs.VIT_FIRST_FLOOR
     rows: list[list[Cell]] = []
-    for m, ours in VIT.items():
+    for m, ours in claims.VIT.items():
         group, dates = page.of(ours), first(page.of(ours))
         if group.n:
             largest = stat([max(map(GROWTH.pick, run.snapshots)) for run in group.runs], "size")
             cells = [*page.cells(group, ACCURACY, STREAM, GRADIENT), largest]
-            rows.append([m.name, str(VIT_EPOCHS), *cells, *(by_seed(dates[c]) for c in (D1, D2, D2_LOG)), str(group.n)])
+            rows.append(
+                [m.name, str(claims.VIT_EPOCHS), *cells, *(by_seed(dates[c]) for c in (D1, D2, D2_LOG)), str(group.n)]
+            )
     headings = ["", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "largest growth at any epoch", "first D1"]
-    date, at_ours = VIT_DATE.label.removesuffix(f", at N = {LOG}"), fired_by([VIT[DFA]], D2, by)(page.found).words
+    date, at_ours = (
+        claims.VIT_DATE.label.removesuffix(f", at N = {LOG}"),
+        fired_by([claims.VIT[DFA]], D2, by, page.found).words,
+    )
     said = [
-        page.said(VIT_GROWTH),
-        f"Published: {date}. Ours at N = {LOG}: {page.held(VIT_DATE)}; at N = {BATCH}: {at_ours}.",
+        page.said(claims.VIT_GROWTH),
+        f"Published: {date}. Ours at N = {LOG}: {page.held(claims.VIT_DATE)}; at N = {BATCH}: {at_ours}.",
     ]
     return [
         "4 blocks, d = 128, norms at the cls token. Of the figures typed in here two are of it: over one block the "

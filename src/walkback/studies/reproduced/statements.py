@@ -55,25 +55,21 @@ def as_they_judge(found: Found, evidence: Evidence, frozen: Ours) -> Judgement:
     return judge(evidence, protocol="published")
 
 
-def verdict(method: Ours) -> Check:
+def verdict(method: Ours, found: Found) -> Agreement:
     """A published verdict, against that of the published protocol on our runs."""
-
-    def check(found: Found) -> Agreement:
-        evidence, claim = found.evidence(method), theirs.VERDICTS[method.rule]
-        if evidence is None:
-            return MISSING
-        judged, n = as_they_judge(found, evidence, DFA.but(k=0)), len(evidence.seeds)
-        words, outcomes = seeds_counted(judged.accuracy.n), {f.check: f.outcome for f in judged.findings}
-        if claim == "holds":
-            return of_fact(None if judged.verdict == "inconclusive" else judged.verdict == "holds", words, n)
-        if claim == "D2 does not fire":
-            return spared(outcomes["reference"], f"D2 {is_(outcomes['reference'])}, {words}", n)
-        fires = [outcome for outcome in outcomes.values() if outcome == "fires"]
-        denied = [outcome for outcome in outcomes.values() if outcome not in ("fires", "inconclusive")]
-        holds = False if denied else True if len(fires) == len(outcomes) else None
-        return of_fact(holds, f"{len(fires)} of {len(outcomes)} fire, {words}", n)
-
-    return check
+    evidence, claim = found.evidence(method), theirs.VERDICTS[method.rule]
+    if evidence is None:
+        return MISSING
+    judged, n = as_they_judge(found, evidence, DFA.but(k=0)), len(evidence.seeds)
+    words, outcomes = seeds_counted(judged.accuracy.n), {f.check: f.outcome for f in judged.findings}
+    if claim == "holds":
+        return of_fact(None if judged.verdict == "inconclusive" else judged.verdict == "holds", words, n)
+    if claim == "D2 does not fire":
+        return spared(outcomes["reference"], f"D2 {is_(outcomes['reference'])}, {words}", n)
+    fires = [outcome for outcome in outcomes.values() if outcome == "fires"]
+    denied = [outcome for outcome in outcomes.values() if outcome not in ("fires", "inconclusive")]
+    holds = False if denied else True if len(fires) == len(outcomes) else None
+    return of_fact(holds, f"{len(fires)} of {len(outcomes)} fire, {words}", n)
 
 
 def depth_against(evidence: Evidence, base: Mapping[int, float]) -> tuple[Finding, Finding]:
@@ -106,24 +102,20 @@ def clear(group: Trained, cosine: str = "cosine", null: str = "null") -> list[tu
     return counts
 
 
-def aligned_alone(ours: Ours, block: int) -> Check:
+def aligned_alone(ours: Ours, block: int, found: Found) -> Agreement:
     """One block is aligned, and the others are not: told by the null, in every seed."""
-
-    def check(found: Found) -> Agreement:
-        group = found.of(ours)
-        if not group.n:
-            return MISSING
-        counts = clear(group)
-        there = block % len(counts)
-        always = [b for b, (clears, n) in enumerate(counts) if n and clears == n]
-        never = [b for b, (clears, n) in enumerate(counts) if n and not clears]
-        others = [b for b in range(len(counts)) if b != there]
-        denied = there in never or bool(set(others) & set(always))
-        holds = False if denied else True if always == [there] and never == others else None
-        words = f"block {listed([str(b) for b in always])}" if always else "no block"
-        return of_fact(holds, f"{words} in every seed that tells ({max(n for _, n in counts)})", group.n)
-
-    return check
+    group = found.of(ours)
+    if not group.n:
+        return MISSING
+    counts = clear(group)
+    there = block % len(counts)
+    always = [b for b, (clears, n) in enumerate(counts) if n and clears == n]
+    never = [b for b, (clears, n) in enumerate(counts) if n and not clears]
+    others = [b for b in range(len(counts)) if b != there]
+    denied = there in never or bool(set(others) & set(always))
+    holds = False if denied else True if always == [there] and never == others else None
+    words = f"block {listed([str(b) for b in always])}" if always else "no block"
+    return of_fact(holds, f"{words} in every seed that tells ({max(n for _, n in counts)})", group.n)
 
 
 def noise(found: Found) -> Agreement:
@@ -165,42 +157,34 @@ def by_seed(dates: Dates) -> str:
     return " · ".join(f"{seed}: {'never' if epoch is None else epoch}" for seed, epoch in dates.items())
 
 
-def dated(ours: Ours, code: str, claim: Sequence[int]) -> Check:
+def dated(ours: Ours, code: str, claim: Sequence[int], found: Found) -> Agreement:
     """Published first epochs of three seeds against ours; an empty claim says never."""
-
-    def check(found: Found) -> Agreement:
-        dates = first(found.of(ours)).get(code)
-        if dates is None:
-            return MISSING
-        fired = [float(epoch) for epoch in dates.values() if epoch is not None]
-        never = [str(seed) for seed, epoch in dates.items() if epoch is None]
-        if not claim:
-            words = f"it fires at {by_seed(dates)}" if fired else f"never, {seeds_counted(len(dates))}"
-            return of_fact(not fired, words, len(dates))
-        if never:
-            return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_said(never)}")
-        return of_spread(theirs.Spread(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
-
-    return check
+    dates = first(found.of(ours)).get(code)
+    if dates is None:
+        return MISSING
+    fired = [float(epoch) for epoch in dates.values() if epoch is not None]
+    never = [str(seed) for seed, epoch in dates.items() if epoch is None]
+    if not claim:
+        words = f"it fires at {by_seed(dates)}" if fired else f"never, {seeds_counted(len(dates))}"
+        return of_fact(not fired, words, len(dates))
+    if never:
+        return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_said(never)}")
+    return of_spread(theirs.Spread(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
 
 
-def fires_later(ours: Ours, than: Ours) -> Check:
+def fires_later(ours: Ours, than: Ours, found: Found) -> Agreement:
     """D1 fires in every seed, and later than in the same seed of other runs."""
-
-    def check(found: Found) -> Agreement:
-        dates, others = first(found.of(ours)).get(D1), first(found.of(than)).get(D1, {})
-        if dates is None:
-            return MISSING
-        never = [str(seed) for seed, epoch in dates.items() if epoch is None]
-        if never:
-            return of_fact(False, f"it never fires in {seeds_said(never)}", len(dates))
-        pairs = [(a, others[seed]) for seed, a in dates.items() if seed in others]
-        if not pairs:
-            return of_fact(None, "it fires; with the terminal norm no such seed is there", len(dates))
-        later = sum(b is not None and a is not None and a > b for a, b in pairs)
-        return of_fact(later == len(pairs), f"it fires, later in {later} of {len(pairs)} seeds", len(dates))
-
-    return check
+    dates, others = first(found.of(ours)).get(D1), first(found.of(than)).get(D1, {})
+    if dates is None:
+        return MISSING
+    never = [str(seed) for seed, epoch in dates.items() if epoch is None]
+    if never:
+        return of_fact(False, f"it never fires in {seeds_said(never)}", len(dates))
+    pairs = [(a, others[seed]) for seed, a in dates.items() if seed in others]
+    if not pairs:
+        return of_fact(None, "it fires; with the terminal norm no such seed is there", len(dates))
+    later = sum(b is not None and a is not None and a > b for a, b in pairs)
+    return of_fact(later == len(pairs), f"it fires, later in {later} of {len(pairs)} seeds", len(dates))
 
 
 def stops(group: Trained, code: str) -> dict[int, tuple[int, float, float] | None]:
@@ -215,36 +199,26 @@ def stops(group: Trained, code: str) -> dict[int, tuple[int, float, float] | Non
     return found
 
 
-def stopping(ours: Ours, code: str) -> Check:
+def stopping(ours: Ours, code: str, found: Found) -> Agreement:
     """Stopping at the first firing costs no accuracy."""
-    return lambda found: of_direction(
-        [round(s[1] - s[2], 12) for s in stops(found.of(ours), code).values() if s is not None], 1
-    )
+    return of_direction([round(s[1] - s[2], 12) for s in stops(found.of(ours), code).values() if s is not None], 1)
 
 
-def fired_by(ours: Sequence[Ours], code: str, epoch: int) -> Check:
+def fired_by(ours: Sequence[Ours], code: str, epoch: int, found: Found) -> Agreement:
     """A check has fired by that epoch, in every seed of all these runs."""
-
-    def check(found: Found) -> Agreement:
-        dates: dict[int, int | None] = {}
-        for each in ours:
-            dates |= first(found.of(each)).get(code, {})
-        if not dates:
-            return MISSING
-        return of_fact(all(d is not None and d <= epoch for d in dates.values()), by_seed(dates), len(dates))
-
-    return check
+    dates: dict[int, int | None] = {}
+    for each in ours:
+        dates |= first(found.of(each)).get(code, {})
+    if not dates:
+        return MISSING
+    return of_fact(all(d is not None and d <= epoch for d in dates.values()), by_seed(dates), len(dates))
 
 
-def grows_at_most(ours: Sequence[Ours], most: float) -> Check:
+def grows_at_most(ours: Sequence[Ours], most: float, found: Found) -> Agreement:
     """No block grows the stream by more, at any epoch."""
-
-    def check(found: Found) -> Agreement:
-        grown = [max(map(GROWTH.pick, run.snapshots)) for each in ours for run in found.of(each).runs]
-        words = f"{Stat((max(grown),), 'size')} at most, at any epoch" if grown else ""
-        return of_fact(max(grown) <= most, words, len(grown)) if grown else MISSING
-
-    return check
+    grown = [max(map(GROWTH.pick, run.snapshots)) for each in ours for run in found.of(each).runs]
+    words = f"{Stat((max(grown),), 'size')} at most, at any epoch" if grown else ""
+    return of_fact(max(grown) <= most, words, len(grown)) if grown else MISSING
 
 
 def quiet_at_init(found: Found) -> Agreement:
@@ -258,18 +232,14 @@ def quiet_at_init(found: Found) -> Agreement:
 # The penalty and the ladder
 
 
-def penalty_spares(ours: Ours, which: str) -> Check:
+def penalty_spares(ours: Ours, which: str, found: Found) -> Agreement:
     """D1 or D2 does not fire of the runs with a penalty."""
-
-    def check(found: Found) -> Agreement:
-        group = found.of(ours)
-        if not group.n:
-            return MISSING
-        ask = {"D1": scale, "D2": reference}[which]
-        outcome = ask(evidence_of_runs(ours.name, group.runs), DEFAULT, "published").outcome
-        return spared(outcome, f"it {is_(outcome)}", group.n)
-
-    return check
+    group = found.of(ours)
+    if not group.n:
+        return MISSING
+    ask = {"D1": scale, "D2": reference}[which]
+    outcome = ask(evidence_of_runs(ours.name, group.runs), DEFAULT, "published").outcome
+    return spared(outcome, f"it {is_(outcome)}", group.n)
 
 
 def penalty_depth(found: Found, ours: Ours) -> tuple[Finding, Finding, Stat] | None:
@@ -287,44 +257,32 @@ def penalty_depth(found: Found, ours: Ours) -> tuple[Finding, Finding, Stat] | N
     return *depth_against(evidence, frozen.accuracy()), gain(margins, [0.0] * len(margins))
 
 
-def still_fires(ours: Ours) -> Check:
+def still_fires(ours: Ours, found: Found) -> Agreement:
     """With a penalty D3 still fires, by the published protocol."""
-
-    def check(found: Found) -> Agreement:
-        judged = penalty_depth(found, ours)
-        if judged is None:
-            return MISSING
-        _, published, margin = judged
-        words = f"it {is_(published.outcome)}, {seeds_counted(margin.n)}"
-        return of_fact(published.outcome == "fires", words, margin.n)
-
-    return check
+    judged = penalty_depth(found, ours)
+    if judged is None:
+        return MISSING
+    _, published, margin = judged
+    words = f"it {is_(published.outcome)}, {seeds_counted(margin.n)}"
+    return of_fact(published.outcome == "fires", words, margin.n)
 
 
-def best_at_zero(rungs: Sequence[Ours]) -> Check:
+def best_at_zero(rungs: Sequence[Ours], found: Found) -> Agreement:
     """A rule is best with no block trained; with rungs missing it cannot be shown, and may still be denied."""
-
-    def check(found: Found) -> Agreement:
-        base, *others = map(found.of, rungs)
-        over = {k: [*paired(group, base).values()] for k, group in enumerate(others, 1)}
-        parts = {k: of_direction(gains, -1) for k, gains in over.items() if gains}
-        lacking = [f"k = {k}" for k in over if k not in parts]
-        kind = together([*parts.values()])
-        words = "; ".join(f"k = {k}: {part.words}" for k, part in parts.items()) or "–"
-        missing = f". Missing: {listed(lacking)}" if lacking else ""
-        return Agreement("leaning" if kind == "borne out" and lacking else kind, words + missing)
-
-    return check
+    base, *others = map(found.of, rungs)
+    over = {k: [*paired(group, base).values()] for k, group in enumerate(others, 1)}
+    parts = {k: of_direction(gains, -1) for k, gains in over.items() if gains}
+    lacking = [f"k = {k}" for k in over if k not in parts]
+    kind = together([*parts.values()])
+    words = "; ".join(f"k = {k}: {part.words}" for k, part in parts.items()) or "–"
+    missing = f". Missing: {listed(lacking)}" if lacking else ""
+    return Agreement("leaning" if kind == "borne out" and lacking else kind, words + missing)
 
 
-def gains_a_part(mine: tuple[Ours, Ours], whole: tuple[Ours, Ours]) -> Check:
+def gains_a_part(mine: tuple[Ours, Ours], whole: tuple[Ours, Ours], found: Found) -> Agreement:
     """From its first to its second runs a rule gains, and less than another does."""
-
-    def check(found: Found) -> Agreement:
-        own, other = (paired(*(found.of(each) for each in reversed(pair))) for pair in (mine, whole))
-        rises = of_direction([*own.values()], 1)
-        less = of_direction([v - other[seed] for seed, v in own.items() if seed in other], -1)
-        kind = "missing" if MISSING in (rises, less) else together([rises, less])
-        return Agreement(kind, f"{rises.words}; over BP's gain: {less.words}")
-
-    return check
+    own, other = (paired(*(found.of(each) for each in reversed(pair))) for pair in (mine, whole))
+    rises = of_direction([*own.values()], 1)
+    less = of_direction([v - other[seed] for seed, v in own.items() if seed in other], -1)
+    kind = "missing" if MISSING in (rises, less) else together([rises, less])
+    return Agreement(kind, f"{rises.words}; over BP's gain: {less.words}")

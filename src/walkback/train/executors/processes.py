@@ -74,7 +74,7 @@ def _in_processes(
                     if waiting and not interrupted():
                         start()
                 elif waiting:
-                    lost = ended(process.exitcode)  # no other is started in its place: it would end the same way
+                    lost = ended(process.exitcode)  # it is not replaced: another would end the same way
             elif message == "ready":
                 give(pipe)
             else:

@@ -1,0 +1,112 @@
+"""What a stranger's config states: whole numbers, whether there is a residual stream, and the seed.
+
+A value that is there and cannot be read is never passed over in silence: a note says that it counts as not stated.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from walkback.errors import RecordError
+from walkback.records.schema import BLOCKS
+
+DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
+BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
+CLASSES = ("classes", "n_classes", "num_classes")
+RESIDUAL = ("residual", "skip")
+EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
+MOST = 10**12  # of epochs, images, classes: more cannot be meant
+DIGITS = 20  # of a whole number that is written as text
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "none", "0")
+
+
+def whole_of(value: Any) -> int | None:
+    """A whole number, also as 4.0 or "4"; None if it is none.
+
+    >>> [whole_of(value) for value in (4, 4.0, "4", "-1", True, 4.5, "four", None)]
+    [4, 4, 4, -1, None, None, None, None]
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= DIGITS else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) or value.is_integer() else None
+
+
+def yes_or_no(value: Any) -> bool | None:
+    """Whether something is so, also as 0 and 1 or in words; None if that cannot be read.
+
+    >>> [yes_or_no(value) for value in (True, 0, 1.0, "false", "Yes", "maybe", 2)]
+    [True, False, True, False, True, None, None]
+    """
+    word = str(int(value) if isinstance(value, float) and value.is_integer() else value).strip().lower()
+    return True if word in YES else False if word in NO else None
+
+
+def short(value: object) -> str:
+    """A value in a message, however long it is."""
+    return f"{value!r:.40}"
+
+
+def kind_of(value: Any) -> str:
+    """What somebody's JSON holds, in words."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else f"the number {short(value)}"
+
+
+class Config:
+    """A log's config; `notes` tell what in it could not be read."""
+
+    def __init__(self, table: Mapping[str, Any], where: str):
+        self.table, self.where = table, where
+        self.notes: list[str] = []
+
+    def number(self, names: Sequence[str]) -> tuple[str, int] | None:
+        """The first of these names that states a whole number, and that number."""
+        for name in names:
+            value = whole_of(self.table.get(name))
+            if value is not None:
+                return name, value
+            if self.table.get(name) is not None:
+                self._unread(name, "no whole number")
+        return None
+
+    def whole(self, names: Sequence[str]) -> int | None:
+        """A whole number of at least 1."""
+        found = self.number(names)
+        if found is not None and not 1 <= found[1] <= (BLOCKS if names is DEPTH else MOST):
+            raise RecordError(
+                f"{self.where}: config has {found[0]} = {short(found[1])}, which cannot be", "correct the log"
+            )
+        return None if found is None else found[1]
+
+    def residual(self) -> tuple[bool | None, bool]:
+        """Whether the net has a residual stream, and whether the config says anything about it."""
+        said = [name for name in RESIDUAL if self.table.get(name) is not None]
+        for name in said:
+            found = yes_or_no(self.table[name])
+            if found is not None:
+                return found, True
+            self._unread(name, "neither true nor false")
+        return None, bool(said)
+
+    def _unread(self, name: str, what: str) -> None:
+        note = f"config has {name} = {short(self.table[name])}, which is {what}: it counts as not stated"
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def seed_of(table: Mapping[str, Any], where: str) -> int | None:
+    """The seed that a config, a log or an entry states."""
+    value = whole_of(table.get("seed"))
+    if value is None and table.get("seed") is not None:
+        raise RecordError(f"{where}: seed is {short(table['seed'])}, not a whole number", "correct the log")
+    if value is not None and not -(2**63) <= value < 2**63:
+        raise RecordError(f"{where}: seed is {short(value)}, which has more than 64 bits", "correct the log")
+    return value
