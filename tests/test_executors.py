@@ -21,7 +21,7 @@ from walkback.data.base import Split
 from walkback.data.embedded import Embedded
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.records.plan_file import (
-    Job,
+    Submission,
     ask_to_stop,
     beside,
     find_plans,
@@ -294,7 +294,7 @@ def test_what_is_done_or_in_the_queue_is_not_submitted_twice(tmp_path, out, monk
     configs = small(seeds=6, epochs=1)
     train_all(configs[5:6], out, executor="serial")
     earlier = hand_over("slurm", configs[:4], Settings(out))
-    write_job(earlier, Job(scheduler="slurm", id="17", submitted="now"))
+    write_job(earlier, Submission(scheduler="slurm", id="17", submitted="now"))
     events = []
     runs = train_all(configs, out, jobs=3, executor="slurm", tell=events.append)
     says = {event.index: (event.kind, event.says) for event in events}

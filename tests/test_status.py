@@ -14,7 +14,16 @@ from fake_runs import write_run
 from walkback.cli import app
 from walkback.errors import BadValue, RecordError
 from walkback.records import status as room
-from walkback.records.plan_file import Job, Outcome, PlanFile, now, plan_path, write_job, write_outcome, write_plan
+from walkback.records.plan_file import (
+    PlanFile,
+    Submission,
+    TaskOutcome,
+    now,
+    plan_path,
+    write_job,
+    write_outcome,
+    write_plan,
+)
 from walkback.records.run import RunFolder
 from walkback.records.status import RunStatus, counted, statuses
 from walkback.report.status import print_status, status_text
@@ -32,13 +41,13 @@ def states(*places) -> dict[int | None, tuple[str, str]]:
 def handed_over(out: Path, name: str = "20260101-000000-slurm-a", configs=CONFIGS) -> Path:
     made = PlanFile(name=name, made=now(), executor="slurm", folder=str(out), configs=configs)
     path = write_plan(out, made)
-    write_job(path, Job(scheduler="slurm", id="17", submitted=now()))
+    write_job(path, Submission(scheduler="slurm", id="17", submitted=now()))
     return path
 
 
 def leave_word(path: Path, index: int, kind: str, says: str = "", host: str = "node3") -> None:
     run = CONFIGS[index].folder()
-    write_outcome(path, Outcome(index=index, run=run, kind=kind, says=says, host=host, pid=1, at=now()))
+    write_outcome(path, TaskOutcome(index=index, run=run, kind=kind, says=says, host=host, pid=1, at=now()))
 
 
 def test_folders_alone_tell_done_stopped_running_and_unreadable(out) -> None:

@@ -103,7 +103,7 @@ class Joiner:
         return self.joined[key][1]
 
 
-class Pass(NamedTuple):
+class NetPass(NamedTuple):
     """One forward and one backward through the hidden states of a net; rows of samples, without a graph."""
 
     logits: Tensor
@@ -114,7 +114,7 @@ class Pass(NamedTuple):
     embedding: Tensor  # the gradient where the embedding's credit acts
 
 
-def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
+def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> NetPass:
     """h_0 … h_L, f_0 … f_{L−1} and g_0 … g_L of each sample's own loss. Call it with gradients enabled."""
     stream, branches = net.unroll(net.embed(inputs).detach().requires_grad_())
     logits = net.readout(stream[-1])
@@ -124,10 +124,10 @@ def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> Pass:
     gradients = [net.gradient_rows(g) for g in whole]
     states = [h.detach() for h in stream]
     rows, branch_rows = [net.rows(h) for h in states], [net.rows(f.detach()) for f in branches]
-    return Pass(logits.detach(), states, rows, branch_rows, gradients, net.embed_gradient(whole[0]))
+    return NetPass(logits.detach(), states, rows, branch_rows, gradients, net.embed_gradient(whole[0]))
 
 
-def credits_of(rule: Rule, net: Net, batch: Batch, seen: Pass, *, raw: bool = False) -> Credits:
+def credits_of(rule: Rule, net: Net, batch: Batch, seen: NetPass, *, raw: bool = False) -> Credits:
     """The credits of a rule, from a pass whose true gradients are known; without a graph.
 
     raw   before normalisation, for a caller that has more samples to normalise over

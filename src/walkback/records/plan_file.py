@@ -57,7 +57,7 @@ class PlanFile(Record):
         return [*range(len(self.configs))][task * self.per_task : (task + 1) * self.per_task]
 
 
-class Outcome(Record):
+class TaskOutcome(Record):
     """What became of one config of a plan. "running" without a process that holds the run: it died there.
 
     attempt   how often a worker has begun it under this plan
@@ -77,7 +77,7 @@ class Outcome(Record):
     note: str | None = None
 
 
-class Job(Record):
+class Submission(Record):
     """Who was asked to run a plan."""
 
     schema_: Literal["walkback.job/1"] = Field(default="walkback.job/1", alias="schema")
@@ -133,31 +133,31 @@ def find_plans(out: Path) -> list[Path]:
     return sorted(folder.glob("*.json")) if folder.is_dir() else []
 
 
-def write_outcome(plan: Path, outcome: Outcome) -> None:
+def write_outcome(plan: Path, outcome: TaskOutcome) -> None:
     """Leave word of one config."""
     make_folder(beside(plan))
     write_whole(beside(plan) / f"{outcome.index}.json", outcome.model_dump_json(by_alias=True, indent=1).encode())
 
 
-def read_outcome(plan: Path, index: int) -> Outcome | None:
+def read_outcome(plan: Path, index: int) -> TaskOutcome | None:
     """What became of config number `index`; None if no worker has had it."""
-    return _optional(Outcome, beside(plan) / f"{index}.json")
+    return _optional(TaskOutcome, beside(plan) / f"{index}.json")
 
 
-def read_outcomes(plan: Path, indices: Sequence[int]) -> dict[int, Outcome]:
+def read_outcomes(plan: Path, indices: Sequence[int]) -> dict[int, TaskOutcome]:
     """What became of several, as far as workers left word."""
     found = {index: read_outcome(plan, index) for index in indices}
     return {index: outcome for index, outcome in found.items() if outcome is not None}
 
 
-def write_job(plan: Path, job: Job) -> None:
+def write_job(plan: Path, job: Submission) -> None:
     """Note who was asked to run a plan."""
     write_whole(beside(plan) / "job.json", job.model_dump_json(by_alias=True, indent=1).encode())
 
 
-def read_job(plan: Path) -> Job | None:
+def read_job(plan: Path) -> Submission | None:
     """Who was asked to run a plan; None if it was not handed over yet, or needs nobody."""
-    return _optional(Job, beside(plan) / "job.json")
+    return _optional(Submission, beside(plan) / "job.json")
 
 
 def ask_to_stop(plan: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.files import read_bytes
-from walkback.records.plan_file import Outcome, find_plans, read_job, read_outcome, read_plan
+from walkback.records.plan_file import TaskOutcome, find_plans, read_job, read_outcome, read_plan
 from walkback.records.run import config_of, find_runs, optional
 from walkback.records.schema import Result, RunConfig
 
@@ -120,7 +120,7 @@ def _of_plan(
     return _status(path, wanted, state, says, epochs)
 
 
-def _without_end(planned: Planned | None, outcome: Outcome | None, begun: bool) -> tuple[State, str]:
+def _without_end(planned: Planned | None, outcome: TaskOutcome | None, begun: bool) -> tuple[State, str]:
     """How a run stands that has no end and that nobody trains."""
     if planned is None:
         return "stopped", "nobody trains it; the command that began it resumes it"

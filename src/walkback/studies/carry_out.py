@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from walkback.checks import DEFAULT
 from walkback.records import RunConfig
 from walkback.report.numbers import relative
 from walkback.report.tables import Table, print_table
-from walkback.studies.base import Extent, Gathered, Study, gather, in_order, next_up
-from walkback.train import Event, train_all
+from walkback.studies.base import Arm, Extent, Gathered, Study, gather, in_order, next_up
+from walkback.studies.sizing import Paces
+from walkback.train import Event, cores, train_all
+from walkback.train.makespan import in_time
 
 
 def carry_out(
@@ -66,6 +68,9 @@ def train_studies(
 
     tell    hears of every event; its index counts all configs that `expect` was given so far
     budget  in seconds, for all of it; `how` as for `train_all`
+
+    Runs begin in the order of their ranks. Without a budget, a long run begins earlier if it would else be the last to
+    end, as far as the paces of finished runs tell.
     """
     there = {path.name for place in elsewhere if place.is_dir() for path in place.iterdir()}
     end = math.inf if budget is None else time.monotonic() + budget
@@ -77,15 +82,34 @@ def train_studies(
         ended += event.kind != "progress"
         tell(replace(event, index=before + event.index))
 
-    while stage := next_up(in_order(wanted, extent, out, *elsewhere), tried):
+    while stage := next_up(arms := in_order(wanted, extent, out, *elsewhere), tried):
         tried |= {config.hash() for config in stage}
         todo = [config for config in stage if config.folder() not in there]
+        if budget is None and (at_once := _at_once(how)) > 1:
+            todo = _begun_in_time(todo, arms, [out, *elsewhere], at_once)
         before, given = given, given + len(todo)
         expect(todo)
         seconds = None if budget is None else max(end - time.monotonic(), 1e-9)
         train_all(todo, out, tell=count, budget=seconds, **how)
         if ended < given:  # it was interrupted, or the time is up
             break
+
+
+def _at_once(how: Mapping[str, Any]) -> int:
+    """How many runs train at once; 1 where only the executor knows it, so that the order stays."""
+    jobs: int | None = how.get("jobs")
+    if how.get("executor", "processes") != "processes":
+        return jobs or 1
+    return jobs or cores()
+
+
+def _begun_in_time(
+    todo: Sequence[RunConfig], arms: Sequence[Arm], places: Sequence[Path], at_once: int
+) -> list[RunConfig]:
+    """The same runs, the longest early enough (`in_time`); one that is there already takes no time."""
+    paces = Paces([config for arm in arms for config in arm.configs], places)
+    seconds = [0.0 if config.folder() in paces.done else paces.of(config) for config in todo]
+    return [todo[run] for run in in_time(seconds, at_once)]
 
 
 def draw(study: Study, gathered: Gathered, folder: Path) -> list[Path]:

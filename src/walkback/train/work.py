@@ -15,9 +15,9 @@ from walkback.errors import BadValue, WalkbackError
 from walkback.own import in_file
 from walkback.records import RunConfig, RunFolder, Snapshot
 from walkback.records.plan_file import (
-    Outcome,
     OutcomeKind,
     PlanFile,
+    TaskOutcome,
     asked_to_stop,
     new_name,
     now,
@@ -124,7 +124,7 @@ def work_on(
             ends.append(event)
 
     def leave(kind: OutcomeKind, says: str = "") -> None:
-        outcome = Outcome(
+        outcome = TaskOutcome(
             index=index, run=config.folder(), kind=kind, says=says, host=host(), pid=os.getpid(), task=task,
             attempt=attempt, at=now(), note="; ".join(notes) or None,
         )  # fmt: skip
@@ -147,7 +147,7 @@ def work_on(
     return Event(index, end.kind, says=with_host(end.kind, end.says, host()))
 
 
-def _earlier(plan: Path, index: int) -> Outcome | None:
+def _earlier(plan: Path, index: int) -> TaskOutcome | None:
     try:
         return read_outcome(plan, index)
     except WalkbackError:  # damaged: the folder decides

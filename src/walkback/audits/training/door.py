@@ -15,7 +15,7 @@ from walkback.audits.settling import looked_before, noted, said_at_look, undecid
 from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
 from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
 from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
-from walkback.audits.training.pool import Outcome, Progress, here_as_before, sendable, train_all
+from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, sendable, train_all
 from walkback.audits.training.result import TrainingAudit
 from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds
@@ -309,7 +309,7 @@ class _Trainings:
                 self.jobs = 1
                 say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
         self.tried: set[Wanted] = set()
-        self.progress = Progress(say, self.jobs)
+        self.progress = Tally(say, self.jobs)
 
     def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
         """Train what these numbers of seeds need and is not there."""
@@ -341,7 +341,7 @@ class _Trainings:
             found += [Wanted("subject", "frozen", seed) for seed in seeds["random"]]
         return [*dict.fromkeys([found[0], Wanted("init", "all", most[0]), *found])]
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: TrainingEnd) -> None:
         record = outcome.record
         if record is None:
             record = failed_record(self.job, outcome.wanted, outcome.why)

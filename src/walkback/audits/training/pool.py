@@ -28,7 +28,7 @@ from walkback.train.workers import Lost, ended, received, start_worker
 LOG = "training.log"
 
 
-class Outcome(NamedTuple):
+class TrainingEnd(NamedTuple):
     """What became of one training: its record, or why there is none."""
 
     wanted: Wanted
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     why: str = ""
 
 
-Note = Callable[[Outcome], object]
+Note = Callable[[TrainingEnd], object]
 
 
 def sendable(job: Job) -> tuple[bytes | None, str]:
@@ -60,7 +60,7 @@ def train_all(job: Job, wanted: Sequence[Wanted], out: Path, jobs: int, note: No
         _in_processes(job, content, wanted, out, min(jobs, len(wanted)), note)
 
 
-def in_order(job: Job, wanted: Wanted, out: Path) -> Outcome:
+def in_order(job: Job, wanted: Wanted, out: Path) -> TrainingEnd:
     """One training here. Random state, torch's switches and the number of threads are afterwards as before."""
     with here_as_before():
         return _one(job, wanted, out)
@@ -83,11 +83,11 @@ def here_as_before() -> Iterator[None]:
                 torch.cuda.set_rng_state_all(cuda)
 
 
-def _one(job: Job, wanted: Wanted, out: Path) -> Outcome:
+def _one(job: Job, wanted: Wanted, out: Path) -> TrainingEnd:
     try:
-        return Outcome(wanted, train_one(job, wanted, out))
+        return TrainingEnd(wanted, train_one(job, wanted, out))
     except WalkbackError as error:
-        return Outcome(wanted, None, str(error))
+        return TrainingEnd(wanted, None, str(error))
 
 
 def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path, jobs: int, note: Note) -> None:
@@ -115,7 +115,7 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
                     process, task = workers.pop(pipe)
                     process.join()
                     if task is not None:
-                        note(Outcome(task, None, ended(process.exitcode)))
+                        note(TrainingEnd(task, None, ended(process.exitcode)))
                         if waiting:
                             start()
                     elif waiting and not workers:  # it could not even begin: here at least it says why
@@ -125,7 +125,7 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
                     continue
                 if message != "ready":
                     task, place, why = message
-                    note(Outcome(task, read_training(place).record if place else None, why))
+                    note(TrainingEnd(task, read_training(place).record if place else None, why))
                 give(pipe)
     finally:
         for process, _ in workers.values():
@@ -157,7 +157,7 @@ def _worker(pipe: Connection, out: str) -> None:
             pipe.send((Wanted(*task), place, done.why))
 
 
-class Progress:
+class Tally:
     """Says after each training how it ended, how many are done, and how long the rest will take."""
 
     def __init__(self, say: Callable[[str], object], jobs: int):
@@ -168,7 +168,7 @@ class Progress:
         """So many more will be trained."""
         self.total += count
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: TrainingEnd) -> None:
         """Count one."""
         self.done += 1
         record = outcome.record

@@ -20,9 +20,9 @@ from pydantic import Field
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
 from walkback.records.plan_file import (
-    Job,
-    Outcome,
     PlanFile,
+    Submission,
+    TaskOutcome,
     beside,
     find_plans,
     now,
@@ -177,7 +177,7 @@ class Slurm(Executor):
                 else f"see `man sbatch`; the script is {script}",
             )  # fmt: skip
         job = done.stdout.strip().partition(";")[0]
-        write_job(plan, Job(scheduler="slurm", id=job, submitted=now()))
+        write_job(plan, Submission(scheduler="slurm", id=job, submitted=now()))
         return job
 
     @staticmethod
@@ -198,7 +198,7 @@ class Slurm(Executor):
         return found
 
 
-def ended(plan: Path, number: int) -> Outcome | None:
+def ended(plan: Path, number: int) -> TaskOutcome | None:
     """The outcome of a config, if its task is finished with it."""
     outcome = read_outcome(plan, number)
     return outcome if outcome is not None and outcome.kind in (*ENDS, "failed", "busy") else None
