@@ -17,14 +17,14 @@ from walkback.report.figures import (
     say_empty,
     whole_epochs,
 )
-from walkback.studies.base import Gathered
+from walkback.studies.base import Collected
 from walkback.studies.quantities import Quantity
 
 BANDS = "Lines: mean over seeds; bands: ± one standard deviation (of the logarithm, where the scale is logarithmic)."
 Lines = Mapping[str, Ink]  # by arm how its line looks
 
 
-def draw_curves(g: Gathered, axes: Axes, lines: Lines, quantity: Quantity) -> None:
+def draw_curves(g: Collected, axes: Axes, lines: Lines, quantity: Quantity) -> None:
     """One quantity of some arms through training, on its own scale and with its level."""
     for arm, ink in lines.items():
         draw_curve(axes, curve(g[arm], quantity.pick, log=quantity.log), ink)
@@ -46,7 +46,7 @@ def scaled(axes: Axes, quantity: Quantity, there: bool = True) -> None:
 
 
 def through_training(
-    g: Gathered, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
+    g: Collected, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
     height: float = 1.75, share: bool = False, also: Callable[[Axes, Quantity], None] = lambda *_: None,
 ) -> Figure:  # fmt: skip
     """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
