@@ -51,7 +51,8 @@ def through_training(
 ) -> Figure:  # fmt: skip
     """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
     arms = list(dict.fromkeys(arm for lines in rows.values() for arm in lines))
-    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, BANDS])), arms)
+    bands = BANDS if any(len(g[arm]) > 1 for arm in arms) else ""
+    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, bands])), arms)
     rows = {title: lines for title, lines in rows.items() if any(g[arm] for arm in lines)} or rows
     fig = figure(width, height * len(rows) + 0.35, note)
     panels = fig.subplots(len(rows), len(columns), squeeze=False, sharex=share, sharey="col" if share else False)

@@ -23,8 +23,8 @@ from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import CostRecord, Run, evidence_of_runs
 from walkback.report.tables import Cell, Stat, Table
-from walkback.report.verdicts import GLYPHS
 from walkback.studies.base import CLASSES, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.judged import KEY, glyph
 from walkback.studies.panel_figure import draw
 from walkback.studies.quantities import ACCURACY
 from walkback.studies.rates import RATES, Choice, choose
@@ -128,11 +128,6 @@ class Standing:
     judgement: Judgement | None
     cost: CostRecord | None
 
-    def outcome(self, check: str) -> str:
-        """The glyph of a check's finding."""
-        found = self.judgement.findings if self.judgement else []
-        return next((GLYPHS[finding.outcome] for finding in found if finding.check == check), "")
-
 
 def standings(g: Collected) -> list[Standing]:
     """Every rule, the largest margin over its own frozen net first; those without one last."""
@@ -185,7 +180,7 @@ def _row(g: Collected, each: Standing, checks: Sequence[str]) -> list[Cell]:
     return [
         each.rule, each.judgement.verdict if each.judgement else "–", each.accuracy, each.frozen, each.margin,
         _over(g, each.rule, "linear"), _over(g, each.rule, "mono-forward"), by_block(g[each.rule]),
-        *(each.outcome(check) for check in checks),
+        *(glyph(each.judgement, check) for check in checks),
         *(("–", "–") if cost is None else (f"{cost.flops:.2f}", f"{cost.time:.1f}")),
         each.choice.words(), each.choice.trials(), g.seeds(each.rule, frozen(each.rule)),
     ]  # fmt: skip
@@ -223,8 +218,7 @@ def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
         "Sorted by the margin: accuracy over the rule's own frozen net in points, with its 95 % interval (Student's t, "
         "paired by seed). Linear: a linear map of the raw input, trained by bp (two matrices, nothing between them); "
         "shallow: embedding, LayerNorm and head alone. Update by block: the cosine between what the rule puts into the "
-        "parameters of blocks 0, 1, … and the true gradient there. ✓ passes, ✗ fires, ? inconclusive, – not "
-        "applicable.",
+        f"parameters of blocks 0, 1, … and the true gradient there. {KEY}.",
         "Flops and time: of a step on this net, a step of bp being 1; flops of all products are counted, times "
         "are medians of steps taken in turn with bp's.",
         _how_chosen(g),

@@ -92,8 +92,6 @@ def _accuracies(g: Collected, axes: Axes, standings: Sequence["Standing"]) -> No
 
 
 def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.axvline(100 * DEFAULT["depth.margin"], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
     means = []
     for row, each in enumerate(standings):
         if each.margin.mean is None:
@@ -104,6 +102,8 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
         axes.errorbar([mean], [row], xerr=[[mean - low], [high - mean]], color=colour, marker=marker, elinewidth=0.9)
         means.append(mean)
     if means:
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.axvline(100 * DEFAULT["depth.margin"], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
         room = 5 + 0.1 * (max(means) - min(means))
         axes.set_xlim(min(*means, 0.0) - room, max(*means, 0.0) + room)
     else:
