@@ -28,7 +28,7 @@ from walkback.records import (
 from walkback.report.figures import style
 from walkback.report.tables import Stat, Table
 from walkback.studies import partial, penalty
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, gather
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, gather
 from walkback.train import train_all
 
 ABSENT = "bp λ=0.0001"
@@ -45,7 +45,7 @@ EXTENT = Small(quick=True, seeds=(1, 2), epochs=1)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Gathered]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Collected]:
     """Every arm but one, two seeds of one epoch; and frozen nets with a penalty, beside them."""
     out = tmp_path_factory.mktemp("runs")
     study = STUDIES.get("penalty")
@@ -56,7 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Gathered]:
     return out, gather(study, EXTENT, out)
 
 
-def table(g: Gathered, name: str, room: Any = penalty) -> Table:
+def table(g: Collected, name: str, room: Any = penalty) -> Table:
     return next(each for each in room.tables(g) if each.name == name)
 
 
@@ -104,7 +104,7 @@ def test_without_a_run_everything_is_made_and_says_so(name: str, tmp_path: Path)
             assert "not trained" in note_of(draw(g))
 
 
-def test_an_arm_that_is_not_there_is_a_gap_among_the_others(trained: tuple[Path, Gathered]) -> None:
+def test_an_arm_that_is_not_there_is_a_gap_among_the_others(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     found = table(g, "penalty")
     assert cell(found, "scale", rule="BP", λ="0.0001") == "no run"
@@ -123,7 +123,7 @@ def test_an_arm_that_is_not_there_is_a_gap_among_the_others(trained: tuple[Path,
     assert ABSENT in note_of(matrix)
 
 
-def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple[Path, Gathered]) -> None:
+def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple[Path, Collected]) -> None:
     out, _ = trained
     g = gather(STUDIES.get("penalty"), Small(quick=True, seeds=(1,), epochs=1), out)
     found = table(g, "penalty")
@@ -139,7 +139,7 @@ def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple
 # --- figures and tables tell the runs' own numbers ------------------------------------------------------------------
 
 
-def raw(g: Gathered, arm: str) -> list[dict[str, Any]]:
+def raw(g: Collected, arm: str) -> list[dict[str, Any]]:
     """The last lines of the folders, read by nothing of ours."""
     return [json.loads((run.path / "snapshots.jsonl").read_text().splitlines()[-1]) for run in g[arm]]
 
@@ -153,7 +153,7 @@ def levels(axes: Any) -> list[float]:
     ]
 
 
-def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Gathered]) -> None:
+def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     with style():
         stream, gradient, accuracy, closer = penalty.draw(g).axes
@@ -173,7 +173,7 @@ def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Gathered]) -> Non
     assert [levels(axes) for axes in sweep[2:4]] == [[DEFAULT["scale.growth"]], [DEFAULT["reference.floor"]]]
 
 
-def test_the_curves_are_of_dfa_with_every_penalty(trained: tuple[Path, Gathered]) -> None:
+def test_the_curves_are_of_dfa_with_every_penalty(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     with style():
         axes = penalty.draw(g).axes[2]
@@ -186,7 +186,7 @@ def test_the_curves_are_of_dfa_with_every_penalty(trained: tuple[Path, Gathered]
         assert list(curves[ink.colour].get_ydata()) == pytest.approx(wanted)
 
 
-def test_second_implementation_of_the_deep_cosine_and_rho(trained: tuple[Path, Gathered]) -> None:
+def test_second_implementation_of_the_deep_cosine_and_rho(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     with style():
         panel = penalty.draw_sweep(g).axes[4]
@@ -215,7 +215,7 @@ def test_second_implementation_of_the_deep_cosine_and_rho(trained: tuple[Path, G
             assert list(cell(found, "ρ", rule=penalty.INKS[rule].name, λ=f"{each:g}").values) == pytest.approx(wanted)
 
 
-def test_the_gain_is_paired_by_seed(trained: tuple[Path, Gathered]) -> None:
+def test_the_gain_is_paired_by_seed(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     mine, other = (
         {r.config.seed: r.result.accuracy for r in g[arm] if r.result} for arm in ("dfa λ=0.1", "dfa frozen")
@@ -225,7 +225,7 @@ def test_the_gain_is_paired_by_seed(trained: tuple[Path, Gathered]) -> None:
     assert shown.interval is not None
 
 
-def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Gathered]) -> None:
+def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Collected]) -> None:
     """Why one frozen net may serve every λ: with none of its blocks trained it is the same net, bit for bit."""
     out, g = trained
     for rule in penalty.RULES:
@@ -235,7 +235,7 @@ def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Gathered]) 
         assert [s.text() for s in penalised.snapshots] == [s.text() for s in plain.snapshots]
 
 
-def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tuple[Path, Gathered]) -> None:
+def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     by_config = {(e.rule, g_penalty(e, g)): e for e in evidence_by_subject(g.every())}
     assert len(by_config) == 9
@@ -250,7 +250,7 @@ def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tupl
         assert judge(mine).findings == judge(found).findings
 
 
-def g_penalty(evidence: Any, g: Gathered) -> float:
+def g_penalty(evidence: Any, g: Collected) -> float:
     """The λ of a subject that an audit found, told by its runs' accuracies and norms."""
     final = evidence.seeds[0].final
     (run,) = [
@@ -264,7 +264,7 @@ def g_penalty(evidence: Any, g: Gathered) -> float:
 # --- the log --------------------------------------------------------------------------------------------------------
 
 
-def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Gathered]) -> None:
+def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     runs = g["dfa λ=0.01"]
     bare = partial.reduced(runs[0])
@@ -290,7 +290,7 @@ def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Gathered]) -
         assert found.baselines == whole.baselines
 
 
-def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Gathered]) -> None:
+def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     lines = [line for each in partial.compare(g, "ours").values() for line in each]
     assert len(lines) == 9 * 6
@@ -304,7 +304,7 @@ def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[P
         assert "(ours 0, published 0)" in note_of(partial.draw(g))
 
 
-def test_a_planted_contradiction_is_told(trained: tuple[Path, Gathered], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkeypatch: pytest.MonkeyPatch) -> None:
     _, g = trained
 
     def turned(evidence: Any, *options: Any) -> Any:
@@ -377,7 +377,7 @@ def made(config: RunConfig, norms: list[float], gradients: list[float], accuracy
     return Run(Path(config.folder()), config, None, [last], result, probes, [])
 
 
-def synthetic(dice: random.Random, seeds: int = 3) -> Gathered:
+def synthetic(dice: random.Random, seeds: int = 3) -> Collected:
     """A penalised DFA with its baselines, everything about it drawn; nasty numbers among them."""
     nasty = dice.choice([0.0, 0.0, 0.05])
     growth = dice.choice([[1.0, 1.2], [60.0, 1.0, 0.1], [60.0, 100.0], [300.0, 0.004, 1.0], [50.0]])
@@ -403,7 +403,7 @@ def synthetic(dice: random.Random, seeds: int = 3) -> Gathered:
         name: [run(c, centre[name] + dice.uniform(-1, 1) * spread) for c in arm.configs] if name in DRAWN else []
         for name, arm in arms.items()
     }
-    return Gathered("partial", Extent(), arms, runs, [])
+    return Collected("partial", Extent(), arms, runs, [])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -442,7 +442,7 @@ def test_the_published_counterexample_is_shown_plainly() -> None:
     runs["dfa λ=0.01"] = [
         made(c, [n * (1 + c.seed / 1e7) for n in norms], [1e-3] * 5, 0.36) for c in arms["dfa λ=0.01"].configs
     ]
-    g = Gathered("partial", Extent(), arms, runs, [])
+    g = Collected("partial", Extent(), arms, runs, [])
     where = {"subject": "dfa λ=0.01", "check": "scale"}
     published = table(g, "partial-published", partial)
     assert cell(published, "full evidence", **where) == "✗ exact, 69×"
@@ -471,7 +471,7 @@ def test_a_cosine_that_was_not_measured_is_a_gap_with_its_reason() -> None:
             rho[3] = Valued(value=0.1, status="ok")
             probes = whole.probes.model_copy(update={"rho": rho})
             runs[arm][0] = Run(whole.path, whole.config, None, [last], whole.result, probes, [])
-    g = Gathered("penalty", Extent(), arms, runs, [])
+    g = Collected("penalty", Extent(), arms, runs, [])
     found = table(g, "penalty")
     assert cell(found, "deep cosine", rule="DFA", λ="0") == "zero gradient"
     assert cell(found, "deep cosine", rule="DFA", λ="0.01").mean == pytest.approx(0.9)

@@ -19,7 +19,7 @@ from walkback.records import CosineRecord, DeepProbes, NullRecord, PrecisionReco
 from walkback.records.schema import Valued
 from walkback.report.figures import save, style
 from walkback.studies import sweep, utility
-from walkback.studies.base import Extent, Gap, Gathered, gather
+from walkback.studies.base import Collected, Extent, Gap, gather
 from walkback.studies.sweep import by_verdict, first_changes, stretches
 
 STUDY = utility.STUDIES.get("utility")
@@ -95,7 +95,7 @@ def gathered(planted, extent=EXTENT):
         there = list(zip(arm.configs, accuracies, strict=False))
         runs[name] = [made_run(config, accuracy, **changes) for config, accuracy in there]
         gaps += [Gap(name, config.seed, "not trained") for config in arm.configs[len(there) :]]
-    return Gathered("utility", extent, arms, runs, gaps)
+    return Collected("utility", extent, arms, runs, gaps)
 
 
 @pytest.fixture(scope="module")

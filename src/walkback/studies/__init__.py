@@ -1,7 +1,7 @@
 """The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
 from walkback.registry import walk
-from walkback.studies.base import STUDIES, Arm, Extent, Gap, Gathered, Study, gather, in_order, next_up, studies
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Gap, Study, gather, in_order, next_up, studies
 from walkback.studies.carry_out import carry_out, catalogue, draw, measure, tables, train_studies
 from walkback.studies.sizing import left, sizing
 
@@ -10,9 +10,9 @@ walk("walkback.studies")
 __all__ = [
     "STUDIES",
     "Arm",
+    "Collected",
     "Extent",
     "Gap",
-    "Gathered",
     "Study",
     "carry_out",
     "catalogue",

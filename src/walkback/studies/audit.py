@@ -17,7 +17,7 @@ from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, level, log_scale, say_empty
 from walkback.report.tables import Cell, Stat, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.judged import KEY, BothVerdicts, both, finding, glyph, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA, UPDATE
 
@@ -56,7 +56,7 @@ def arms(extent: Extent) -> list[Arm]:
     return found
 
 
-def _judged(g: Gathered, epochs: int) -> dict[str, BothVerdicts]:
+def _judged(g: Collected, epochs: int) -> dict[str, BothVerdicts]:
     found = {method: known_of(g, _name(method, epochs)) for method in METHODS}
     return {method: both(evidence) for method, evidence in found.items() if evidence is not None}
 
@@ -65,7 +65,7 @@ def _checks(judged: Mapping[str, BothVerdicts]) -> list[str]:
     return list(dict.fromkeys(f.check for each in judged.values() for f in each.ours.findings))
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """One table per budget: accuracy beside the published, Γ, update alignment, every check, both verdicts."""
     made = []
     words = (
@@ -93,7 +93,7 @@ def tables(g: Gathered) -> list[Table]:
     return made
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """A panel per check: what it found of every method, against its threshold."""
     budgets = _budgets(g.extent)  # the longest at which one of the new methods is there; else the shortest
     epochs = next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])

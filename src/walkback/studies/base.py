@@ -96,7 +96,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class Collected:
     """What is there of a study: by arm the finished runs, in the order of the seeds; and the gaps."""
 
     study: str
@@ -189,7 +189,7 @@ def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
 WAITS = "follows from runs that are not there yet"
 
 
-def gather(study: "Study", extent: Extent, *places: Path | str) -> Gathered:
+def gather(study: "Study", extent: Extent, *places: Path | str) -> Collected:
     """The records of a study's runs, wherever among `places` they lie. Nothing fails for want of a run.
 
     Arms that follow from records are made of those of the first arms alone.
@@ -203,7 +203,7 @@ def gather(study: "Study", extent: Extent, *places: Path | str) -> Gathered:
 
 def _gather(
     study: "Study", extent: Extent, declared: Sequence[Arm], places: Sequence[Path | str], known: dict[str, Run | str]
-) -> Gathered:
+) -> Collected:
     arms = {arm.name: arm for arm in declared}
     runs: dict[str, list[Run]] = {name: [] for name in arms}
     diverged: dict[str, list[Run]] = {name: [] for name in arms}
@@ -222,7 +222,7 @@ def _gather(
                 diverged[arm.name].append(found)
             else:
                 runs[arm.name].append(found)
-    return Gathered(study.name, extent, arms, runs, gaps, diverged)
+    return Collected(study.name, extent, arms, runs, gaps, diverged)
 
 
 def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | str:
@@ -253,13 +253,13 @@ class Study:
     name: str
     asks: str
     arms: Callable[[Extent], Sequence[Arm]]
-    tables: Callable[[Gathered], Sequence[Table]]
-    figures: Mapping[str, Callable[[Gathered], "Figure"]] = field(default_factory=dict)
+    tables: Callable[[Collected], Sequence[Table]]
+    figures: Mapping[str, Callable[[Collected], "Figure"]] = field(default_factory=dict)
     # What is measured without training, at the end of `run`, and kept in the run folders.
-    measure: Callable[[Gathered, Path | None], None] | None = None
+    measure: Callable[[Collected, Path | None], None] | None = None
     place: int = 100
     # Arms that follow from the records of the first arms, and from nothing else: settings that were chosen by trials.
-    then: Callable[[Gathered], Sequence[Arm]] | None = None
+    then: Callable[[Collected], Sequence[Arm]] | None = None
     # Every arm that `then` could give, whatever the records say.
     could: Callable[[Extent], Sequence[Arm]] | None = None
 
@@ -300,7 +300,7 @@ def next_up(arms: Sequence[Arm], tried: Container[str]) -> list[RunConfig]:
     return untried(arm for arm in arms if arm.rank <= waits) or untried(arms)
 
 
-def setting(gathered: Gathered, arms: Iterable[str] | None = None) -> str:
+def setting(gathered: Collected, arms: Iterable[str] | None = None) -> str:
     """The data, net, budget and seeds of some arms in words, for the note below a figure."""
     names = list(gathered.arms if arms is None else arms)
     configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]

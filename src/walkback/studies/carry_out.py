@@ -14,7 +14,7 @@ from walkback.checks import DEFAULT
 from walkback.records import RunConfig
 from walkback.report.numbers import relative
 from walkback.report.tables import Table, print_table
-from walkback.studies.base import Arm, Extent, Gathered, Study, gather, in_order, next_up
+from walkback.studies.base import Arm, Collected, Extent, Study, gather, in_order, next_up
 from walkback.studies.sizing import Paces
 from walkback.train import Event, cores, train_all
 from walkback.train.makespan import in_time
@@ -44,7 +44,7 @@ def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: P
         study.measure(gather(study, extent, *places), data_folder)
 
 
-def tables(study: Study, gathered: Gathered) -> list[Table]:
+def tables(study: Study, gathered: Collected) -> list[Table]:
     """The tables of a study, each with a footnote that names the thresholds and what the runs were trained with."""
     sittings = [s for run in gathered.every() if run.environment is not None for s in run.environment.sittings]
     versions = {f"walkback {s.walkback}, torch {s.torch}" for s in sittings}
@@ -112,7 +112,7 @@ def _begun_in_time(
     return [todo[run] for run in in_time(seconds, at_once)]
 
 
-def draw(study: Study, gathered: Gathered, folder: Path) -> list[Path]:
+def draw(study: Study, gathered: Collected, folder: Path) -> list[Path]:
     """Write the figures of a study."""
     from walkback.report.figures import save, style
 
@@ -134,7 +134,7 @@ def catalogue(studies: Sequence[Study], extent: Extent, *places: Path) -> Table:
     return Table("studies", "Studies", ["study", "asks", "runs there", "figures"], rows)
 
 
-def _count(there: Gathered) -> int:
+def _count(there: Collected) -> int:
     """How many runs a study has, each once, with those that will follow from records."""
     declared = {config.hash() for arm in there.arms.values() for config in arm.configs}
     return len(declared) + sum(len(arm.waiting) for arm in there.arms.values())

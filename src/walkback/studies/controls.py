@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from walkback.report.figures import INKS, level
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, GROWTH, STREAM, UPDATE
 
@@ -39,7 +39,7 @@ def arms(extent: Extent) -> list[Arm]:
     ]
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """Where each run ended, beside its twin."""
     rows: list[list[Cell]] = [
         [control, INKS[rule].name, *g.cells(_name(control, rule), *SHOWN), g.seeds(_name(control, rule))]
@@ -54,7 +54,7 @@ def tables(g: Gathered) -> list[Table]:
     return [Table("controls", "What happens when one thing is taken away", headings, rows, g.notes(words))]
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """One row per control: accuracy, ‖h_L‖ and ‖g_L‖ through training."""
     rows = {control: {_name(control, rule): INKS[rule] for rule in RULES} for control in WITHOUT}
     return through_training(

@@ -17,14 +17,14 @@ from walkback.report.figures import (
     say_empty,
     whole_epochs,
 )
-from walkback.studies.base import Gathered
+from walkback.studies.base import Collected
 from walkback.studies.quantities import Quantity
 
 BANDS = "Lines: mean over seeds; bands: ± one standard deviation (of the logarithm, where the scale is logarithmic)."
 Lines = Mapping[str, Ink]  # by arm how its line looks
 
 
-def draw_curves(g: Gathered, axes: Axes, lines: Lines, quantity: Quantity) -> None:
+def draw_curves(g: Collected, axes: Axes, lines: Lines, quantity: Quantity) -> None:
     """One quantity of some arms through training, on its own scale and with its level."""
     for arm, ink in lines.items():
         draw_curve(axes, curve(g[arm], quantity.pick, log=quantity.log), ink)
@@ -46,12 +46,13 @@ def scaled(axes: Axes, quantity: Quantity, there: bool = True) -> None:
 
 
 def through_training(
-    g: Gathered, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
+    g: Collected, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
     height: float = 1.75, share: bool = False, also: Callable[[Axes, Quantity], None] = lambda *_: None,
 ) -> Figure:  # fmt: skip
     """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
     arms = list(dict.fromkeys(arm for lines in rows.values() for arm in lines))
-    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, BANDS])), arms)
+    bands = BANDS if any(len(g[arm]) > 1 for arm in arms) else ""
+    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, bands])), arms)
     rows = {title: lines for title, lines in rows.items() if any(g[arm] for arm in lines)} or rows
     fig = figure(width, height * len(rows) + 0.35, note)
     panels = fig.subplots(len(rows), len(columns), squeeze=False, sharex=share, sharey="col" if share else False)

@@ -23,7 +23,7 @@ from walkback.records import Evidence
 from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import scaled
 from walkback.studies.judged import KEY, finding, glyph
 from walkback.studies.quantities import ACCURACY, FLOOR, GAMMA, cosine_at, gradient_at, hidden_at
@@ -40,14 +40,14 @@ def arms(extent: Extent) -> list[Arm]:
     return [*found, extent.arm("shallow", "bp", net_options={"depth": 0}, train_last=0)]
 
 
-def subjects(g: Gathered) -> dict[str, tuple[Evidence, Judgement]]:
+def subjects(g: Collected) -> dict[str, tuple[Evidence, Judgement]]:
     """By rule the evidence and what is judged of it; rules without a run that ended are left out."""
     runs = [run for arm in g.arms for run in g.ended(arm)]
     found = evidence_by_subject(runs) if any(g.ended(rule) for rule in RULES) else []
     return {str(e.rule): (e, judge(e)) for e in found}
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Four panels, each with its legend; what the findings say of them stands below."""
     told = subjects(g)
     said = captions(told)
@@ -195,7 +195,7 @@ def _arrow(
                                    shrinkB=shrink))  # fmt: skip
 
 
-def _two_numbers(g: Gathered, axes: Axes) -> None:
+def _two_numbers(g: Collected, axes: Axes) -> None:
     """One mark a seed; the quadrants at Γ = 0 and chance."""
     for rule in RULES:
         ink = INKS[rule]
@@ -211,7 +211,7 @@ def _two_numbers(g: Gathered, axes: Axes) -> None:
     axes.set_ylabel(ACCURACY.axis)
 
 
-def _cosines(g: Gathered, axes: Axes, told: Judgements) -> None:
+def _cosines(g: Collected, axes: Axes, told: Judgements) -> None:
     depth = _depth(g)
     for place, rule in enumerate(RULES):
         stats = [cosine_at(block).over(g[rule]) for block in range(depth)]
@@ -239,7 +239,7 @@ def _limits(evidence: Evidence, depth: int) -> list[float]:
     return limits
 
 
-def _gradients(g: Gathered, axes: Axes) -> None:
+def _gradients(g: Collected, axes: Axes) -> None:
     layers = [gradient_at(layer) for layer in range(_depth(g) + 1)]
     for rule in RULES:
         draw_steps(axes, range(len(layers)), [layer.over(g[rule]) for layer in layers], INKS[rule])
@@ -250,11 +250,11 @@ def _gradients(g: Gathered, axes: Axes) -> None:
     axes.set_ylabel("‖g$_l$‖ at N = 128")
 
 
-def _depth(g: Gathered) -> int:
+def _depth(g: Collected) -> int:
     return g.arms["bp"].configs[0].blocks
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """The numbers behind the panels, and what each check says."""
     told = subjects(g)
     checks = [check.name for check in in_order("ours")]
@@ -276,7 +276,7 @@ def tables(g: Gathered) -> list[Table]:
     return [Table("hero", "The main audit", headings, rows, notes), _by_layer(g)]
 
 
-def _by_layer(g: Gathered) -> Table:
+def _by_layer(g: Collected) -> Table:
     rows: list[list[Cell]] = []
     depth = _depth(g)
     for rule in RULES:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from walkback.checks import Finding, Judgement, judge
 from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import CLASSES, Gathered
+from walkback.studies.base import CLASSES, Collected
 
 KEY = "✓ passes, ✗ fires, ? inconclusive, – not applicable"
 
@@ -25,7 +25,7 @@ def both(evidence: Evidence) -> BothVerdicts:
 
 
 def known_of(
-    g: Gathered, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
+    g: Collected, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
 ) -> Evidence | None:
     """The evidence of an arm; None if no run of it ended. Without `baselines` they are found among the study's runs."""
     if not g.ended(arm):

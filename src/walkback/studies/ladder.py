@@ -17,7 +17,7 @@ from walkback.files import write_whole
 from walkback.nets import find_net
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.quantities import ACCURACY, branch_at
 from walkback.train import Trainer, arithmetic, identity_now
 
@@ -42,24 +42,24 @@ def arms(extent: Extent) -> list[Arm]:
     ]  # fmt: skip
 
 
-def _rungs(g: Gathered, net: str, rule: str) -> list[Stat | None]:
+def _rungs(g: Collected, net: str, rule: str) -> list[Stat | None]:
     found = [g.last(_key(net, rule, k), ACCURACY) for k in range(NETS[net][1] + 1)]
     return [stat if stat.n else None for stat in found]
 
 
-def _gains(g: Gathered, net: str, rule: str) -> list[Stat | None]:
+def _gains(g: Collected, net: str, rule: str) -> list[Stat | None]:
     """What block k adds over k − 1, seed by seed, with the interval of the mean."""
     steps = pairwise(_key(net, rule, k) for k in range(NETS[net][1] + 1))
     found = [g.gain(above, below) for below, above in steps]
     return [stat if stat.n else None for stat in found]
 
 
-def _title(g: Gathered, net: str) -> str:
+def _title(g: Collected, net: str) -> str:
     config = g.arms[_key(net, "bp", 0)].configs[0]
     return f"{find_net(config.net).sizes(config.net_options)}, {config.epochs} epochs"
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Two rows: accuracy against k, and what each block adds; one column a net."""
     note = g.note(
         "Above: mean ± std (ddof = 1). Below: gain over k − 1 by seed, 95 % interval of the mean (Student's t; none "
@@ -94,7 +94,7 @@ def draw(g: Gathered) -> Figure:
     return fig
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """The ladder, and the identity of the frozen stacks."""
     rows: list[list[Cell]] = []
     for net, (_, depth, _) in NETS.items():
@@ -110,7 +110,7 @@ def tables(g: Gathered) -> list[Table]:
     return [ladder, _identity_table(g)]
 
 
-def _shown(g: Gathered, net: str) -> str:
+def _shown(g: Collected, net: str) -> str:
     """Which blocks are shown to help and which to harm, rule by rule; nothing where no gain has an interval."""
     told = []
     for rule in RULES:
@@ -124,7 +124,7 @@ def _shown(g: Gathered, net: str) -> str:
     return f"Shown by their whole interval, {_title(g, net)}: {'; '.join(told)}." if told else ""
 
 
-def _identity_table(g: Gathered) -> Table:
+def _identity_table(g: Collected) -> Table:
     rows: list[list[Cell]] = []
     for net, (_, depth, _) in NETS.items():
         runs, title = g[_key(net, "bp", 0)], _title(g, net)
@@ -145,7 +145,7 @@ def _identity_table(g: Gathered) -> Table:
 MOMENTS: tuple[tuple[int, Literal["-", ":"], str], ...] = ((0, "-", "at init"), (-1, ":", "at the end"))
 
 
-def draw_identity(g: Gathered) -> Figure:
+def draw_identity(g: Collected) -> Figure:
     """What the blocks add to the stream, at init and at the end of training the rest."""
     note = g.note("Frozen nets (k = 0), embedding and head trained by bp.", [_key(net, "bp", 0) for net in NETS])
     fig = figure(PAGE / 2, 2.2, note)
@@ -164,7 +164,7 @@ def draw_identity(g: Gathered) -> Figure:
     return fig
 
 
-def measure(g: Gathered, data_folder: Path | None) -> None:
+def measure(g: Collected, data_folder: Path | None) -> None:
     """The identity of the frozen nets at init, kept beside their runs."""
     for run in (run for net in NETS for run in g[_key(net, "bp", 0)] if run.identity is None):
         with arithmetic():

@@ -23,8 +23,8 @@ from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import CostRecord, Run, evidence_of_runs
 from walkback.report.tables import Cell, Stat, Table
-from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import CLASSES, STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import CLASSES, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.judged import KEY, glyph
 from walkback.studies.panel_figure import draw
 from walkback.studies.quantities import ACCURACY
 from walkback.studies.rates import RATES, Choice, choose
@@ -92,7 +92,7 @@ def following(extent: Extent, subject: str, rate: float) -> list[Arm]:
     return found
 
 
-def then(trials: Gathered) -> list[Arm]:
+def then(trials: Collected) -> list[Arm]:
     """The arms that follow from the trials."""
     found = []
     for subject in subjects(trials.extent):
@@ -110,7 +110,7 @@ def could(extent: Extent) -> list[Arm]:
     return [arm for subject in subjects(extent) for rate in RATES for arm in following(extent, subject, rate)]
 
 
-def chosen(g: Gathered, subject: str) -> Choice:
+def chosen(g: Collected, subject: str) -> Choice:
     """What the trials of a subject amount to."""
     ends = {rate: g.ended(trial(subject, rate)) for rate in RATES}
     return choose({rate: runs[0] if runs else None for rate, runs in ends.items()})
@@ -128,19 +128,14 @@ class Standing:
     judgement: Judgement | None
     cost: CostRecord | None
 
-    def outcome(self, check: str) -> str:
-        """The glyph of a check's finding."""
-        found = self.judgement.findings if self.judgement else []
-        return next((GLYPHS[finding.outcome] for finding in found if finding.check == check), "")
 
-
-def standings(g: Gathered) -> list[Standing]:
+def standings(g: Collected) -> list[Standing]:
     """Every rule, the largest margin over its own frozen net first; those without one last."""
     found = [_standing(g, rule) for rule in rules(g.extent)]
     return sorted(found, key=lambda each: (each.margin.mean is None, -(each.margin.mean or 0.0)))
 
 
-def _standing(g: Gathered, rule: str) -> Standing:
+def _standing(g: Collected, rule: str) -> Standing:
     mine = g.gain(rule, frozen(rule))
     return Standing(
         rule, chosen(g, rule), g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), mine,
@@ -148,7 +143,7 @@ def _standing(g: Gathered, rule: str) -> Standing:
     )  # fmt: skip
 
 
-def _judgement(g: Gathered, rule: str) -> Judgement | None:
+def _judgement(g: Collected, rule: str) -> Judgement | None:
     """By every check. bp, its frozen net and its upper half are bp's at bp's own rate, whatever the rule's is."""
     if not g.ended(rule):
         return None
@@ -158,7 +153,7 @@ def _judgement(g: Gathered, rule: str) -> Judgement | None:
     return judge(evidence_of_runs(rule, g.ended(rule), own, baselines=given, classes=CLASSES))
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """The panel, and the trials behind its learning rates."""
     found = standings(g)
     checks = list(dict.fromkeys(f.check for each in found if each.judgement for f in each.judgement.findings))
@@ -176,29 +171,29 @@ def tables(g: Gathered) -> list[Table]:
     return [panel, trials]
 
 
-def _budget(g: Gathered) -> int:
+def _budget(g: Collected) -> int:
     return g.extent.epochs or (8 if g.extent.quick else 30)
 
 
-def _row(g: Gathered, each: Standing, checks: Sequence[str]) -> list[Cell]:
+def _row(g: Collected, each: Standing, checks: Sequence[str]) -> list[Cell]:
     cost = each.cost
     return [
         each.rule, each.judgement.verdict if each.judgement else "–", each.accuracy, each.frozen, each.margin,
         _over(g, each.rule, "linear"), _over(g, each.rule, "mono-forward"), by_block(g[each.rule]),
-        *(each.outcome(check) for check in checks),
+        *(glyph(each.judgement, check) for check in checks),
         *(("–", "–") if cost is None else (f"{cost.flops:.2f}", f"{cost.time:.1f}")),
         each.choice.words(), each.choice.trials(), g.seeds(each.rule, frozen(each.rule)),
     ]  # fmt: skip
 
 
-def _over(g: Gathered, rule: str, other: str) -> Stat | None:
+def _over(g: Collected, rule: str, other: str) -> Stat | None:
     """How far a rule lies above another subject, in points, seed by seed."""
     if rule == other:
         return None
     return Stat(g.gain(rule, other).values, "points")
 
 
-def _floor(g: Gathered, floor: str, checks: int) -> list[Cell]:
+def _floor(g: Collected, floor: str, checks: int) -> list[Cell]:
     choice = chosen(g, floor)
     empty: list[Cell] = [""] * checks
     return [
@@ -217,14 +212,13 @@ def by_block(runs: Sequence[Run]) -> str:
     return " ".join(said) or "–"
 
 
-def _words(g: Gathered, found: Sequence[Standing]) -> list[str]:
+def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
     quick = g.extent.quick
     said = [
         "Sorted by the margin: accuracy over the rule's own frozen net in points, with its 95 % interval (Student's t, "
         "paired by seed). Linear: a linear map of the raw input, trained by bp (two matrices, nothing between them); "
         "shallow: embedding, LayerNorm and head alone. Update by block: the cosine between what the rule puts into the "
-        "parameters of blocks 0, 1, … and the true gradient there. ✓ passes, ✗ fires, ? inconclusive, – not "
-        "applicable.",
+        f"parameters of blocks 0, 1, … and the true gradient there. {KEY}.",
         "Flops and time: of a step on this net, a step of bp being 1; flops of all products are counted, times "
         "are medians of steps taken in turn with bp's.",
         _how_chosen(g),
@@ -241,7 +235,7 @@ def _words(g: Gathered, found: Sequence[Standing]) -> list[str]:
     return said
 
 
-def _how_chosen(g: Gathered) -> str:
+def _how_chosen(g: Collected) -> str:
     epochs = g.extent.epochs or (4 if g.extent.quick else 10)
     return (
         f"Rate: of {', '.join(f'{rate:g}' for rate in RATES)} the one with the highest accuracy on a tenth of the "
@@ -267,14 +261,14 @@ def _controls(found: Sequence[Standing]) -> list[str]:
     return [f"Controls. {said}.{wrong}"]
 
 
-def _rates(g: Gathered, subject: str) -> list[Cell]:
+def _rates(g: Collected, subject: str) -> list[Cell]:
     choice = chosen(g, subject)
     ends: dict[float, Cell] = {rate: Stat((value,)) for rate, value in choice.accuracy.items()}
     ends |= dict.fromkeys(choice.diverged, "diverged") | dict.fromkeys(choice.missing, "not there")
     return [subject, *(ends[rate] for rate in RATES), choice.words(), choice.trials()]
 
 
-def measure(g: Gathered, data_folder: Path | None) -> None:
+def measure(g: Collected, data_folder: Path | None) -> None:
     """What a step of each rule costs on the panel's net, kept beside the first run of the rule."""
     for rule in rules(g.extent):
         if not g[rule] or any(run.cost is not None for run in g[rule]):

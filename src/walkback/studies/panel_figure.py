@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from walkback.checks import DEFAULT
 from walkback.report.figures import GREY, PAGE, figure, say_empty
-from walkback.studies.base import Gathered
+from walkback.studies.base import Collected
 from walkback.studies.quantities import ACCURACY
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LOOKS = {  # verdict: colour, glyph, marker
 FLOORS: Mapping[str, Literal[":", "-.", "--"]] = {"linear": ":", "mono-forward": "-.", "bp": "--"}  # lines across
 
 
-def draw(g: Gathered, standings: Sequence["Standing"]) -> Figure:
+def draw(g: Collected, standings: Sequence["Standing"]) -> Figure:
     """Three panels with one row per rule: accuracy beside its frozen net, the margin, and the cost of a step."""
     names = [name for each in standings for name in (each.rule, f"{each.rule} frozen")]
     note = g.note(
@@ -72,7 +72,7 @@ def _name(each: "Standing") -> str:
     return f"{each.rule}{rate}{'*' if each.choice.edge else ''} {_look(each)[1]}"
 
 
-def _accuracies(g: Gathered, axes: Axes, standings: Sequence["Standing"]) -> None:
+def _accuracies(g: Collected, axes: Axes, standings: Sequence["Standing"]) -> None:
     for row, each in enumerate(standings):
         colour, _, marker = _look(each)
         if each.frozen.mean is not None:
@@ -92,8 +92,6 @@ def _accuracies(g: Gathered, axes: Axes, standings: Sequence["Standing"]) -> Non
 
 
 def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.axvline(100 * DEFAULT["depth.margin"], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
     means = []
     for row, each in enumerate(standings):
         if each.margin.mean is None:
@@ -104,6 +102,8 @@ def _margins(axes: Axes, standings: Sequence["Standing"]) -> None:
         axes.errorbar([mean], [row], xerr=[[mean - low], [high - mean]], color=colour, marker=marker, elinewidth=0.9)
         means.append(mean)
     if means:
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.axvline(100 * DEFAULT["depth.margin"], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
         room = 5 + 0.1 * (max(means) - min(means))
         axes.set_xlim(min(*means, 0.0) - room, max(*means, 0.0) + room)
     else:

@@ -23,7 +23,7 @@ from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
 from walkback.report.verdicts import GLYPHS
 from walkback.studies import penalty
-from walkback.studies.base import STUDIES, Gathered, Study
+from walkback.studies.base import STUDIES, Collected, Study
 from walkback.studies.drawing import matrix
 from walkback.studies.judged import KEY
 
@@ -110,7 +110,7 @@ def relation(full: str, part: str) -> Relation:
     return "contradicts" if {full, part} in OPPOSITES else "says more"
 
 
-def compare(g: Gathered, protocol: Protocol) -> dict[str, list[Line]]:
+def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
     """By subject every check and the verdict, from all the evidence and from both logs; empty where no run is."""
     found: dict[str, list[Line]] = {}
     for subject in penalty.SUBJECTS:
@@ -149,7 +149,7 @@ def _growth(finding: Finding) -> str:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """One a protocol."""
     return [
         _table(g, "partial", "From a log of ‖h_L‖, ‖g_2‖ and accuracy, beside all the evidence: our protocol", "ours"),
@@ -157,7 +157,7 @@ def tables(g: Gathered) -> list[Table]:
     ]
 
 
-def _table(g: Gathered, name: str, title: str, protocol: Protocol) -> Table:
+def _table(g: Collected, name: str, title: str, protocol: Protocol) -> Table:
     found = compare(g, protocol)
     rows: list[Sequence[Cell]] = []
     for subject, lines in found.items():
@@ -219,7 +219,7 @@ SHORT = {FULL: "full", LOG: "log", MORE: "+h$_0$"}
 EDGE: Mapping[str, Any] = {"edgecolor": "#a9a9a9", "linewidth": 0.5}
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """A matrix a protocol: rows are subjects, columns the checks, each from three sources."""
     both: Mapping[Protocol, dict[str, list[Line]]] = {p: compare(g, p) for p in ("ours", "published")}
     counts = {

@@ -19,7 +19,7 @@ from walkback.report.figures import INKS, PAGE, Ink, curve, draw_curve, draw_ste
 from walkback.report.figures import whole_epochs as epochs_axis
 from walkback.report.tables import Cell, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import BANDS, scaled
 from walkback.studies.judged import finding, known_of
 from walkback.studies.quantities import (
@@ -85,17 +85,17 @@ def baseline_arms(subject: str) -> dict[BaselineName, str]:
     return {"frozen": frozen(rule_of(subject)), "frozen_bp": frozen("bp"), "bp": name("bp", 0)}
 
 
-def evidence(g: Gathered, subject: str) -> Evidence | None:
+def evidence(g: Collected, subject: str) -> Evidence | None:
     """All that the records tell of one arm, with its baselines; None if it has no run."""
     return known_of(g, subject, baseline_arms(subject))
 
 
-def baselines(g: Gathered, subject: str) -> dict[BaselineName, Sequence[Run]]:
+def baselines(g: Collected, subject: str) -> dict[BaselineName, Sequence[Run]]:
     """The baselines of a subject of which a run ended."""
     return {key: g.ended(arm) for key, arm in baseline_arms(subject).items() if g.ended(arm)}
 
 
-def _not_measured(g: Gathered) -> list[str]:
+def _not_measured(g: Collected) -> list[str]:
     """What the deep cosine and ρ lack, in words: each reason once, with the arms that it is told of."""
     told: dict[str, list[str]] = {}
     for arm in SUBJECTS:
@@ -114,7 +114,7 @@ def _not_measured(g: Gathered) -> list[str]:
 # --- figures --------------------------------------------------------------------------------------------------------
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Through training: the stream, the gradient, the accuracy, and the accuracy of DFA alone; one line a λ."""
     drawn = [*(name("dfa", each) for each in PENALTIES), *(arm for arm, _ in BESIDE.values())]
     words = (
@@ -132,7 +132,7 @@ def draw(g: Gathered) -> Figure:
     return fig
 
 
-def _lines(g: Gathered, axes: Axes, quantity: Quantity, alone: bool) -> None:
+def _lines(g: Collected, axes: Axes, quantity: Quantity, alone: bool) -> None:
     epochs = g.arms[name("dfa", 0)].configs[0].epochs
     for place, (each, ink) in enumerate(SHADES.items()):
         found = curve(g[name("dfa", each)], quantity.pick, log=quantity.log)
@@ -155,7 +155,7 @@ def _lines(g: Gathered, axes: Axes, quantity: Quantity, alone: bool) -> None:
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= epochs])
 
 
-def draw_sweep(g: Gathered) -> Figure:
+def draw_sweep(g: Collected) -> Figure:
     """Six quantities of the final nets against λ, for both rules; λ = 0 is not joined to the others."""
     gaps = _not_measured(g)
     note = g.note(
@@ -189,7 +189,7 @@ def draw_sweep(g: Gathered) -> Figure:
 SWEPT = (ACCURACY, STREAM, GROWTH, GRADIENT, DEEP_COSINE, DEEP_RHO)
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """The quantities with what scale and depth say, and their sentences."""
     known = {arm: evidence(g, arm) for arm in SUBJECTS}
     judged = {arm: None if found is None else judge(found) for arm, found in known.items()}
@@ -235,7 +235,7 @@ def _outcome(judged: Judgement | None, check: str) -> str:
     return "no run" if found is None else f"{GLYPHS[found.outcome]} {found.outcome}"
 
 
-def _or_why(g: Gathered, arm: str, quantity: Quantity) -> Cell:
+def _or_why(g: Collected, arm: str, quantity: Quantity) -> Cell:
     """A quantity, or why there is none."""
     found = g.last(arm, quantity)
     if not found.n or found.mean is not None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from walkback.report.figures import INKS, PAGE, draw_steps, figure, legend, level
 from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import scaled
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, GROWTH, STREAM, UPDATE
 
@@ -32,12 +32,12 @@ def arms(extent: Extent) -> list[Arm]:
     ]  # fmt: skip
 
 
-def _size(g: Gathered, width: int, depth: int) -> str:
+def _size(g: Collected, width: int, depth: int) -> str:
     """As trained: the quick story halves every width."""
     return net_sizes(g.arms[_name(width, depth, "bp")].configs[0])
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """Accuracy, its frozen net, and what the layers say, by size."""
     rows: list[list[Cell]] = []
     for width, depth, rule in ((w, d, r) for w, depths in SIZES.items() for d in depths for r in RULES):
@@ -51,7 +51,7 @@ def tables(g: Gathered) -> list[Table]:
     return [Table("scan", "Over depth and width", headings, rows, g.notes(words))]
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Accuracy over its frozen net, the stream and Γ against depth; one column per width."""
     note = g.note("Gain: accuracy minus that of the rule's own frozen net.")
     fig = figure(PAGE, 5.4, note)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from walkback.report import published
 from walkback.report.figures import INKS, Ink
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GRADIENT, STREAM, cosine_at
 
@@ -43,7 +43,7 @@ def _of(rule: str) -> dict[str, Ink]:
     return {name: replace(ink, name=name) for name, (ink, _) in VARIANTS.items() if name.partition(",")[0] == rule}
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """Where each variant ended, beside the published figures."""
     rows: list[list[Cell]] = []
     for rule in ("dfa", "fa"):
@@ -63,12 +63,12 @@ def tables(g: Gathered) -> list[Table]:
     return [Table("schedule", "Another schedule, another embedding", headings, rows, g.notes(words))]
 
 
-def _cosines(g: Gathered, name: str) -> str:
+def _cosines(g: Collected, name: str) -> str:
     found = [g.last(name, cosine_at(block)).mean for block in range(g.arms[name].configs[0].blocks)] if g[name] else []
     return " ".join("nan" if value is None else f"{value:+.2f}" for value in found) or "–"
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Accuracy, ‖h_L‖ and ‖g_L‖ through training, one row per rule."""
     rows = {INKS[rule].name: _of(rule) for rule in ("dfa", "fa")}
     return through_training(g, rows, (ACCURACY, STREAM, GRADIENT), height=2.0)

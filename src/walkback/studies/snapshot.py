@@ -14,7 +14,7 @@ from walkback.checks import DEFAULT, FirstFired, first_fired
 from walkback.records import Run
 from walkback.report.figures import INKS, PAGE, Ink
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GRADIENT, STREAM, gradient_at
 
@@ -48,24 +48,24 @@ def _lines(net: str) -> dict[str, Ink]:
     return {_name(net, rule): INKS[rule] for rule in sorted(NETS[net][0], key=list(INKS).index)}
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """2×2: rows with and without terminal norm, columns ‖h_L‖ and the gradient at h_2."""
     rows = {"with terminal norm": _lines("ResMLP"), "without terminal norm": _lines(BARE)}
     return through_training(g, rows, (STREAM, AT_2), height=1.95, share=True)
 
 
-def draw_vit(g: Gathered) -> Figure:
+def draw_vit(g: Collected) -> Figure:
     """1×2: the transformer at its cls token."""
     return through_training(g, {"": _lines("ViT-Mini")}, (STREAM, AT_2), "Norms at the cls token.",
                             width=PAGE * 0.75, height=2.1)  # fmt: skip
 
 
-def draw_architectures(g: Gathered) -> Figure:
+def draw_architectures(g: Collected) -> Figure:
     """Rows architectures, columns ‖h_L‖, ‖g_L‖ and accuracy."""
     return through_training(g, {net: _lines(net) for net in NETS}, (STREAM, GRADIENT, ACCURACY))
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """First firings by check, what stopping there would have cost, and where each run ended."""
     fired: list[list[Cell]] = []
     stopped: list[list[Cell]] = []

@@ -16,7 +16,7 @@ from walkback.checks.thresholds import PAPER
 from walkback.records import Evidence
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import Gathered
+from walkback.studies.base import Collected
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def _edge(ends: Sequence[tuple[float, str, Stretch, Stretch | None]], at: float)
 Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
 
 
-def thresholds_table(g: Gathered, sweeps: Sweeps) -> Table:
+def thresholds_table(g: Collected, sweeps: Sweeps) -> Table:
     """How far each threshold can move before a verdict changes, and whose."""
     rows: list[list[Cell]] = []
     for swept, parts in sweeps.items():

@@ -23,7 +23,7 @@ from walkback.records import BaselineName, Evidence
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import STUDIES, Arm, Extent, Gathered, Study
+from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
 from walkback.studies.drawing import matrix
 from walkback.studies.judged import BothVerdicts, both, finding, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA
@@ -97,7 +97,7 @@ def arms(extent: Extent) -> list[Arm]:
     ]
 
 
-def evidence(g: Gathered) -> dict[Contender, Evidence]:
+def evidence(g: Collected) -> dict[Contender, Evidence]:
     """What is known of every subject of which a run is there."""
     found = {subject: known_of(g, subject.arm, subject.baselines, subject.name) for subject in SUBJECTS}
     return {subject: each for subject, each in found.items() if each is not None}
@@ -200,14 +200,14 @@ SWEPT = (
 # Tables
 
 
-def tables(g: Gathered) -> list[Table]:
+def tables(g: Collected) -> list[Table]:
     """Who walks back what; the thresholds, and how far each can move; and every verdict that moves at all."""
     subjects = evidence(g)
     sweeps = {swept: {e.name: stretches(e, swept) for e in subjects.values()} for swept in SWEPT}
     return [_utility_table(g, subjects), thresholds_table(g, sweeps), moves_table(sweeps)]
 
 
-def _utility_table(g: Gathered, subjects: Mapping[Contender, Evidence]) -> Table:
+def _utility_table(g: Collected, subjects: Mapping[Contender, Evidence]) -> Table:
     found = {subject: decided(known_of) for subject, known_of in subjects.items()}
     rows: list[list[Cell]] = [
         [subject.name, *(found.get(subject, {}).get(decider) for decider in DECIDERS), g.seeds(subject.arm)]
@@ -226,7 +226,7 @@ def _utility_table(g: Gathered, subjects: Mapping[Contender, Evidence]) -> Table
     return Table("utility", "Which claims are walked back, and by what", ["subject", *DECIDERS, "seeds"], rows, notes)
 
 
-def _apart(g: Gathered) -> str:
+def _apart(g: Collected) -> str:
     """What is different about some of the subjects."""
     epochs = g.arms[PENALISED].configs[0].epochs
     return (
@@ -273,7 +273,7 @@ def _legend(*names: str) -> list[Patch]:
 ACCURACY_AT, GAMMA_AT, LEFT = 0.6, 1.85, 2.6  # in cells: the two numbers, and where the matrix begins
 
 
-def draw(g: Gathered) -> Figure:
+def draw(g: Collected) -> Figure:
     """Subjects down, deciders across; to the left the two numbers that are usually reported, below the counts."""
     found = {subject: decided(known_of) for subject, known_of in evidence(g).items()}
     note = g.note(f"Claims: all but BP and random credit, which are controls. The paper counts "
@@ -311,7 +311,7 @@ def draw(g: Gathered) -> Figure:
     return fig
 
 
-def draw_thresholds(g: Gathered) -> Figure:
+def draw_thresholds(g: Collected) -> Figure:
     """One panel a threshold: along it the verdict of every subject, and where the default stands."""
     subjects = evidence(g)
     note = g.note("One threshold moves, the others keep their defaults; ends of bars are exact. "
