@@ -152,7 +152,7 @@ def test_audit_strict_exits_by_what_it_found(audited):
         words("beyond", "dfa", "--strict"), words("beyond", "dfa"),
     )  # fmt: skip
     assert (holds.status, walked.status, straddles.status, invalid.status, lenient.status) == (0, 1, 3, 4, 0)
-    assert "Every control behaved as it must." in holds.words
+    assert "Every control behaved as expected." in holds.words
     assert "thresholds: apart" in walked.words
     assert "Walked back: depth fires." in walked.words
     assert "the interval contains it, so this is not settled" in straddles.words

@@ -238,17 +238,17 @@ def test_batches_may_be_a_generator_a_loader_or_hold_an_empty_one(theirs):
         ({"batches": [(torch.zeros(8, 6, 4), torch.zeros(8, 3))]}, BadValue, "not one-hot"),
         ({"model": []}, BadValue, "these are: nothing"),
         ({"model": {}}, BadValue, "these are: nothing"),
-        ({"model": print}, BadValue, "is no model to audit"),
+        ({"model": print}, BadValue, "cannot be audited"),
         ({"model": None}, BadValue, "a NoneType is no model"),
         ({"model": [mlp(), "mlp"]}, BadValue, "Sequential, str"),
-        ({"model": {"first": mlp()}}, BadValue, "'first' is no seed"),
+        ({"model": {"first": mlp()}}, BadValue, "'first' is not a seed"),
         ({"model": [mlp(), nn.Sequential(*mlp()[:4], *mlp()[3:])], "blocks": "*"}, BadValue, "number of blocks"),
         ({"accuracy": 61.5}, BadValue, "divide percentages by 100"),
         ({"accuracy": [0.6, 61.5]}, BadValue, "accuracy has 61.5"),
         ({"accuracy": {0: -0.1}}, BadValue, "accuracy has -0.1"),
         ({"accuracy": []}, BadValue, "accuracy is an empty list"),
-        ({"accuracy": [None]}, BadValue, "None, which is no number"),
-        ({"accuracy": {"first": 0.5}}, BadValue, "'first' is no seed"),
+        ({"accuracy": [None]}, BadValue, "None, which is not a number"),
+        ({"accuracy": {"first": 0.5}}, BadValue, "'first' is not a seed"),
         ({"frozen": 34.9}, BadValue, "frozen has 34.9"),
         ({"frozen": [34.9]}, BadValue, "divide percentages by 100"),
         ({"bp": {0: 61.5}}, BadValue, "bp has 61.5"),
@@ -382,7 +382,7 @@ def test_property_nothing_is_trained_twice(audited):
 def test_an_audit_whose_controls_behave_is_valid(audited):
     _, found, _ = audited
     assert found.valid, found.says
-    assert found.says == "Every control behaved as it must."
+    assert found.says == "Every control behaved as expected."
     assert [(c.name, c.expected, c.ok) for c in found.controls] == [
         ("bp", "holds", True), ("random", "found out", True),
         ("a net at init", "scale passes, reference passes", True), ("null of random", "centres on zero", True),
@@ -430,7 +430,7 @@ def test_a_control_that_misbehaves_is_named_with_what_to_try(audited, monkeypatc
     found = wb.audit_rules(["dfa"], out=out, seeds=3, jobs=1, thresholds=WIDE, **TINY)
     assert not found.valid
     assert [c.name for c in found.controls if not c.ok] == ["bp"]
-    assert "bp: expected holds, got walked back. Where backprop is not shown to hold" in found.says
+    assert "bp: expected holds, got walked back. Nothing can be judged unless backprop is shown to hold" in found.says
 
 
 def test_the_control_at_init_passes_and_is_seen_to_fail():
@@ -586,7 +586,7 @@ def test_runs_that_stopped_tore_or_never_began_are_inconclusive(audited, tmp_pat
     assert found.verdict == OPEN
     said = " ".join(found.notes)
     assert "is incomplete and was left out" in said
-    assert said.count("is not finished: it is judged as it stands") == 2
+    assert said.count("is not finished; it is judged at its last snapshot") == 2
     assert "the baseline frozen of seed 42 is not finished" in said
     assert subjects["bp"].accuracy.n == 3
 

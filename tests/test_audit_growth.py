@@ -60,7 +60,7 @@ def test_what_lies_between_two_blocks_accuses_nobody() -> None:
     scaled = judged(Chain(Times(2.0), Times(3.0), lambda h: 1000 * h), WIDTH)
     assert growth(scaled) == ("passes", 3.0)
     (note,) = (n for n in scaled.notes if "between" in n and "factor" in n)
-    assert "between blocks.0 and blocks.1 the size changes by a factor of 1e+03; no block answers for it" in note
+    assert "between blocks.0 and blocks.1 the size changes by a factor of 1e+03; this is counted for no block" in note
     assert growth(judged(Chain(Times(2.0), Times(60.0), lambda h: h / 1000), WIDTH)) == ("fires", 60.0)
     assert not any("factor" in n for n in judged(Chain(Times(2.0), Times(3.0)), WIDTH).notes)
 
@@ -137,7 +137,7 @@ class Deaf(nn.Module):
         (Times(2.0), Deaf(0.0), "blocks.1 is dead: its output is zero for every sample"),
         (Times(2.0), Deaf(1.0), "blocks.1 is dead: it gives every sample the same output"),
         (Times(2.0), Deaf(1.0), "blocks.0: its gradient is exactly zero for 100% of the samples"),
-        (Times(2.0), nn.Identity(), "blocks.1 is dead: it gives back what it takes"),
+        (Times(2.0), nn.Identity(), "blocks.1 is dead: it returns its input unchanged"),
     ],
     ids=["zero", "constant", "no gradient", "identity"],
 )

@@ -296,7 +296,7 @@ def test_an_accuracy_may_be_off_by_rounding() -> None:
         ),
         ({"x_log": [{"hidden_norms": [1, 2]}], "config": {"L": 4}}, "the log: it disagrees about"),
         ({"x_log": [], "config": []}, "the log: x_log: config is a list, not an object"),
-        ({"x_log": [], "config": {"L": 0}}, "the log: x_log: config has L = 0, which cannot be"),
+        ({"x_log": [], "config": {"L": 0}}, "the log: x_log: config has L = 0, which is impossible"),
         ({"log": 3}, "the log: log is the number 3, not a list"),
         ({"log": [[]]}, "the log: log[0] is a list, not an object"),
         ({"log": [], "final_test_acc": "x"}, "the log: final_test_acc is the text 'x', not a number"),

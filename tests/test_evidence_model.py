@@ -38,7 +38,7 @@ COSINE = CosineRecord(value=0.5, alive=9, total=9, status="ok")
         ({"accuracy": -0.1}, "a share between 0 and 1"),
         ({"hidden_norms": [1.0, -2.0]}, "a size cannot be negative"),
         ({"gradient_at": {2: -1.0}}, "a size cannot be negative"),
-        ({"hidden_norms": [1.0]}, "hidden_norms tells of a net without blocks"),
+        ({"hidden_norms": [1.0]}, "by hidden_norms the net has no blocks"),
         ({"hidden_norms": [1.0, 2.0], "cosine": [COSINE] * 2}, "hidden_norms means 1, cosine means 2"),
         ({"gradient_norms": [1.0, 2.0], "rho": [0.1] * 3}, "gradient_norms means 1, rho means 3"),
         ({"hidden_norms": [1.0, 2.0], "deepest_hidden": 2.0}, "deepest_hidden is for logs that do not tell L"),
@@ -281,7 +281,7 @@ def test_what_did_not_finish_is_said_and_its_accuracy_left_out_of_a_baseline() -
     assert found.baselines["frozen"].accuracy == {"1": None, "2": None}
     assert found.notes == [
         "seed 1: torn",
-        "seed 1 is not finished: it is judged as it stands",
+        "seed 1 is not finished; it is judged at its last snapshot",
         "the baseline frozen of seed 1 is not finished: its accuracy is left out",
         "the baseline frozen of seed 2 diverged: its accuracy is left out",
     ]

@@ -79,7 +79,7 @@ def test_the_same_number_is_the_same_case():
         ({"config": {"method": "n" * 5000}, "log": []}, "a name of 5000 characters"),
         ({"results": {"n" * 5000: {}}}, "a name of 5000 characters"),
         ({"results": {"dfa": {"0": {"1": {"final_acc": 0.3}, "01": {"final_acc": 0.4}}}}}, "'01'"),
-        ({"config": {"depth": 90_000}, "log": [{"h_L_norm": 1.0}] * 200}, "more than can be spread out"),
+        ({"config": {"depth": 90_000}, "log": [{"h_L_norm": 1.0}] * 200}, "too many to read"),
     ],
 )
 def test_every_number_of_a_log_is_bounded(tmp_path, changed, why):

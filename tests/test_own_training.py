@@ -271,7 +271,7 @@ def no_weights(seed):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"test": (batch for batch in [])}, "gone through before"),
+        ({"test": (batch for batch in [])}, "an exhausted iterator"),
         ({"test": lambda: 1 / 0}, "ZeroDivisionError"),
         ({"test": [loops.samples(20, 2)]}, "there are 20 different samples, so an accuracy goes in steps of 5 points"),
         ({"test": [(loops.test[0][0], 0 * loops.test[0][1])]}, "every label is class 0"),

@@ -49,7 +49,7 @@ def test_a_baseline_that_moved_is_not_used(tmp_path):
     audit = wb.audit_training(loops.make_model, loops.ignores_flags, loops.test, residual=True, **options)
     depth = next(f for f in audit.subjects[0].findings if f.check == "depth")
     assert (depth.outcome, depth.basis) == ("inconclusive", "missing")
-    assert any("the loop moved blocks.0" in problem for problem in audit.problems)
+    assert any("the loop changed frozen parameters (blocks.0" in problem for problem in audit.problems)
     assert any("the baseline frozen is not used" in note for note in audit.subjects[0].notes)
     assert next(f for f in audit.subjects[1].findings if f.check == "depth").basis == "exact", "bp's own is sound"
 

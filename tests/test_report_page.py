@@ -417,7 +417,7 @@ def audited(runs: Path, **changes: Any) -> Audit:
     found = report_paths(runs).audit
     subjects = [s for s in found.subjects if s.name != "bp"]
     controls = [Control(name="bp", expected="holds", got="holds", ok=True)]
-    fields = {"subjects": subjects, "controls": controls, "says": "Every control behaved as it must."}
+    fields = {"subjects": subjects, "controls": controls, "says": "Every control behaved as expected."}
     return found.model_copy(update=fields | changes)
 
 
@@ -459,7 +459,7 @@ def test_controls_of_another_audit_do_not_vouch(own_runs, changes, why):
     assert len(material.subjects) == 3
     words = tree(page(material)).all("header")[0].words
     assert "No controls. Judged from records alone: no controls were trained. The controls of " in words
-    assert "do not vouch for this: " in words
+    assert "do not count here: " in words
     assert why in words
 
 
@@ -509,7 +509,7 @@ def test_an_audit_without_its_runs_is_shown_as_it_was_judged(tmp_path):
     assert "the records are not here, only what was judged of them" in root.words
     gaps = rows(root, "What is missing or odd, and why")
     assert [row[-1] for row in gaps if "Only the judgement is here" in row[2]] == ["all"]
-    with pytest.raises(WalkbackError, match="nothing to judge again"):
+    with pytest.raises(WalkbackError, match="cannot be judged again"):
         report_paths(demo, protocol="published")
 
 

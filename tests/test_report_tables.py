@@ -371,7 +371,7 @@ def test_table_and_form_take_what_report_takes(tmp_path, capsys):
             assert command(verb, log, "--format", "markdown", *more) == 0
             said.append(capsys.readouterr().out)
         assert len(set(said)) == 3, verb
-        with pytest.raises(WalkbackError, match="nothing to judge again"):
+        with pytest.raises(WalkbackError, match="cannot be judged again"):
             app([verb, str(DEMO), "--protocol", "published"], exit_on_error=False, print_error=False)
 
 

@@ -98,9 +98,9 @@ def test_plans_tell_who_waits_and_who_failed_and_why(out) -> None:
     assert found == {
         1: ("done", "finished 3 epochs"),
         2: ("failed", "no data set cifar10 here (on node3)"),
-        3: ("failed", "its process ended without a word on node3; the same command resumes it"),
+        3: ("failed", "its process ended without a message on node3; the same command resumes it"),
         4: ("waiting", "slurm job 17, stopped on node3 with a checkpoint"),
-        5: ("failed", "its plan says finished, and its folder has no result; the same command trains it again"),
+        5: ("failed", "its plan says finished, but its folder has no result; the same command trains it again"),
         6: ("running", "on node1"),
         7: ("waiting", "slurm job 17"),
     }
@@ -190,5 +190,5 @@ def test_options_that_make_no_sense_are_refused(out, words) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path) -> None:
-    with pytest.raises(RecordError, match="there is no folder"):
+    with pytest.raises(RecordError, match=r"the folder .* does not exist"):
         statuses(tmp_path / "nothing")

@@ -84,15 +84,15 @@ class Alarms:
         for name in fires:
             if name == FLOOR:
                 norm = look.moment.gradient_norms[-1] if look.moment.gradient_norms else None
-                self.warn(name, f"step {look.step}: ‖g_L‖ is {norm or 0:.2g}, below the floor that was published. "
-                                "Small is not noise: by our protocol only precision decides.")  # fmt: skip
+                self.warn(name, f"step {look.step}: ‖g_L‖ is {norm or 0:.2g}, below the published floor. "
+                                "Our protocol judges precision, not size, so this only warns.")  # fmt: skip
                 continue
             self.fired.setdefault(name, look.step)
             if name == LEAK:
                 places = [f"{names[b + 1]} into {names[b]}" + (" (carried by hand)" if c == "carried by hand" else "")
                           for b, c in enumerate(look.crosses) if c in CROSSES]  # fmt: skip
-                self.warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)}, although local=True. "
-                                "Detach what a block takes, or this is backprop.")  # fmt: skip
+                self.warn(name, f"step {look.step}: a gradient crosses from {', '.join(places)} although local=True. "
+                                "Detach the input of each block; otherwise this is backprop.")  # fmt: skip
                 continue
             said = next((f.says for f in self._judged(look, first).findings if f.check == name), "")
             self.warn(name, f"step {look.step}: {name} fires. {said}")
@@ -100,17 +100,17 @@ class Alarms:
         if len(sides) > 1 and not self.header.local:
             cut = [f"{names[b + 1]} into {names[b]}" for b, c in enumerate(look.crosses) if c == "does not cross"]
             if cut:
-                self.warn("mixed", f"step {look.step}: the gradient crosses between some blocks and not from "
-                                   f"{', '.join(cut)}. Is a detach there, or missing elsewhere?")  # fmt: skip
+                self.warn("mixed", f"step {look.step}: the gradient crosses between some blocks but not from "
+                                   f"{', '.join(cut)}. Check where a detach() is missing or too many.")  # fmt: skip
 
     def weights(self, step: int, alive: bool) -> None:
         """Warn of weights that are replaced, or that do not change. `alive`: whether anything lies in their .grad."""
         now = dict(self._model.named_parameters())
         other = [name for name, p in now.items() if p.requires_grad and self._parameters.get(name, p) is not p]
         if other:
-            self.warn("replaced", f"step {step}: {other[0]} is another tensor than when the watch began"
-                                  f"{f', and {len(other) - 1} more' if len(other) > 1 else ''}. An optimizer that was "
-                                  "built before trains the old ones, which the model no longer uses.")  # fmt: skip
+            self.warn("replaced", f"step {step}: {other[0]}{f' (and {len(other) - 1} more)' if len(other) > 1 else ''} "
+                                  "was replaced by another tensor after the watch began. An optimizer built before "
+                                  "trains the old tensor, which the model no longer uses; build it again.")  # fmt: skip
         trained = [p.detach() for block in self.blocks for p in block.parameters() if p.requires_grad]
         sums = [torch.stack([p.double().sum(), p.double().square().sum()]).cpu() for p in trained]
         before, self._sums = self._sums, sums

@@ -69,18 +69,18 @@ def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
 
 
 def validity(failed: Sequence[Control]) -> str:
-    """Whether an audit counts, in a sentence, with what to do about every control that is not as it must be."""
+    """Whether an audit counts, in a sentence, with what to do about every control that did not behave as expected."""
     if not failed:
-        return "Every control behaved as it must."
+        return "Every control behaved as expected."
     remedies = {
-        "bp": "Where backprop is not shown to hold, nothing can be judged. Train longer, or with more seeds.",
-        "random": "Where noise is not found out, no rule would be. Train longer, or with more seeds.",
-        "a net at init": "Nothing can be measured from such a start. Check the net.",
+        "bp": "Nothing can be judged unless backprop is shown to hold. Train longer, or with more seeds.",
+        "random": "If noise is not found out, no failing rule would be. Train longer, or with more seeds.",
+        "a net at init": "Measurements from such an init mean nothing. Check the net.",
         NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
     }
     absent = {
-        "bp": "Without a reference, depth and reach cannot be asked. Give train_bp, or train_batches for a plain loop "
-        "of ours.",
+        "bp": "Without a bp reference, depth and reach cannot be judged. Give train_bp, or train_batches for a plain "
+        "loop of walkback.",
         "random": "Give the same call again: it trains what is missing.",
         "a net at init": "Give the same call again: it measures what is missing.",
     }

@@ -100,7 +100,7 @@ def several_words(failed: Sequence[Control], settings: Sequence[SettingValidity]
     without = f" No controls were trained in the setting of {listed(names)}." if alone else ""
     if not failed:
         each = ", in each of the settings" if len(settings) != 1 else ""
-        return f"Every control behaved as it must{each}.{without}"
+        return f"Every control behaved as expected{each}.{without}"
     words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
     wrong = [setting.name for setting in settings if not setting.valid]
     whose = f" The verdicts of {'; '.join(wrong)} do not count." if wrong else ""

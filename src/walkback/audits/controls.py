@@ -134,7 +134,7 @@ def settled(
             return remembered(_as_stated(path, beside, here, material, groups), {path: beside}), here
         if not groups or beside.controls:
             why = why if beside.controls else "it has no controls either"
-            doubts += f" The controls of {path} do not vouch for this: {why}."
+            doubts += f" The controls of {path} do not count here: {why}."
     here = material.judged(*usual)
     if groups:
         found = _controls(groups, here, material, [*audits.values()])
@@ -142,7 +142,8 @@ def settled(
     invalid = {path: audit for path, audit in audits.items() if audit.controls and not audit.valid}
     for path, beside in invalid.items():
         says = (
-            f"{beside.says} This is from {path}; its controls are not among these runs, so its answer stands.{doubts}"
+            f"{beside.says} This is from {path}; its controls are not among these runs, so they could not be judged "
+            f"again.{doubts}"
         )
         update = {"valid": False, "says": says, "controls": beside.controls, "settings": still_stated(beside, here)}
         return here.model_copy(update=update), here
@@ -177,8 +178,8 @@ def _as_stated(
     if _failed(found) == _failed(beside.controls):
         return beside.model_copy(update={"controls": found, "settings": settings})
     says = (
-        f" {path} states other controls than these runs have: it was edited, the runs were changed after it, or an "
-        "older walkback wrote it."
+        f" {path} states other controls than these runs have: the file or the runs were changed, or an older "
+        "walkback wrote it."
     )
     shown = _with_controls(here, material, groups, by_group, says)
     subjects = [subject for subject in here.subjects if subject.name in names]

@@ -95,8 +95,8 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         held, directed = _directions(model, seen, reference, probing, credits, asked)
         fields |= directed
         if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
-            notes.append("the credits given are the gradient itself in every block, so the model is judged as trained "
-                         "by backprop; if it was not, these are not its credits")  # fmt: skip
+            notes.append("the credits given equal the gradient in every block, so the model is judged as trained by "
+                         "backprop. If it was not, check credits=: these are not its credits")  # fmt: skip
         if callable(asked.credits):
             doubts += _doubts(credits[1], reference)
         if asked.describe:

@@ -130,7 +130,7 @@ def audit(
             raise BadValue(f"{key} is given, and a net of one block has no lower half", "leave it out")
     if len(set(depths.values())) > 1:
         counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
-        raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them apart")
+        raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them separately")
     baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
     if useless and accuracy is None:
         then = "accuracy counts as not known, and depth is not judged" if compared else "the accuracy here tells little"
@@ -143,8 +143,8 @@ def audit(
     if metric is not None and accuracy is None:
         judgement = _in_its_unit(judgement, metric)
     judged = Audit(
-        valid=True, says="Judged as it was given: no controls were trained.", protocol=protocol,
-        thresholds=thresholds, controls=[], subjects=[judgement],
+        valid=True, says="No controls were trained: this audit is only as good as what it was given.",
+        protocol=protocol, thresholds=thresholds, controls=[], subjects=[judgement],
     )  # fmt: skip
     return ModelAudit.made(judged, evidence, looks)
 
@@ -221,7 +221,7 @@ def _by_seed(model: Models) -> dict[int, nn.Module]:
     if isinstance(model, nn.Module):
         return {0: model}
     if not isinstance(model, Iterable):
-        raise BadValue(f"a {type(model).__name__} is no model to audit", "give one nn.Module, or one per seed")
+        raise BadValue(f"a {type(model).__name__} cannot be audited", "give one nn.Module, or one per seed")
     models = {_seed(key): each for key, each in (model.items() if isinstance(model, Mapping) else enumerate(model))}
     if not models or not all(isinstance(each, nn.Module) for each in models.values()):
         kinds = ", ".join(type(each).__name__ for each in models.values()) or "nothing"
@@ -260,7 +260,7 @@ def _share(value: Any, what: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise BadValue(f"{what} has {value!r}, which is no number", "give accuracies between 0 and 1") from error
+        raise BadValue(f"{what} has {value!r}, which is not a number", "give accuracies between 0 and 1") from error
     if math.isfinite(number) and not 0 <= number <= 1:
         raise BadValue(f"{what} has {number:g}, and an accuracy is between 0 and 1", "divide percentages by 100")
     return number
@@ -268,5 +268,5 @@ def _share(value: Any, what: str) -> float:
 
 def _seed(key: Any) -> int:
     if not str(key).removeprefix("-").isdecimal():
-        raise BadValue(f"{key!r} is no seed", "name seeds by whole numbers, as in {42: ..., 123: ...}")
+        raise BadValue(f"{key!r} is not a seed", "name seeds by whole numbers, as in {42: ..., 123: ...}")
     return int(key)

@@ -21,7 +21,8 @@ def seen_notes(seen: Look) -> list[str]:
         f"{len(seen.seen)} of {len(seen.layers)} blocks seen; features taken by: {', '.join(ways) or 'nothing'}",
         *remarks,
         *(
-            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; no block answers for it"
+            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; this is counted for no "
+            "block"
             for b in seen.between
             if math.isfinite(b.factor)
         ),
@@ -54,7 +55,7 @@ def dead_notes(seen: Look, proofs: Sequence[Proof]) -> list[str]:
         elif bool((after == after[0]).all()):
             notes.append(f"{row.name} is dead: it gives every sample the same output")
         elif before is not None and before.shape == after.shape and torch.equal(before, after):
-            notes.append(f"{row.name} is dead: it gives back what it takes")
+            notes.append(f"{row.name} is dead: it returns its input unchanged")
     return notes
 
 
@@ -81,7 +82,7 @@ def proof_notes(
         factors = {f"{p.factor:.3g}" for p in wrong}
         by = f": it is {factors.pop()} times that" if len(factors) == 1 and not math.isnan(wrong[0].factor) else ""
         if uncut:
-            took = "there it is taken from a pass in which detach() and no_grad do nothing, and proved"
+            took = "there the gradient is taken from a pass that ignores detach() and no_grad, and proved"
         else:
             took = "there the gradient is measured by finite differences" if differences else "there it is not known"
         ask = "" if backward else '; credits="backward" judges the model\'s own backward pass'

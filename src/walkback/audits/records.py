@@ -89,7 +89,7 @@ def judged_material(
 def nothing_to_judge(path: Path) -> BadValue:
     """What is said to one who would have an audit judged otherwise of which no run is there."""
     return BadValue(
-        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json and no runs: there is nothing to judge again",
+        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
         "leave --protocol, --thresholds and --frozen out, or name the runs",
     )
 

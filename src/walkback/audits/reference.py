@@ -98,8 +98,8 @@ def reference_of(
     if single is not None and last.status == "ok" and single.gradients[-1] is not None and doubles[-1] is not None:
         half = dtype != "float32"
         why = (
-            f"{dtype if half else 'autocast'} itself turns the deepest gradient by {last.chord:.3g}, so a cosine taken "
-            "in it can be off by that"
+            f"{dtype if half else 'autocast'} itself changes the direction of the deepest gradient by "
+            f"{last.chord:.3g}, so a cosine taken in it can be off by that much"
         )
         last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
         dtype = f"a float32 copy of the {dtype} weights" if half else "float32 without autocast"

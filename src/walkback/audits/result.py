@@ -117,10 +117,10 @@ def _findings(findings: Sequence[Finding]) -> str:
     """The checks in a line.
 
     >>> _findings([])
-    'no check was put'
+    'no check was made'
     """
     said = [f"{GLYPHS[f.outcome]} {f.check} {f.outcome}" + _value(f) for f in findings]
-    return " · ".join(said) or "no check was put"
+    return " · ".join(said) or "no check was made"
 
 
 def _value(finding: Finding) -> str:

@@ -69,7 +69,7 @@ def doubts(
     ]
     alone = {seed: _weights(find_blocks(m, blocks).values()) for seed, m in models.items() if seed not in same}
     found += [
-        f"{seeds_said([str(a), str(b)])} have the same weights in every block, so the blocks are of one training"
+        f"{seeds_said([str(a), str(b)])} have the same weights in every block, so they count as one training"
         for a, b in _pairs(list(alone)) if same_weights(alone[a], alone[b])
     ]  # fmt: skip
     if not found:

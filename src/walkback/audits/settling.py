@@ -15,8 +15,8 @@ TOO_MANY = (
     "more images, or raise --max-seeds"
 )
 CHOSEN_LATER = (
-    "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the number of seeds "
-    "was chosen after that, these intervals claim more confidence than they have."
+    "An audit with --seeds auto already looked at some of these runs, in another way than here. If the number of "
+    "seeds was chosen after that, these intervals claim too much confidence."
 )
 
 

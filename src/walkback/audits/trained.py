@@ -182,7 +182,7 @@ def _trained(
         why = ends[missing[0]].says if missing[0] in ends else "it was not started"
         raise WalkbackError(
             f"{len(missing)} of {len(configs)} runs did not finish, first {first.label()} seed {first.seed} "
-            f"({why}), so there is nothing to judge",
+            f"({why}), so nothing can be judged",
             "fix the cause, if one is named; the same command resumes them",
         )
     return [run for run in runs if run is not None]

@@ -43,7 +43,7 @@ from walkback.report.watched import figure, line_of
 
 SAMPLES = 256
 PROVED_AGAIN = 4  # the true gradient is proved at the looks 0, 1, 4, 16, 64, …, at the last, and before any alarm
-SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss, a factor of a gradient scaler included, and over all "
+SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss (with the factor of a gradient scaler), over all "
                  "backward passes of the step")  # fmt: skip
 Other = Callable[[WatchHeader, WatchLook], None]
 
@@ -251,7 +251,7 @@ class Watch:
     def _failed(self, step: int, heard: Heard) -> WatchLook:
         error = sys.exc_info()[1]
         words = one_line(f"the look at step {step} failed: {type(error).__name__}: {str(error)[:300]}")
-        self._alarms.warn("failed", f"{words}. The training goes on.")
+        self._alarms.warn("failed", f"{words}. The training continues.")
         return WatchLook(step=step, moment=Moment(), arrived=heard.arrived, crosses=list(heard.crosses),
                          halves=[None] * len(self._blocks), proved_at=self._proved_at, fired=[],
                          notes=[words])  # fmt: skip

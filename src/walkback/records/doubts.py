@@ -118,7 +118,7 @@ def _of_moment(moment: "Moment") -> list[str]:
     for name in ("hidden_norms", "gradient_norms"):
         values = [value for value in getattr(moment, name) or [] if value is not None]
         if values and not any(values):
-            found.append(broken("all-zero", f"{name}: every one is zero"))
+            found.append(broken("all-zero", f"all {name} are zero"))
     for name in ("null", "null_out"):
         flat = [n for n, null in enumerate(getattr(moment, name) or []) if null is not None and null.std == 0]
         if flat:

@@ -93,7 +93,7 @@ class Moment(Record):
         if len(set(counts.values())) > 1:
             raise ValueError("its lists disagree about the number of blocks: " + _listing(counts))
         if 0 in counts.values():
-            raise ValueError(f"{min(counts)} tells of a net without blocks, which has nothing to audit")
+            raise ValueError(f"by {min(counts)} the net has no blocks, so nothing can be audited")
         return self
 
     def block_counts(self) -> dict[str, int]:
@@ -131,7 +131,7 @@ class Baseline(Record):
     @classmethod
     def _keys(cls, accuracy: dict[str, float | None]) -> dict[str, float | None]:
         if UNSEEDED in accuracy and len(accuracy) > 1:
-            raise ValueError("a number without a seed stands alone")
+            raise ValueError("a number without a seed cannot be combined with others")
         for key in accuracy:
             if key != UNSEEDED and not key.removeprefix("-").isdecimal():
                 raise ValueError(f"seeds are whole numbers, and {key!r} is not")
@@ -318,7 +318,9 @@ def evidence_of_runs(
         chosen |= {"half_bp": fittest(alike)} if alike else {}
     used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
-    notes += [f"seed {r.config.seed} is not finished: it is judged as it stands" for r in runs if r.result is None]
+    notes += [
+        f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
+    ]
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)

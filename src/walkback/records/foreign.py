@@ -41,7 +41,8 @@ HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transf
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
 METHOD = ("method", "rule", "algorithm")
 STREAM = (
-    "the log does not say whether its net has a residual stream; it is of a kind kept of such nets, so it is taken to"
+    "the log does not say whether its net has a residual stream; logs of this shape come from such nets, so this is "
+    "assumed"
 )
 CELLS = 10_000_000  # of the table that single norms are spread out in
 
@@ -52,7 +53,7 @@ def read_foreign(path: Path | str) -> list[Evidence]:
     try:
         content = read_bytes(path)
     except FileNotFoundError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+        raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that exists") from error
     if is_watched(content):
         return [read_watched(content, path).evidence()]
     raw = parse_json(content, str(path), "get the file again; it may be cut off")
@@ -118,7 +119,7 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     entries = as_list(raw["log"], f"{where}: log")
     if depth is not None and depth * len(entries) > CELLS:
         raise RecordError(
-            f"{where}: {len(entries)} entries of a net of {depth} blocks are more than can be spread out",
+            f"{where}: {len(entries)} entries of a net of {depth} blocks are too many to read",
             "keep fewer entries: the first, the last, and some between",
         )
     for number, entry in enumerate(entries):

@@ -40,10 +40,10 @@ _ALL = [
     Invariant("cross-entropy", "a number", "A cross-entropy is not negative."),
     Invariant("measured", "a run", 'A measurement with status "ok" has a finite value. A mean and a spread are of at '
               "least two draws."),
-    Invariant("alive", "a measurement", 'A measurement with status "ok" speaks for at least one sample, and for no '
-              "more than there were."),
+    Invariant("alive", "a measurement", 'A measurement with status "ok" covers at least one sample and at most all '
+              "of them."),
     Invariant("null", "a null", "A null is the mean and the standard deviation of cosines: its mean lies between −1 "
-              "and 1, and its spread is what numbers between −1 and 1 can have."),
+              "and 1, and its spread is possible for numbers between −1 and 1."),
     Invariant("wrong-samples", "a snapshot", "A misclassified sample has a cross-entropy of at least ln 2, so the loss "
               "is at least (1 − accuracy) ln 2."),
     Invariant("gamma", "a snapshot", 'Γ is the mean of the cosines with status "ok", over as many blocks as it says.'),
@@ -65,7 +65,7 @@ _ALL = [
     Invariant("checkpoint", "a run", "A checkpoint has the seed, the config and the step of its run, and keeps no "
               "optimizer state of a block that is frozen."),
     Invariant("log-epochs", "a log", "A log's entries have different epochs, none beyond the config's number."),
-    Invariant("valid", "an audit", "An audit is valid if, and only if, every control is as it must be."),
+    Invariant("valid", "an audit", "An audit is valid if, and only if, every control behaves as expected."),
     Invariant("verdict", "an audit", "A subject is walked back if, and only if, a check fires; one that holds has no "
               "inconclusive check, by our protocol."),
     Invariant("same-records", "a subject", "Runs with different seeds have different numbers.", "cannot hold"),

@@ -124,7 +124,7 @@ def read_plan(path: Path) -> PlanFile:
     try:
         return _read(PlanFile, path)
     except FileNotFoundError:
-        raise RecordError(f"there is no plan {path}", "name a file such as runs/plans/NAME.json") from None
+        raise RecordError(f"the plan {path} does not exist", "name a file such as runs/plans/NAME.json") from None
 
 
 def find_plans(out: Path) -> list[Path]:

@@ -42,7 +42,7 @@ RECORDS = (
     "config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json", "cost.json",
 )  # fmt: skip
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
-FRESH = "restore it, or start this run again with --fresh (the old folder is moved aside, not deleted)"
+FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
 
 
 class Damaged(RecordError):
@@ -134,7 +134,7 @@ def config_of(path: Path, content: bytes) -> RunConfig:
         words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
         raise RecordError(
             broken("folder", words),
-            "undo the edit; another config is another run, which `walkback train` puts in a folder of its own",
+            "undo the edit; another config is another run, to which `walkback train` gives its own folder",
         )
     return config
 
@@ -226,7 +226,7 @@ def find_runs(*places: Path | str) -> list[Path]:
         elif place.is_dir():
             found += sorted(child for child in place.iterdir() if (child / "config.json").exists())
         else:
-            raise RecordError(f"there is no folder {place}", "name a run's folder, or a folder that holds runs")
+            raise RecordError(f"the folder {place} does not exist", "name a run's folder, or a folder that holds runs")
     return found
 
 
@@ -332,7 +332,7 @@ class RunFolder:
                 f"{name} is used instead of a damaged one, which is kept as *.damaged" if damaged else None,
             )
         if damaged:
-            raise RecordError(f"no whole checkpoint is left in {self.path}; the damaged are kept as *.damaged", FRESH)
+            raise RecordError(f"{self.path} has no valid checkpoint; the damaged ones are kept as *.damaged", FRESH)
         return None
 
 

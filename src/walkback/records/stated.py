@@ -82,7 +82,7 @@ class Config:
         found = self.number(names)
         if found is not None and not 1 <= found[1] <= (BLOCKS if names is DEPTH else MOST):
             raise RecordError(
-                f"{self.where}: config has {found[0]} = {short(found[1])}, which cannot be", "correct the log"
+                f"{self.where}: config has {found[0]} = {short(found[1])}, which is impossible", "correct the log"
             )
         return None if found is None else found[1]
 

@@ -123,16 +123,16 @@ def _of_plan(
 def _without_end(planned: Planned | None, outcome: TaskOutcome | None, begun: bool) -> tuple[State, str]:
     """How a run stands that has no end and that nobody trains."""
     if planned is None:
-        return "stopped", "nobody trains it; the command that began it resumes it"
+        return "stopped", "no process trains it; the command that started it resumes it"
     if outcome is None:
         return "waiting", f"{planned.asked}{', begun before' if begun else ''}"
     if outcome.kind in ("failed", "busy"):
         return "failed", f"{outcome.says} (on {outcome.host})"
     if outcome.kind == "running":
-        return "failed", f"its process ended without a word on {outcome.host}; the same command resumes it"
+        return "failed", f"its process ended without a message on {outcome.host}; the same command resumes it"
     if outcome.kind == "stopped":
         return "waiting", f"{planned.asked}, stopped on {outcome.host} with a checkpoint"
-    return "failed", f"its plan says {outcome.kind}, and its folder has no result; the same command trains it again"
+    return "failed", f"its plan says {outcome.kind}, but its folder has no result; the same command trains it again"
 
 
 def _status(

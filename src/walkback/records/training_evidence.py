@@ -90,7 +90,7 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
         notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []
     starts = {record.seed: record.init for record in own.of(who) if record.init}
     if len(starts) > 1 and len(set(starts.values())) == 1:
-        notes.append((None, "every seed begins with the same weights: the spread over seeds is that of the loop alone"))
+        notes.append((None, "every seed starts with the same weights, so the spread over seeds is only the loop's"))
     baselines: dict[BaselineName, Baseline] = {}
     for key, (whose, part) in wanted.items():
         twins = own.of(whose, part)

@@ -135,7 +135,7 @@ class Watched(Record):
         for low in range(len(header.blocks) - 1) if header.local else ():
             steps = [each.step for each in self.looks if each.crosses[low] in ("crosses", "carried by hand")]
             if steps:
-                doubts.append(f"it is said to be trained locally, and at step {steps[0]} the gradient crossed from "
+                doubts.append(f"local=True was set, but at step {steps[0]} the gradient crossed from "
                               f"{header.blocks[low + 1]} into {header.blocks[low]}")  # fmt: skip
         ended = self.end.ended if self.end else None
         return Evidence(
@@ -220,7 +220,7 @@ def make_room(log: Path) -> None:
     if is_folder(log):
         raise RecordError(f"cannot write {log}: it is a folder", "name a file, such as run.jsonl")
     if not is_folder(log.parent):
-        raise RecordError(f"cannot write {log}: there is no folder {log.parent}", "make it, or name another")
+        raise RecordError(f"cannot write {log}: the folder {log.parent} does not exist", "make it, or name another")
     try:
         content = read_bytes(log)
     except FileNotFoundError:
@@ -228,7 +228,7 @@ def make_room(log: Path) -> None:
     if not content:
         return
     if not is_watched(content):
-        raise RecordError(f"{log} is there, and is no log of wb.watch", "name another file")
+        raise RecordError(f"{log} exists and is not a log of wb.watch", "name another file")
     number = 1
     while (aside := log.with_name(f"{log.name}.old{number}")).exists():
         number += 1

@@ -195,7 +195,7 @@ def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, res
 def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Flaw]:
     sittings = environment.sittings
     if not sittings or sittings[0].from_step != 0:
-        yield "sittings", "sittings", "the first does not begin at step 0" if sittings else "there is none"
+        yield "sittings", "sittings", "the first does not begin at step 0" if sittings else "none is listed"
         return
     if result is not None:
         late = [number for number, sitting in enumerate(sittings) if sitting.from_step > result.steps]

@@ -12,7 +12,7 @@ NOT_TRAINED = "not trained"
 def own_controls(
     own: OwnTrainings, bp: Judgement | None, noise: Judgement | None, thresholds: Thresholds, protocol: Protocol
 ) -> list[Control]:
-    """bp must hold, noise must be found out, and a net at init must pass; what is not there is not as it must be."""
+    """bp must hold, noise must be found out, and a net at init must pass; a missing control counts as failed."""
     controls = [
         Control(name="bp", expected="holds", got=NOT_TRAINED, ok=False) if bp is None else control_bp(bp),
         Control(name="random", expected=FOUND_OUT, got=NOT_TRAINED, ok=False)

@@ -40,8 +40,8 @@ PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half",
     ("bp", "half"),
 )  # fmt: skip
 NO_REFERENCE = (
-    "No bp reference can be trained: neither train_bp nor train_batches is given. So depth and reach cannot be asked, "
-    "and the audit is not valid; scale, reference and coverage are judged."
+    "No bp reference can be trained, because neither train_bp nor train_batches is given. So depth and reach cannot be "
+    "judged, and the audit is invalid. Scale, reference and coverage are judged."
 )
 
 
@@ -160,7 +160,7 @@ def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
             raise BadValue(f"seeds={seeds!r} is not known", 'give a number, a list of seeds, or "auto"')
         return looks_up_to(USUAL_MOST if max_seeds is None else max_seeds)
     if max_seeds is not None:
-        raise BadValue("max_seeds is given, and a fixed number of seeds has no use for it", "leave it out")
+        raise BadValue("max_seeds has no effect with a fixed number of seeds", "leave it out")
     if isinstance(seeds, int) and (isinstance(seeds, bool) or seeds < 1):
         raise BadValue(f"{seeds} seeds cannot be trained", "ask for at least 1")
     if not isinstance(seeds, int) and not list(seeds):
@@ -170,7 +170,7 @@ def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
 
 def _whole(seeds: Sequence[Any]) -> list[int]:
     if not all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 for seed in seeds):
-        raise BadValue(f"seeds are whole numbers from 0 on, and these are {list(seeds)!r}", "as in seeds=[42, 7]")
+        raise BadValue(f"seeds must be whole numbers from 0; got {list(seeds)!r}", "as in seeds=[42, 7]")
     return list(seeds)
 
 
@@ -231,7 +231,7 @@ def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tupl
         if "no samples" not in error.what:
             raise
         raise BadValue(
-            "test holds no samples: it is empty, or an iterator that was gone through before",
+            "test has no samples: it is empty, or an exhausted iterator",
             "give a list of batches, a DataLoader, or a function that returns them",
         ) from error
     except Exception as error:
@@ -325,8 +325,8 @@ class _Trainings:
         if not any(record.status != "failed" for record in own.of("subject")):
             first = own.of("subject")[0]
             raise WalkbackError(
-                f"no training of the subject came to its end; {first.label()}: {first.why}",
-                "mend what it says and give the same call again: what is trained already is kept",
+                f"no training of the subject finished; {first.label()}: {first.why}",
+                "fix the cause and give the same call again; finished trainings are kept",
             )
         return own
 

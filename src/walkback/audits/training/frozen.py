@@ -109,16 +109,16 @@ def check_frozen(
     if moved:
         return _moved(moved), notes
     return (
-        "its frozen blocks compute something else than at init, although no parameter and no buffer of them moved: "
-        "weights that are a plain attribute cannot be frozen, so register them with nn.Parameter",
+        "its frozen blocks compute something else than at init, although none of their parameters and buffers changed: "
+        "weights in plain attributes cannot be frozen; register them with nn.Parameter",
         notes,
     )
 
 
 def _moved(names: Sequence[str]) -> str:
     return (
-        f"the loop moved {_few(names)}, which was frozen (requires_grad=False): let the loop leave parameters alone "
-        "that do not require a gradient, in its updates, its weight decay and what it loads"
+        f"the loop changed frozen parameters ({_few(names)}). Skip parameters with requires_grad=False in updates, "
+        "weight decay and loading"
     )
 
 

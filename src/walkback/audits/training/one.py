@@ -26,7 +26,7 @@ from walkback.records.training import TrainingRecord, digest_of, write_training
 from walkback.version import own_version
 
 SETTLED = ("finished", "diverged", "not frozen")  # a training that failed is tried again
-NOTHING = "it left every parameter as it was: it trains nothing, or something else than the model that it is given"
+NOTHING = "it changed no parameter: it trains nothing, or another model than the one that it is given"
 
 
 class Unusable(WalkbackError):
@@ -129,8 +129,8 @@ def _trained(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Te
         why = "train puts new modules in the place of blocks, so that noise cannot be given to them"
         return again, ended._replace(status="failed", why=why)
     note = (
-        "the loop does not step on .grad of the blocks, so that noise took the place of what their parameters moved by "
-        "from one forward pass to the next"
+        "the loop does not use .grad of the blocks, so noise replaced the change of their parameters between two "
+        "forward passes"
     )
     return again, ended._replace(noise="movements", notes=[*ended.notes, note])
 
@@ -231,7 +231,7 @@ def _moments(
         if status != "diverged":
             raise
         last = Moment()
-        notes.append("nothing but its accuracy could be measured of a net that is not finite")
+        notes.append("the net is not finite, so only its accuracy was measured")
     last = last.model_copy(update={"accuracy": accuracy, "loss": loss} | ({"epoch": 0} if at_init else {}))
     return [last] if at_init or first is None else [first, last]
 
