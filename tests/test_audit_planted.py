@@ -389,7 +389,7 @@ def test_planted_random_credit_lies_at_its_null():
     """Γ is not above its own null: there is no average to hide behind."""
     found = judged(credits=only(other=noise))
     assert outcomes(found) == but(coverage=ASIDE)
-    assert "so it hides nothing and explains nothing: 0 of 4 covered" in finding(found, "coverage").says
+    assert "so credit does not explain what was learned: 0 of 4 covered" in finding(found, "coverage").says
     assert (found.verdict, found.decided_by) == (OPEN, ["coverage"])  # though everything else passes
 
 

@@ -825,13 +825,14 @@ def test_coverage_accuses_nobody_by_the_input_of_a_block_without_a_skip() -> Non
     unsaid = coverage(subject(collapse, residual=None))
     assert told(unsaid) == (
         "inconclusive",
-        "Γ is positive and credit reaches at most 50% of the blocks. That fires in a residual net, but it "
-        "is not known whether the net is one, and at the blocks' output the answer differs or is not "
-        "settled: 1 of 4 covered (block 0). Say so with residual=.",
+        "Γ is positive, and credit reaches at most 50% of the blocks: 1 of 4 covered (block 0). In a residual net "
+        "that fires, but at the blocks' output the answer differs or is not settled. It is not known whether "
+        "the net is residual: say so with residual=.",
     )
     quiet = coverage(subject({"cosine_out": collapse["cosine"]}, residual=None))
     assert quiet.outcome == "inconclusive"
-    assert quiet.says.startswith("Credit clears its null in more than 50% of the blocks. That passes in a residual net")
+    assert quiet.says.startswith("Credit clears its null in more than 50% of the blocks: ")
+    assert "In a residual net that passes, but at the blocks' output" in quiet.says
     assert coverage(subject(collapse | {"cosine_out": collapse["cosine"]}, residual=None)).outcome == "fires"
     most = cosines(0.9, 0.9, 0.9, 0.0)
     assert coverage(subject(most | {"cosine_out": most["cosine"]}, residual=None)).outcome == "passes"
@@ -892,7 +893,7 @@ def test_what_coverage_says() -> None:
         == "The cosines of the blocks are known, but not the null to compare them with."
     )
     assert coverage(subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0})).says == (
-        "Γ is not above its own null, so it hides nothing and explains nothing: 0 of 4 covered."
+        "Γ is not above its own null, so credit does not explain what was learned: 0 of 4 covered."
     )
     away = coverage(subject(cosines(-0.9, -0.9, 0.0, 0.0) | {"gamma": -0.5}))
     assert told(away) == (
@@ -903,7 +904,7 @@ def test_what_coverage_says() -> None:
     mixed = coverage(
         subject(cosines(0.0, 0.0, 0.0, 0.0) | {"gamma": 0.0}, *[{"cosine": [ok(-0.9)] * 4, "gamma": -0.9}] * 2)
     )
-    assert mixed.says == "Γ is not above its own null, so it hides nothing and explains nothing: 0 of 4 covered."
+    assert mixed.says == "Γ is not above its own null, so credit does not explain what was learned: 0 of 4 covered."
     assert points_away(-0.03, null(), 3) is False  # the band itself is within it
     assert points_away(-0.0301, null(), 3) is True
     assert points_away(0.05, null(mean=0.09), 3) is True
@@ -912,7 +913,7 @@ def test_what_coverage_says() -> None:
     assert points_away(NAN, null(), 3) is None
     flat = coverage(subject(updates(0.0, 0.0, 0.0, 0.0)))
     assert flat.says.endswith(
-        "Their average does not clear its null: it hides nothing, and explains nothing: 0 of 4 covered."
+        "Their average does not clear its null, so they do not explain what was learned: 0 of 4 covered."
     )
     single = coverage(subject(blocks=1))
     assert (single.value, single.low, single.high) == (None, None, None)
@@ -1064,10 +1065,10 @@ def test_first_fired_says_what_it_does_not_know() -> None:
     never = SeedEvidence(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
     found = first_fired(Evidence(name="x", residual=True, seeds=[undated]))
     assert found["scale"].epochs == {"1": None}
-    assert found["scale"].says == "told at 1 of 1 moments; it fired, at an epoch that is not recorded"
+    assert found["scale"].says == "known at 1 of 1 moments; it fired, at an epoch that is not recorded"
     found = first_fired(Evidence(name="x", residual=True, seeds=[never]))
-    assert found["scale"].says == "told at 1 of 2 moments; it never fired"
-    assert found["coverage"].says == "no moment tells it"
+    assert found["scale"].says == "known at 1 of 2 moments; it never fired"
+    assert found["coverage"].says == "it cannot be dated"
     assert list(found) == ["scale", "reference", "reference floor", "coverage", "depth", "reach"]
 
 

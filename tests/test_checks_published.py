@@ -111,8 +111,8 @@ def test_the_temporal_replay_is_dated_seed_by_seed() -> None:
     assert found["scale"].epochs == {"42": 8, "123": 11, "456": 8}
     assert found["reference floor"].epochs == {"42": 4, "123": 4, "456": 3}
     assert found["reference"].epochs == {"42": None, "123": None, "456": None}
-    assert found["scale"].says == "told at 45 of 45 moments"
-    assert found["reference"].says == "told at 45 of 45 moments; it never fired"
+    assert found["scale"].says == "known at 45 of 45 moments"
+    assert found["reference"].says == "known at 45 of 45 moments; it never fired"
     assert found["depth"].says == "cannot be dated: the baselines are known at the end only"
     assert found["depth"].epochs == {"42": None, "123": None, "456": None}
     bp = Evidence(name="bp", residual=True, seeds=[training(42, 99, 99)])
@@ -219,7 +219,7 @@ def test_an_unknown_batch_is_taken_as_it_is_and_a_proxy_is_named() -> None:
     found = reference(log, protocol="published")
     assert (found.outcome, found.basis, found.value) == ("fires", "proxy", 5e-8)
     assert found.warnings == [
-        "the batch size of the norms is not known; they are used as they are",
+        "the batch size of the norms is not known; they are used unchanged",
         "a gradient at another layer is used in place of the deepest one",
     ]
 

@@ -119,7 +119,7 @@ def test_a_file_replaces_some_and_keeps_the_rest(tmp_path: Path, text: str) -> N
         ("scale.growth = 60", BadValue, "mine has no version"),
         ("version = '  '", BadValue, "mine has no version"),
         ("version = 3", BadValue, "mine has no version"),
-        ("version = 'walkback-2'", BadValue, "mine calls itself walkback-2, the version of walkback's own"),
+        ("version = 'walkback-2'", BadValue, "mine uses walkback-2, a version of walkback's own"),
         ("version = 'a'\nscale.grow = 6", UnknownName, "mine: no threshold is named 'scale.grow'"),
         ("version = 'a'\nscale = 6", UnknownName, "mine: no threshold is named 'scale'"),
         ("version = 'a'\nscale.growth = 'big'", BadValue, "mine: scale.growth is 'big', not a number"),
@@ -155,7 +155,7 @@ def test_remedies(tmp_path: Path) -> None:
     with pytest.raises(BadValue) as error:
         load_thresholds(tmp_path / "absent.toml")
     assert error.value.what == f"cannot read {tmp_path / 'absent.toml'}: No such file or directory"
-    assert error.value.remedy == "name a file that is there"
+    assert error.value.remedy == "name a file that exists"
     file = tmp_path / "t"
     for text, remedy in (
         ("a = 1", 'give it a line such as version = "our-lab-1"'),

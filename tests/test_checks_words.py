@@ -168,7 +168,7 @@ def test_the_clause_of_a_gain(check: Check) -> None:
 def test_the_clause_of_a_gain_that_cannot_be_asked_or_is_not_known() -> None:
     assert depth.phrase(found(depth, "not applicable", value=0.3)) == "the task is too easy to judge depth"
     assert depth.phrase(found(depth, "inconclusive")) == "the accuracy of its frozen net is not known"
-    asked = "what the lower half of its blocks brings cannot be asked here"
+    asked = "reach cannot be judged on this task and net"
     assert reach.phrase(found(reach, "not applicable", value=0.3)) == asked
     assert reach.phrase(found(reach, "inconclusive")) == "the accuracy with its lower half frozen is not known"
 
@@ -376,7 +376,7 @@ def test_a_damaged_audit_names_the_file_and_what_to_do(tmp_path: Path) -> None:
         (b"scale.growth = 60", "has no version", 'give it a line such as version = "our-lab-1"'),
         (b'version = " "', "has no version", 'give it a line such as version = "our-lab-1"'),
         (b"version = 3", "has no version", 'give it a line such as version = "our-lab-1"'),
-        (b'version = "walkback-12"', "calls itself walkback-12, the version of walkback's own",
+        (b'version = "walkback-12"', "uses walkback-12, a version of walkback's own",
          "give it another version"),
         (b'version = "x"\nscale.growth = "60"', "scale.growth is '60', not a number", EXAMPLE),
         (b'version = "x"\nscale.growth = true', "scale.growth is True, not a number", EXAMPLE),
@@ -404,7 +404,7 @@ def test_a_file_of_thresholds_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadValue) as error:
         load_thresholds(path)
     assert error.value.what == f"cannot read {path}: No such file or directory"
-    assert error.value.remedy == "name a file that is there"
+    assert error.value.remedy == "name a file that exists"
     path.mkdir()
     with pytest.raises(BadValue) as error:
         load_thresholds(path)

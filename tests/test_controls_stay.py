@@ -109,7 +109,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
 def test_planted_a_valid_flag_that_contradicts_its_controls_is_refused(folder: Path) -> None:
     raw = json.loads((folder / "audit.json").read_text())
     (folder / "audit.json").write_text(json.dumps(raw | {"valid": True}))
-    with pytest.raises(WalkbackError, match=r"valid is True, and random is not as it must be \[valid\]"):
+    with pytest.raises(WalkbackError, match=r"valid is True, but random did not behave as expected \[valid\]"):
         judge_paths(folder)
 
 

@@ -102,7 +102,7 @@ def test_baselines() -> None:
     assert Baseline.by_seed({-1: 0.3, 2: None}).accuracy == {"-1": 0.3, "2": None}
     assert not Baseline.by_seed({1: 0.3}, typed=True).alone
     assert not Baseline(accuracy={"?": 0.3}).alone
-    with pytest.raises(ValidationError, match="stands alone"):
+    with pytest.raises(ValidationError, match="cannot be combined with others"):
         Baseline(accuracy={"?": 0.3, "1": 0.3})
     with pytest.raises(ValidationError, match="'one' is not"):
         Baseline(accuracy={"one": 0.3})

@@ -161,7 +161,7 @@ def test_a_plan_comes_back_as_it_was_and_is_refused_if_it_is_not_whole(out):
         plan.write_text(broken)
         with pytest.raises(RecordError):
             read_plan(plan)
-    with pytest.raises(RecordError, match="no plan"):
+    with pytest.raises(RecordError, match="does not exist"):
         read_plan(out / "plans/other.json")
     plan.write_text(whole)
     for task in (-1, 2):

@@ -38,7 +38,7 @@ def test_repr_is_three_lines(audit: ModelAudit) -> None:
     assert "✓ scale passes (" in lines[1]
     assert "coverage" in lines[1]
     assert audit.subjects[0].says in lines[2]
-    assert "no controls were trained" in lines[2]
+    assert "No controls were trained" in lines[2]
     nasty = wb.audit(Net(), [(X, Y)], "layers.*", name=NASTY)
     assert len(repr(nasty).split("\n")) == 3
     assert "\x1b" not in repr(nasty)

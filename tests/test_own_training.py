@@ -282,7 +282,7 @@ def no_weights(seed):
         ({"train": 3}, "not a function"),
         ({"seeds": "many"}, "is not known"),
         ({"seeds": 0}, "cannot be trained"),
-        ({"seeds": 2, "max_seeds": 5}, "no use for it"),
+        ({"seeds": 2, "max_seeds": 5}, "no effect with a fixed number"),
         ({"seeds": [1.5]}, "whole numbers"),
         ({"credits": "forward"}, "credits"),
         ({"name": "bp"}, "names of the controls"),

@@ -690,7 +690,7 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (tmp_path / name).mkdir()
         (tmp_path / name / "audit.json").write_bytes(content)
     cases = [
-        (["nowhere"], "cannot read nowhere", "name a file that is there"),
+        (["nowhere"], "cannot read nowhere", "name a file that exists"),
         (["empty"], "no runs in empty", "give a folder that `walkback train` made"),
         ([], "no path is given", "give run folders, or log files"),
         (["torn"], "torn/audit.json is not valid JSON", "give the command that wrote it again"),
@@ -700,7 +700,7 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
         (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
         (["runs", "--frozen", "34.9"], "--frozen 34.9 is not an accuracy", "divide a percentage by 100"),
-        (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that is there"),
+        (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that exists"),
     ]
     for words, cause, remedy in cases:
         status, said = run(capsys, monkeypatch, "report", *words)

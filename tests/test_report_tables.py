@@ -325,7 +325,7 @@ def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
     raw["subjects"][0]["accuracy"]["mean"] += 0.1
     (fake / "audit.json").write_text(json.dumps(raw))
     (told,) = told_by(fake)
-    assert "do not vouch" in told.audit.says
+    assert "do not count here" in told.audit.says
     assert not told.audit.controls
     assert [case.judgement.name for case in told.subjects] == ["bp", "dfa"]
 
@@ -335,7 +335,7 @@ def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
     for config in plan(rules=["fa"], seeds=[1, 2], epochs=2, net_options={"width": 8, "depth": 2}):
         write_run(fake, config, accuracy=0.5)
     (told,) = told_by(fake)
-    assert "do not vouch" in told.audit.says
+    assert "do not count here" in told.audit.says
     assert not told.audit.controls
     assert [case.judgement.name for case in told.subjects] == ["bp", "dfa", "fa"]
 
@@ -352,7 +352,7 @@ def test_what_is_asked_for_judges_and_the_audit_beside_vouches_only_if_it_was_as
     (told,) = told_by(fake, protocol="published")
     assert told.audit.protocol == "published"
     assert not told.audit.controls
-    assert "do not vouch" in told.audit.says
+    assert "do not count here" in told.audit.says
     (told,) = told_by(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
     assert told.audit.thresholds["depth.margin"] == 0.9
     assert not told.audit.controls

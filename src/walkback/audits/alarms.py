@@ -91,7 +91,7 @@ class Alarms:
             if name == LEAK:
                 places = [f"{names[b + 1]} into {names[b]}" + (" (carried by hand)" if c == "carried by hand" else "")
                           for b, c in enumerate(look.crosses) if c in CROSSES]  # fmt: skip
-                self.warn(name, f"step {look.step}: a gradient crosses from {', '.join(places)} although local=True. "
+                self.warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)} although local=True. "
                                 "Detach the input of each block; otherwise this is backprop.")  # fmt: skip
                 continue
             said = next((f.says for f in self._judged(look, first).findings if f.check == name), "")

@@ -59,8 +59,8 @@ class Audit(Record):
         if self.valid and not self.finished:
             raise Broken("valid", "valid is True, and the audit is not finished")
         if self.finished and self.valid == bool(failed) and self.controls:
-            words = f"{failed[0]} is not as it must be" if failed else "every control is as it must be"
-            raise Broken("valid", f"valid is {self.valid}, and {words}")
+            words = f"{failed[0]} did not behave as expected" if failed else "every control behaved as expected"
+            raise Broken("valid", f"valid is {self.valid}, but {words}")
         if self.settings and self.valid != all(setting.valid for setting in self.settings):
             raise Broken("valid", f"valid is {self.valid}, and its settings say otherwise")
         return self

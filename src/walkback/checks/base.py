@@ -73,7 +73,7 @@ class Check(ABC):
     figure: Figure | None = None
 
     dates: Sequence[Date] = ()
-    undated: str = "no single moment tells it"
+    undated: str = "no single moment shows it"
     tests_claim: bool = False  # whether a claim counts as tested if it passes
     at_init: bool = False  # whether a net at its random init must pass it
 
@@ -150,7 +150,7 @@ class Unknown(Check):
     """A check that somebody else's audit has and that is not known here: shown, in general words."""
 
     place = float("inf")
-    asks = "A check that is not known here."
+    asks = "This version does not know this check."
     raised = "not known here"
     heading = ""
     limits: Mapping[str, Limit] = {}

@@ -228,13 +228,13 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
     part, away = f"{share:.0%} of the blocks", all(c.away for c in covers)
     if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
         told = {
-            "fires": f"Γ is positive and credit reaches at most {part}. That fires",
-            "passes": f"Credit clears its null in more than {part}. That passes",
+            "fires": f"Γ is positive, and credit reaches at most {part}: {blocks}. In a residual net that fires",
+            "passes": f"Credit clears its null in more than {part}: {blocks}. In a residual net that passes",
         }.get(covers[0].outcome(share))
         if told:
             return (
-                f"{told} in a residual net, but it is not known whether the net is one, and at the blocks' output the "
-                f"answer differs or is not settled: {blocks}. Say so with residual=."
+                f"{told}, but at the blocks' output the answer differs or is not settled. It is not known whether the "
+                "net is residual: say so with residual=."
             )
     finals = [seed.final for seed in evidence.seeds]
     if found == "inconclusive" and any(_arrives(final, share, limits[BAND], residual) for final in finals):
@@ -250,7 +250,7 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
                 "passes": f"They clear their null in more than {part}: {blocks}.",
                 "not applicable": f"On average they point away from the gradient: {blocks}."
                 if away
-                else f"Their average does not clear its null: it hides nothing, and explains nothing: {blocks}.",
+                else f"Their average does not clear its null, so they do not explain what was learned: {blocks}.",
                 "inconclusive": f"The seeds do not agree on whether they clear their null in more than {part}, or not "
                 f"all is known: {blocks}.",
             }[found]
@@ -261,7 +261,7 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
         "passes": f"Credit{place} clears its null in more than {part}: {blocks}.",
         "not applicable": f"Γ{place} is below its own null: on average credit points away from the gradient: {blocks}."
         if away
-        else f"Γ{place} is not above its own null, so it hides nothing and explains nothing: {blocks}.",
+        else f"Γ{place} is not above its own null, so credit does not explain what was learned: {blocks}.",
         "inconclusive": f"The seeds do not agree on whether credit{place} reaches more than {part}, or not all "
         f"is known: {blocks}.",
     }[found]

@@ -169,7 +169,7 @@ class Depth(GainCheck):
     limits: Mapping[str, Limit] = {
         NAME: Limit(
             0.02, PAPER,
-            "accuracy over the frozen net's .349: DFA with a penalty, .363, is to fire, FA, .401, is not",
+            "accuracy over the frozen net's .349: DFA with a penalty (.363) should fire, FA (.401) should not",
             same_answer=(0.014, 0.052), allowed=(0, 1), form="points",
         ),
         CONFIDENCE: Limit(

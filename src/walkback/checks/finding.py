@@ -19,7 +19,7 @@ class Finding(Record):
     """The answer of one check.
 
     basis         exact: everything the check asks for is known; bound: what is known leaves no other answer, or would
-                  narrow it; proxy: something else was measured in its place; missing: nothing to go by
+                  narrow it; proxy: something else was measured instead; missing: nothing is known
     value         with low and high: over the seeds, or the interval of a mean where the check speaks of one
     stable_range  of the threshold: strictly inside it the outcome is the same, outside another (None: open end)
     ranges        the same for every threshold that the check uses, by name

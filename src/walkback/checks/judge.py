@@ -131,7 +131,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
         }
         answers = [fired[name] for moments in told.values() for _, fired in moments]
         told_at = sum(answer is not None for answer in answers)
-        says = f"told at {told_at} of {len(answers)} moments" if told_at else "no moment tells it"
+        says = f"known at {told_at} of {len(answers)} moments" if told_at else "it cannot be dated"
         if True in answers:
             says += (
                 "" if any(e is not None for e in epochs.values()) else "; it fired, at an epoch that is not recorded"

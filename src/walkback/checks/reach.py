@@ -129,9 +129,9 @@ class Reach(GainCheck):
     limits: Mapping[str, Limit] = {
         NAME: Limit(
             0.005, OURS,
-            "bp's recorded ladders on CIFAR-10 alone: its lower half brings +2.0 points (+1.3 to +2.6; d = 256, L = 4, "
+            "bp's recorded ladders on CIFAR-10 alone: its lower half gains +2.0 points (+1.3 to +2.6; d = 256, L = 4, "
             "three seeds) and +5.2 (d = 512, L = 2, one seed); 0.5 points is one standard error of an accuracy near .6 "
-            "on 10,000 test images, so that less cannot be told from the noise of the test split",
+            "on 10,000 test images, so less cannot be distinguished from the noise of the test split",
             same_answer=(0, 0.0133), allowed=(0, 1), form="points",
         ),
     }  # fmt: skip
@@ -144,7 +144,7 @@ class Reach(GainCheck):
         "the bar is the {confidence} interval of the mean. The first row judges."
     )
     means: Mapping[Outcome, str] = {
-        "fires": "All that the rule gains, it gains in the upper blocks: the lower ones could stay at random init.",
+        "fires": "The rule gains only in the upper blocks; the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",
         "inconclusive": "It is not settled whether training the lower half helps.",
         "not applicable": "There is no lower half to compare, or bp itself does not show that training it helps on "
@@ -158,7 +158,7 @@ class Reach(GainCheck):
     }
 
     trained, against = "training the lower half of its blocks", "leaving it at random init"
-    unasked = "what the lower half of its blocks brings cannot be asked here"
+    unasked = "reach cannot be judged on this task and net"
     unknown = "the accuracy with its lower half frozen"
     bp_missing = "Supply bp with only the upper half of its blocks trained (`--train-last`)."
 

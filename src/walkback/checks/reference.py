@@ -197,7 +197,7 @@ def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
     stable = stable_range(outcome_at, [mean], floor)
     proxy = any(n.layer is not None for n in there)
     warnings = (
-        [] if all(n.stated for n in there) else ["the batch size of the norms is not known; they are used as they are"]
+        [] if all(n.stated for n in there) else ["the batch size of the norms is not known; they are used unchanged"]
     )
     if proxy:
         warnings.append("a gradient at another layer is used in place of the deepest one")
@@ -231,11 +231,11 @@ class Reference(Check):
             allowed=(0, 2),
         ),
         FLOOR: Limit(
-            1e-7, PAPER, "the norm of g_L at N = 128: DFA 4.2e-9 is to fire, FA 8.9e-7 is not",
+            1e-7, PAPER, "the norm of g_L at N = 128: DFA (4.2e-9) should fire, FA (8.9e-7) should not",
             same_answer=(4.2e-9, 8.9e-7),
         ),
         BATCH: Limit(128, PAPER, "the batch of the main audit; norms of other batches are converted to it"),
-        SMALL_LOSS: Limit(0.1, OURS, "not calibrated: it only words why a gradient is small, and never judges"),
+        SMALL_LOSS: Limit(0.1, OURS, "not calibrated: it only chooses the words that say why a gradient is small"),
     }  # fmt: skip
     dates = (
         Date("reference", "reference, by precision", "gradient", "reference, by precision,"),

@@ -299,7 +299,7 @@ class Scale(Check):
         "shrinks as the stream grows, so cosines are soon taken against something very small.",
         "passes": "No block makes the stream much larger.",
         "inconclusive": "The seeds differ, or not every norm is known. This is evidence neither for nor against.",
-        "not applicable": "The published protocol asks this of nets with a residual stream only.",
+        "not applicable": "The published protocol checks only nets with a residual stream.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖², normalise the credit, or stop the "

@@ -44,7 +44,7 @@ def load_thresholds(path: Path | str) -> Thresholds:
         is_json = text.lstrip().startswith("{")
         raw = parse_json(content, f"{path} is neither TOML nor JSON: it", EXAMPLE) if is_json else tomllib.loads(text)
     except FileNotFoundError as error:
-        raise BadValue(f"cannot read {path}: {error.strerror}", "name a file that is there") from error
+        raise BadValue(f"cannot read {path}: {error.strerror}", "name a file that exists") from error
     except RecordError as error:
         raise BadValue(error.what, error.remedy) from error
     except (ValueError, RecursionError) as error:
@@ -53,7 +53,7 @@ def load_thresholds(path: Path | str) -> Thresholds:
     if not isinstance(version, str) or not version.strip():
         raise BadValue(f"{path} has no version", 'give it a line such as version = "our-lab-1"')
     if re.fullmatch(r"walkback-\d+", version):
-        raise BadValue(f"{path} calls itself {version}, the version of walkback's own", "give it another version")
+        raise BadValue(f"{path} uses {version}, a version of walkback's own", "give it another version")
     table = dict(default_thresholds().table)
     for name, value in _leaves(raw, ""):
         if name not in table:

@@ -67,7 +67,7 @@ def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evide
 
 def followed(fired: FirstFired) -> bool:
     """Whether a check was measured through training, and not at the end alone: only then has it a first epoch."""
-    told = re.match(r"told at (\d+) of \d+ moments", fired.says)
+    told = re.match(r"(?:known|told) at (\d+) of \d+ moments", fired.says)  # older audits say told
     return told is not None and int(told[1]) > len(fired.epochs)
 
 

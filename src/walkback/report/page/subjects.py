@@ -19,8 +19,8 @@ from walkback.report.summary import followed, remedy, sentence
 BASES: Mapping[Basis, str] = {
     "exact": "everything that the check asks for is known",
     "bound": "not everything is known; what is known settles the outcome, or narrows it",
-    "proxy": "something else was measured in its place",
-    "missing": "there is nothing to go by",
+    "proxy": "something else was measured instead",
+    "missing": "nothing is known",
 }
 DRAWN = 60  # of more subjects than that no figures are drawn in their parts
 OPEN: Sequence[Outcome] = ("fires", "inconclusive")
@@ -165,7 +165,7 @@ def _stable(finding: Finding) -> str:
 
 def told_in_part(says: str) -> bool:
     """Whether a sentence of `first_fired` says that not every moment could tell."""
-    found = re.match(r"told at (\d+) of (\d+) moments", says)
+    found = re.match(r"(?:known|told) at (\d+) of (\d+) moments", says)  # older audits say told
     return found is not None and found[1] != found[2]
 
 
