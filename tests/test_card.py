@@ -367,7 +367,7 @@ def a_card(rule="mono-forward", **changes):
 def test_the_table_fits_80_columns_and_goes_into_a_page(tmp_path):
     said = io.StringIO()
     print_cards([a_card(), a_card("bp")], "text", Console(file=said, width=80))
-    assert "each row is listed" not in said.getvalue()
+    assert "each row is a list" not in said.getvalue()
     assert max(map(len, said.getvalue().splitlines())) <= 80
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nstale words\n{END}\nafter\n")
@@ -435,7 +435,7 @@ def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(tmp_path, m
     assert text.endswith("after\n")
     assert "old" not in text
     page.write_text(f"{rule_entries.BEGIN}\n")
-    with pytest.raises(BadValue, match="not where they end"):
+    with pytest.raises(BadValue, match="none that ends them"):
         write_entries(page, ["planted"])
 
 

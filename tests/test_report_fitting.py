@@ -8,7 +8,7 @@ from rich.console import Console
 
 from report_material import config, write_run
 from test_report_tables import DEMO
-from walkback.checks import Audit
+from walkback.checks import Audit, check_named
 from walkback.records import read_run
 from walkback.report.fitting import print_whole
 from walkback.report.tables import Stat, Table, print_table
@@ -57,7 +57,19 @@ def test_property_an_audit_shows_every_name_number_and_sign_at_any_width(crowded
     assert table.count("12345.678"[:2]) >= 6 or table.count("1.2e+04") >= 6  # both new checks of every subject
     outcomes = [GLYPHS[f.outcome] for s in crowded.subjects for f in s.findings]
     assert sum(table.count(glyph) for glyph in set(outcomes) if glyph != "–") == sum(o != "–" for o in outcomes)
-    assert ("each row is listed" in " ".join(said.split())) == (width < 120)
+    assert ("each row is a list" in " ".join(said.split())) == (width < 120)
+
+
+@pytest.mark.parametrize("name", ["bp", "my_training", "dfa · 100 epochs · gains"])
+@pytest.mark.parametrize("width", range(60, 100, 3))
+def test_property_an_audit_shows_every_heading_at_any_width(name, width):
+    """A verdict is given more room than it needs only where no heading is cut for it."""
+    audit = Audit.model_validate_json(DEMO.read_text())
+    subjects = [subject.model_copy(update={"name": name}) for subject in audit.subjects]
+    said = printed(lambda console: print_audit(audit.model_copy(update={"subjects": subjects}), console), width)
+    table = said.partition("✓ passes")[0].split()
+    for check in ("scale", "reference", "depth", "reach", "coverage"):
+        assert {check, check_named(check).heading} <= set(table)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
@@ -69,7 +81,7 @@ def test_property_a_table_of_numbers_keeps_their_spread(width):
         shown = "4.2e-09" if cell == 4.2e-9 else str(cell)
         assert letters(said).count(letters(shown)) == 2, shown
     assert "A note." in said
-    assert ("each row is listed" in " ".join(said.split())) == (width < 200)
+    assert ("each row is a list" in " ".join(said.split())) == (width < 200)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])

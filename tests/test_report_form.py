@@ -121,7 +121,7 @@ FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
     "frozen": [
         (subject(baselines={"frozen": Baseline.number(0.349)}), "no", "typed in, 0.349"),
         (subject(baselines={"frozen": by_seed(0.35, None, 0.35)}), "no", "lacks the accuracy of seed 123"),
-        (subject(baselines={"frozen": None}), "not known", "no frozen net"),
+        (subject(baselines={"frozen": None}), "not known", "frozen net is not recorded"),
     ],
     "either": [
         (subject(baselines=HIGH | {"bp": by_seed(0.9, 0.91, 0.92)}), "no", "depth fires, walked back"),
@@ -146,7 +146,7 @@ FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
         (subject(baselines={"frozen": None}), "not known", "no gain"),
     ],
     "gamma": [
-        (subject({"cosine": None}), "no", "the values of the blocks are not"),
+        (subject({"cosine": None}), "no", "not the values of the blocks"),
         (subject({"gamma": None}), "not known", "no Γ"),
     ],
 }  # fmt: skip

@@ -480,7 +480,7 @@ def test_runs_are_judged_as_the_audit_beside_them_judged_unless_something_else_i
 def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):
     audited(runs, subjects=[]).write(tmp_path)
     root = tree(page(report_paths(tmp_path)))
-    assert "Nobody was judged." in root.all("header")[0].words
+    assert "No subject was judged." in root.all("header")[0].words
 
 
 def test_controls_do_not_vouch_where_a_name_is_there_twice(own_runs):

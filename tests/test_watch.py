@@ -372,7 +372,7 @@ def test_unknown_blocks_are_refused():
 def test_it_shows_itself(capsys):
     model = Net()
     with wb.watch(model, "blocks.*", probe=PROBE, residual=True, name="a\x1b[31m<b>") as watch:
-        assert "nothing looked at" in repr(watch)
+        assert "nothing measured" in repr(watch)
         train(model, watch, 2)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2

@@ -205,7 +205,7 @@ class Watch:
     def __repr__(self) -> str:
         """The last look, and what fired."""
         if not self.looks:
-            return f"<watch: {self._count} steps, nothing looked at yet>"
+            return f"<watch: {self._count} steps, nothing measured yet>"
         return line_of(self.looks[-1], self._header.blocks)
 
     def _repr_html_(self) -> str:

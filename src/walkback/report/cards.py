@@ -22,9 +22,9 @@ MEANINGS = {
     "none": "nothing",
 }
 NOTES = (
-    "What a block is told depends on the weights of its own later layers (inside), of the blocks above it (blocks) and "
-    "of the readout by: full, the weights themselves; signs; init, a copy from when the rule was built; learned, state "
-    "that the rule learned in training; none.",
+    "The credit of a block depends on the weights of its own later layers (inside), of the blocks above it (blocks) "
+    "and of the readout by: full, the weights themselves; signs; init, a copy from when the rule was built; learned, "
+    "state that the rule learned in training; none.",
     "labels: it changes with the labels at the same error, 0. bp: it is backprop, its update's cosine with the true "
     "gradient is above 0.999 in every block. by rule: the share of parameters whose update is not the true gradient.",
     "flops (of all products), time and memory of a step: how many times those of bp.",
@@ -57,11 +57,11 @@ def sheet(card: Card) -> list[tuple[str, str]]:
     """One card as pairs of a word and what is found."""
     if card.refused is not None:
         return [("refused", card.refused)]
-    pairs = [("measured on", f"{card.net}, and backprop beside it")]
+    pairs = [("measured on", f"{card.net}, compared with backprop")]
     places = {"inside": "its own later layers", "blocks": "the blocks above", "readout": "the readout"}
     for place, words in places.items():
         found = getattr(card, place)
-        pairs.append((place, f"{found}: of {words}, a block is told by {MEANINGS[found]}"))
+        pairs.append((place, f"{found}: of {words}, the credit uses {MEANINGS[found]}"))
     pairs.append(
         ("labels", "yes: used beside the error" if card.labels else "no: nothing changes at the same error, 0")
     )
@@ -77,7 +77,7 @@ def sheet(card: Card) -> list[tuple[str, str]]:
     known = [f"{value:.2f} × the {name}" for name, value in costs.items() if value is not None]
     pairs.append(("a step", f"{', '.join(known)} of backprop's"))
     if not card.repeatable:
-        pairs.append(("caution", "asked twice it answers differently: what is smaller than that noise is not seen"))
+        pairs.append(("caution", "two identical calls differ: effects smaller than that noise are not seen"))
     return pairs
 
 

@@ -27,7 +27,7 @@ def data_table(pattern: str = "*") -> Table:
         here = "yours" if is_own(name) else "embedded" if source.embedded else "here" if is_cached(name) else "not here"
         table.add_row(words(name), here, words(source.summary))
         if here == "not here":
-            table.caption, table.caption_justify = "walkback data fetch NAME brings one that is not here", "left"
+            table.caption, table.caption_justify = "walkback data fetch NAME fetches one that is not here", "left"
     return table
 
 

@@ -150,7 +150,7 @@ def _why(a: Finding, b: Finding, old: Thresholds, new: Thresholds) -> list[str]:
     elif (a.low, a.high) != (b.low, b.high):
         why.append(f"interval {_interval(a)}{ARROW}{_interval(b)}")
     elif not why:
-        why.append("its value is the same: what it is held against differs")
+        why.append("its value is the same; what it is compared with differs")
     return why
 
 
@@ -216,7 +216,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
             continue
         line(f"accuracy {accuracies(pair)}", 2)
         if pair.settings:
-            line(f"trained otherwise: {'; '.join(pair.settings)}", 2)
+            line(f"trained differently: {'; '.join(pair.settings)}", 2)
         for change in sorted(pair.changes, key=lambda change: not change.turned):
             line(change_words(change), 2, "" if change.turned else "dim")
     for side, alone in ((found.before, found.only_before), (found.after, found.only_after)):

@@ -16,7 +16,7 @@ def words(text: str, style: str = "") -> Text:
 
 def too_wide(console: Console) -> Text:
     """What is said below a table that became a list."""
-    return Text(f"(too wide a table for {console.width} columns, so each row is listed by itself)", "dim")
+    return Text(f"(the table is too wide for {console.width} columns, so each row is a list)", "dim")
 
 
 def fits(table: Table, console: Console) -> bool:
@@ -29,16 +29,19 @@ def _least(column: Column) -> int:
     """The width below which something would be cut."""
     lines = [line for cell in (column.header, *column.cells) for line in _plain(cell).split("\n")]
     if column.no_wrap:
-        return max(map(cell_len, lines))
+        return max(*map(cell_len, lines), column.min_width or 0)
     words = [word for line in lines for word in line.split(" ")]
     return max(map(cell_len, words)) if column.min_width is None else column.min_width
 
 
 def print_whole(table: Table, console: Console) -> None:
-    """Print a table; with one blank between columns where two do not fit, and then as a list of its rows."""
+    """Print a table; where it is too wide with less air between and in its columns, and then as a list of its rows."""
     if not fits(table, console):
         top, right, bottom, left = table.padding
         table.padding = (top, min(right, 1), bottom, min(left, 1))
+    if not fits(table, console):
+        for column in table.columns:
+            column.min_width = None if column.no_wrap else column.min_width
     if fits(table, console):
         console.print(table)
         return

@@ -69,4 +69,4 @@ def _wrapped(text: str, indent: str = "") -> str:
 def write_entries(page: Path, rules: list[str]) -> None:
     """Put them between the two marks of a Markdown page, where it has them."""
     if not write_between(page, BEGIN, END, entries(rules)) and BEGIN in page.read_text(encoding="utf-8"):
-        raise BadValue(f"{page} says where its rules begin, and not where they end", f"put a line there: {END}")
+        raise BadValue(f"{page} has a line that begins the rules but none that ends them", f"put a line there: {END}")

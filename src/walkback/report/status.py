@@ -4,12 +4,13 @@ import json
 import math
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
 from walkback.records.status import RunStatus, State, counted, reasons
-from walkback.report.fitting import words
+from walkback.report.fitting import print_whole, words
 from walkback.report.harmless import csv_line
 
 GLYPHS: dict[State, str] = {
@@ -39,7 +40,10 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
     if hidden:
         console.print(words(f"… and {hidden:,} lines more"))
     if len(found) > 1:
-        console.print(words(f"Each run in a row: walkback status {where} --format csv", "dim"), soft_wrap=True)
+        lead, command = "Each run in a row:", f"walkback status {where} --format csv"
+        lines = [f"{lead} {command}"] if len(lead) + 1 + cell_len(command) <= console.width else [lead, command]
+        for line in lines:
+            console.print(words(line, "dim"), soft_wrap=True)  # a command stays whole, so that it can be copied
 
 
 def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
@@ -52,7 +56,7 @@ def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
     for status in found[:rows]:
         name = f"{status.data} {status.net} {status.label}"
         table.add_row(words(name), str(status.seed), f"{status.epochs}/{status.of}", words(status.says))
-    console.print(table)
+    print_whole(table, console)
     return max(0, len(found) - rows)
 
 

@@ -40,7 +40,7 @@ def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
     if not wanted:
         return ""
     if None in wanted:
-        return "At this spread no number of seeds that anybody trains would settle it."
+        return "At this spread, no practical number of seeds would settle it."
     more = max(seeds for seeds in wanted if seeds is not None) - n
     return f"About {max(1, more)} more seed{'s' if more > 1 else ''} would settle it."
 

@@ -123,7 +123,7 @@ class LiveTable:
         submitted = [end for end in self.ends.values() if end.kind == "submitted"]
         if submitted:
             tell = f"{len(submitted)} runs are with the scheduler, the first as {submitted[0].says}."
-            self.console.print(words(f"{tell} The same command resumes from what is done by then."), soft_wrap=True)
+            self.console.print(words(f"{tell} The same command continues from the finished runs."), soft_wrap=True)
         stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
         if stopped:
             self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")

@@ -138,7 +138,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
         console.print(mark, _plain(words))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)
-        words = f"{len(controls)} of {len(audit.controls):,} controls, of which {wrong:,} are not as they must be"
+        words = f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
         console.print(_plain(words))
     console.print(_plain(audit.says if audit.valid else audit.void_words), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")

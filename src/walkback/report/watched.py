@@ -61,7 +61,7 @@ def figure(watched: Watched) -> Markup:
     """‖h_l‖ after every block through the training, the cosine of its credit, and the last look in words."""
     looks, names = watched.looks, watched.header.blocks
     if not looks:
-        return tag("div", tag("p", "nothing was looked at yet"))
+        return tag("div", tag("p", "nothing was measured yet"))
     steps = [look.step for look in looks]
     depth = len(names)
     sizes = [[_at(look.moment.hidden_norms, block + 1) for look in looks] for block in range(depth)]

@@ -31,8 +31,8 @@ AGGREGATED = (
     "samples and blocks without a value are left out"
 )
 FEEDBACK = {
-    True: "drawn once from a random stream of their own, which is derived from the run's seed; saved with the run",
-    False: "none: no block's credit changes when feedback is drawn anew",
+    True: "drawn once from their own random stream, derived from the run's seed; saved with the run",
+    False: "none: fresh feedback changes no block's credit",
 }
 
 
@@ -134,7 +134,7 @@ def _seeds(case: Case) -> Section:
         for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
     ]
     feedback = case.feedback
-    unasked = "the null that would tell was not measured" if case.runs else case.silent
+    unasked = "the null, which would show it, was not measured" if case.runs else case.silent
     rows = [
         Entry("Number of seeds", str(len(ends)) if ends else None, case.silent),
         Entry("Seeds", ", ".join(ends) or None, case.silent),

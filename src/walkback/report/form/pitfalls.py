@@ -20,10 +20,10 @@ def _one_batch(case: Case) -> Pitfall:
     asks = "Are gradient norms stated at one reference batch?"
     there = [m for m in case.finals if m.gradient_norms or m.gradient_at or m.deepest_gradient is not None]
     if not there:
-        return Pitfall(asks, "not known", "no gradient norm is there")
+        return Pitfall(asks, "not known", "no gradient norm is recorded")
     stated = [m.reference_batch for m in there if m.reference_batch is not None]
     if len(stated) < len(there):
-        return Pitfall(asks, "not known", "the norms are there, their batch N is not, and ‖g‖ goes with 1/N")
+        return Pitfall(asks, "not known", "the norms are recorded without their batch N, and ‖g‖ goes with 1/N")
     batches = sorted(set(stated))
     if len(batches) > 1:
         return Pitfall(asks, "no", f"they are stated at N = {listed([str(b) for b in batches])}")
@@ -34,7 +34,7 @@ def _frozen_by_seed(case: Case) -> Pitfall:
     asks = "Is the frozen baseline measured, with the seeds of the subject?"
     frozen = case.evidence.baselines.get("frozen")
     if frozen is None:
-        return Pitfall(asks, "not known", "no frozen net of the rule's own is there")
+        return Pitfall(asks, "not known", "the rule's own frozen net is not recorded")
     if frozen.alone:
         number = next(iter(frozen.accuracy.values()))
         return Pitfall(asks, "no", f"it is one number typed in, {number}, without seeds or spread")
@@ -69,13 +69,13 @@ def _growth(case: Case) -> Pitfall:
     if all(g.high is not None for g in grown):
         return Pitfall(asks, "yes", f"the largest is {spread_said([g.high for g in grown if g.high is not None])}")
     lows = [g.low for g in grown if g.low is not None]
-    return Pitfall(asks, "no", f"not every norm is there: some block grows by at least {spread_said(lows)}")
+    return Pitfall(asks, "no", f"not every norm is recorded: some block grows by at least {spread_said(lows)}")
 
 
 def _no_clamp(case: Case) -> Pitfall:
     asks = "Is the cosine computed without a clamp (eps)?"
     if not _has_cosines(case):
-        return Pitfall(asks, "not known", "no cosine of a block is there")
+        return Pitfall(asks, "not known", "no cosine of a block is recorded")
     off = [m.precision.clamped for m in case.finals if m.precision is not None and m.precision.status == "ok"]
     would = (
         f"F.cosine_similarity would be off by {spread_said(off)} at g_L" if off else "what a clamp does is not measured"
@@ -136,10 +136,10 @@ def _students_t(case: Case, audit: Audit) -> Pitfall:
 def _gamma_by_block(case: Case) -> Pitfall:
     asks = "Is Γ reported with the values of its blocks?"
     if not any(known(moment.gamma) for moment in case.finals):
-        return Pitfall(asks, "not known", "no Γ is there")
+        return Pitfall(asks, "not known", "no Γ is recorded")
     lists = [moment.cosine for moment in case.finals if known(moment.gamma)]
     if any(not cosines or None in cosines for cosines in lists):
-        return Pitfall(asks, "no", "the average is there, the values of the blocks are not")
+        return Pitfall(asks, "no", "only the average is recorded, not the values of the blocks")
     left = [c.status for cosines in lists for c in cosines or [] if c is not None and c.status != "ok"]
     out = f"; without a value: {listed(list(dict.fromkeys(left)))}" if left else ""
     return Pitfall(asks, "yes", f"in the table above{out}")

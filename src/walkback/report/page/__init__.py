@@ -75,7 +75,7 @@ def _seeds(cases: Sequence[Case]) -> str:
 def _counts(material: Material) -> str:
     """How many verdicts of each kind there are."""
     if not material.subjects:
-        return "Nobody was judged."
+        return "No subject was judged."
     counts = Counter(case.judgement.verdict for case in material.subjects)
     words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
     return f"Of {len(material.subjects)} subjects: {words}."

@@ -108,5 +108,5 @@ def _by_block(check: Check, case: Case, style: Style, band: float) -> Figure:
     caption = check.layers.format(band=f"{band:g}", of=of, title=title)
     if not ends:
         caption = f"The cosine of {of} and true gradient, {title}, with Γ, their average, on the right. Hollow: "
-        caption += "there is no null to hold them against."
+        caption += "their null is not known."
     return Figure(chart.svg(said), caption)
