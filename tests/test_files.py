@@ -297,6 +297,7 @@ def test_a_name_is_one_cell_of_every_table(name, form):
         (b"epoch,acc\n1,0.5\n", "is some other text (a table, a page?), not JSON"),
         (b'{"a": [1, 2', "is not valid JSON"),
     ],
+    ids=["gzip", "zip", "utf-16", "csv", "torn"],
 )
 def test_a_file_of_another_kind_is_not_called_torn(content, what):
     with pytest.raises(RecordError) as error:
