@@ -411,7 +411,7 @@ def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
     from walkback.studies import sizing
 
     out.mkdir()
-    with pytest.raises(BadValue, match="nothing is known"):
+    with pytest.raises(BadValue, match="is not known"):
         sizing(small(epochs=1), [out], [2], 0.0)
     known_one, *others = small(rules=["bp"], seeds=3, epochs=1)
     train_all([known_one], out, executor="serial")

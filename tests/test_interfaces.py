@@ -170,7 +170,7 @@ def test_property_a_budget_stops_cleanly_and_the_same_call_resumes(out):
     assert says.startswith("2 of 2 runs are left")
     (short,) = small_plan(epochs=1)
     train_all([short], out, jobs=1, budget=600)
-    assert left([Arm("short", (short,))], out) == "All 1 runs are there."
+    assert left([Arm("short", (short,))], out) == "All 1 runs are finished."
     assert "about" in left([Arm("some", (short, *small_plan(epochs=3)))], out)
 
 

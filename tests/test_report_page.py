@@ -432,7 +432,7 @@ def test_controls_are_shown_where_the_audit_is_of_these_judgements(own_runs):
     assert [s.judgement.name for s in material.subjects] == ["dfa", "fa"]
     assert [s.judgement.name for s in material.controls] == ["bp"]
     root = tree(page(material))
-    assert rows(root, "The controls") == [["bp", "holds", "holds", "✓ as it must"]]
+    assert rows(root, "The controls") == [["bp", "holds", "holds", "✓ as expected"]]
     assert "Valid: the control behaved. bp: holds." in root.all("header")[0].words
 
 

@@ -135,7 +135,7 @@ def test_without_runs_everything_is_missing_and_the_published_figures_stand():
         assert row(section([], "Accuracy"), name) == [name, claim, "–", "missing", "0", "missing"]
     assert "FA: no seed is there with two settings" in text
     assert "nan" not in text.lower()
-    for kind in ("Agree", "Differ", "inside", "outside", "borne out"):
+    for kind in ("Agree", "Differ", "inside", "outside", "confirmed"):
         assert f"**{kind}**" not in text
 
 
@@ -273,8 +273,8 @@ def test_depth_with_another_frozen_net_takes_the_common_seeds():
 @pytest.mark.parametrize(
     ("chord", "clamped", "says", "kind"),
     [
-        (1e-6, 1e-7, "small, and not noise.", "not borne out"),
-        (0.3, 1.0, "is noise.", "borne out"),
+        (1e-6, 1e-7, "small, and not noise.", "not confirmed"),
+        (0.3, 1.0, "is noise.", "confirmed"),
         (None, 0.0, "nothing can be said", "open"),
     ],
 )
@@ -383,7 +383,7 @@ def test_the_ladders_statements_flip_with_the_numbers():
     short = section(MAIN, "In short")
     assert "lean **their way**: DFA is best at k = 0 at d = 256" in short  # not shown while rungs are missing
     rungs = [run for k in (1, 2, 3) for run in seeds("dfa", 0.330, 0.331, 0.332, train_last=k)]
-    line = next(each for each in section(MAIN + rungs, "In short").splitlines() if "**borne out**" in each)
+    line = next(each for each in section(MAIN + rungs, "In short").splitlines() if "**confirmed**" in each)
     assert "DFA is best at k = 0 at d = 256" in line
     better = [run for run in MAIN if run.config.rule != "dfa" or run.config.train_last == 0]
     better += seeds("dfa", 0.40, 0.41, 0.40)
@@ -396,7 +396,7 @@ def test_the_ladders_statements_flip_with_the_numbers():
 def test_a_climb_beyond_the_published_range_differs():
     assert of_range(0.22, 0.23, [0.20, 0.201, 0.202]).kind == "differ"
     assert of_range(0.22, 0.23, [0.225]).kind == "inside"
-    assert of_direction([0.01, 0.011], -1, 0.02).kind == "borne out"
+    assert of_direction([0.01, 0.011], -1, 0.02).kind == "confirmed"
 
 
 def test_alignment_at_one_block_is_told_by_the_null():

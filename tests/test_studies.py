@@ -338,7 +338,7 @@ def test_the_ladder_names_the_blocks_that_help_and_harm_by_their_intervals(tmp_p
                 write_run(tmp_path, config, accuracy=accuracy)
     notes = " ".join(study.tables(gather(study, extent, tmp_path))[0].notes)
     assert "L = 4, 1 epochs: BP helped by block 1, harmed by block 2; DFA by none." in notes
-    assert "L = 2" not in notes.partition("Not there")[0]
+    assert "L = 2" not in notes.partition("Missing")[0]
 
 
 def test_first_firings_and_what_stopping_there_saves(tmp_path):

@@ -239,7 +239,7 @@ def test_what_is_left_counts_what_follows(tmp_path):
     write_rest(full)
     arms_there = in_order([PANEL], SMALL, full)
     count = len({config.hash() for arm in arms_there for config in arm.configs})
-    assert left(arms_there, full) == f"All {count} runs are there."
+    assert left(arms_there, full) == f"All {count} runs are finished."
 
 
 def test_killed_between_the_stages_the_same_command_goes_on(tmp_path, monkeypatch):

@@ -474,7 +474,7 @@ def test_gaps_are_gaps_and_no_failure(seeds) -> None:
     rows = {row[0]: row for row in utility_table.rows}
     assert rows["BP"][1:-1] == [None] * len(utility.DECIDERS)
     assert rows["DFA"][-1] == f"{seeds} of 3"
-    assert "Not there" in utility_table.notes[-1]
+    assert "Missing" in utility_table.notes[-1]
     if seeds == 0:
         assert all(row[3:] == [None] * 5 for row in thresholds.rows)
         assert rows["claims walked back"][1] == "0 of 0"

@@ -103,7 +103,7 @@ def test_closed_form_arrived_is_the_gradient_at_the_blocks_outputs():
 
 def test_planted_the_forgotten_detach_is_a_leak_and_its_repair_is_not():
     """Local losses; one state of three is handed on without a detach."""
-    with pytest.warns(WatchWarning, match=r"blocks\.1 into blocks\.0, although local=True") as said:
+    with pytest.warns(WatchWarning, match=r"blocks\.1 into blocks\.0 although local=True") as said:
         watch = watched(LeakyNet(), steps=3, loss=local_loss, local=True)
     assert len([w for w in said if "leak" in str(w.message)]) == 1  # once
     assert watch.looks[0].crosses == ["crosses", "does not cross"]

@@ -17,8 +17,8 @@ Transport = Literal["none", "learned", "init", "signs", "full"]
 class Card(Record):
     """One rule.
 
-    inside, blocks, readout   whether a block's credit depends on the weights of its own later layers, of the blocks above
-                              it, and of the readout, with all hidden states, the error and the labels held
+    inside, blocks, readout   whether a block's credit depends on the weights of its own later layers, of the blocks
+                              above, and of the readout, with all hidden states, the error and the labels held
     labels                    whether it changes with the labels while the error is the same (zero)
     alignment                 cosine of each block's update with the true gradient, by a new rule and a trained one
     by_rule, by_gradient, untrained   the net's parameters: trained by the rule, by the true gradient, not at all

@@ -1,8 +1,8 @@
 """Agreement: how figures of ours stand to a published one, in words that claim no more than the numbers carry.
 
 Two kinds of words. Of a *figure*: agree, differ (by intervals), inside, outside (one seed of ours), near, apart (sizes
-without a spread), beside (two numbers, no judgement). Of a *statement*: borne out, leaning (in its direction, not
-shown), open, against (not shown either), not borne out.
+without a spread), beside (two numbers, no judgement). Of a *statement*: confirmed, leaning (in its direction, not
+shown), open, against (not shown either), not confirmed.
 """
 
 import math
@@ -20,7 +20,7 @@ NEAR = 2.0  # sizes within this factor of each other are called near
 
 Kind = Literal[
     "agree", "differ", "inside", "outside", "near", "apart", "beside",
-    "borne out", "leaning", "open", "against", "not borne out", "missing",
+    "confirmed", "leaning", "open", "against", "not confirmed", "missing",
 ]  # fmt: skip
 
 
@@ -148,9 +148,9 @@ def of_direction(differences: Sequence[float], sign: int, than: float = 0.0) -> 
         return Agreement("leaning" if along else "against", f"one seed, {way}: {said}")
     ends = sorted(sign * (end - than) for end in interval)
     if ends[0] > 0:
-        return Agreement("borne out", f"shown: {said}")
+        return Agreement("confirmed", f"shown: {said}")
     if ends[1] < 0:
-        return Agreement("not borne out", f"the opposite is shown: {said}")
+        return Agreement("not confirmed", f"the opposite is shown: {said}")
     words = "not shown, but in its direction" if along else "not shown, and against its direction"
     return Agreement("leaning" if along else "against", f"{words}: {said}")
 
@@ -161,8 +161,8 @@ def of_fact(holds: bool | None, words: str, n: int = 0) -> Agreement:
     if holds is None:
         return Agreement("open", f"open: {words}", note)
     if holds:
-        return Agreement("borne out", f"yes: {words}", note)
-    return Agreement("not borne out", f"no: {words}", note)
+        return Agreement("confirmed", f"yes: {words}", note)
+    return Agreement("not confirmed", f"no: {words}", note)
 
 
 def of_bound(bound: Bound, ours: Sequence[float]) -> Agreement:
@@ -202,10 +202,10 @@ def compare(figure: Figure, ours: Sequence[float]) -> Agreement:
 def together(parts: Sequence[Agreement]) -> Kind:
     """The word for a statement of several parts: the worst of them.
 
-    >>> together([Agreement("borne out", ""), Agreement("leaning", "")])
+    >>> together([Agreement("confirmed", ""), Agreement("leaning", "")])
     'leaning'
     """
-    order: tuple[Kind, ...] = ("not borne out", "against", "open", "leaning", "borne out")
+    order: tuple[Kind, ...] = ("not confirmed", "against", "open", "leaning", "confirmed")
     kinds = {part.kind for part in parts}
     return next((kind for kind in order if kind in kinds), "missing")
 

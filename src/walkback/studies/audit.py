@@ -70,8 +70,8 @@ def tables(g: Collected) -> list[Table]:
     made = []
     words = (
         "Verdict: ours, and by the published protocol. Published accuracy: at 100 epochs. Frozen: the rule's own "
-        "frozen net. Update: the mean over blocks of the cosine between what the rule puts into the "
-        f"parameters and the true gradient there; runs recorded before it was measured have none. {KEY}."
+        "frozen net. Update: the mean over blocks of the cosine between the rule's update and the true "
+        f"gradient; older runs do not have it. {KEY}."
     )
     for epochs in _budgets(g.extent):
         judged = _judged(g, epochs)
@@ -156,7 +156,7 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
 STUDIES.add(
     "audit",
     Study(
-        "audit", "What do all checks say of the paper's five methods, beside backprop?", arms, tables, {"audit": draw},
-        place=5,
+        "audit", "What do the checks say about the paper's five methods, compared with backprop?", arms, tables,
+        {"audit": draw}, place=5,
     ),
 )  # fmt: skip

@@ -175,7 +175,7 @@ class Collected:
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
         missing = self.missing()
-        return [*words, *([f"Not there, {missing}. {self._continues()}"] if missing else [])]
+        return [*words, *([f"Missing, {missing}. {self._continues()}"] if missing else [])]
 
     def _continues(self) -> str:
         return f"`walkback study run {self.study}{self.extent.words()}` continues."
@@ -186,7 +186,7 @@ def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
     return mark.join([*names[:most], *more])
 
 
-WAITS = "follows from runs that are not there yet"
+WAITS = "depends on runs that are not finished"
 
 
 def gather(study: "Study", extent: Extent, *places: Path | str) -> Collected:

@@ -47,8 +47,8 @@ def tables(g: Collected) -> list[Table]:
         for rule in RULES
     ]
     words = (
-        f"Chance is {CHANCE:g}. Random labels: drawn anew for every minibatch; accuracy is on the true test labels. No "
-        "residual: h_{l+1} = f_l(h_l), W2 at std 0.5; Γ is then taken at the blocks' outputs. Gradients at N = 128."
+        f"Chance is {CHANCE:g}. Random labels: drawn again for every minibatch; accuracy is on the true test labels. "
+        "No residual: h_{l+1} = f_l(h_l), W2 at std 0.5; Γ is then taken at the blocks' outputs. Gradients at N = 128."
     )
     headings = ["control", "rule", *(q.symbol for q in SHOWN), "seeds"]
     return [Table("controls", "What happens when one thing is taken away", headings, rows, g.notes(words))]
@@ -65,5 +65,12 @@ def draw(g: Collected) -> Figure:
 
 STUDIES.add(
     "controls",
-    Study("controls", "What goes wrong when one thing is taken away?", arms, tables, {"controls": draw}, place=80),
+    Study(
+        "controls",
+        "What goes wrong without true labels, the residual connection or the terminal norm?",
+        arms,
+        tables,
+        {"controls": draw},
+        place=80,
+    ),
 )

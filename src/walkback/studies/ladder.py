@@ -1,4 +1,4 @@
-"""ladder: what does each further trained block bring? Accuracy against k, the last k blocks trained.
+"""ladder: what does each further trained block gain? Accuracy against k, the last k blocks trained.
 
 Two nets: d = 256, L = 4 for 100 epochs, and d = 512, L = 2 for 30. k = 0 is the frozen net, k = L the full one. Beside
 it *identity*: how near the untrained blocks are to doing nothing, which is why a frozen net is no strawman.
@@ -175,7 +175,7 @@ def measure(g: Collected, data_folder: Path | None) -> None:
 STUDIES.add(
     "ladder",
     Study(
-        "ladder", "What does each further trained block bring?",
+        "ladder", "What does each further trained block gain?",
         arms, tables, {"ladder": draw, "identity": draw_identity}, measure, place=50,
     ),
 )  # fmt: skip

@@ -229,7 +229,7 @@ def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
     if quick:
         said.append(
             "Two seeds: an interval reaches nine standard deviations to either side, so depth is rarely settled. Only "
-            "bp has its upper half trained. This is for seeing what a panel is, not for citing."
+            "bp has its upper half trained. This is an example, not a result to cite."
         )
     said += _controls(found)
     return said
@@ -240,8 +240,8 @@ def _how_chosen(g: Collected) -> str:
     return (
         f"Rate: of {', '.join(f'{rate:g}' for rate in RATES)} the one with the highest accuracy on a tenth of the "
         f"training samples, held out from each trial ({_count(epochs)}, one seed); the smaller of two that tie, never "
-        "one that diverged. Trials are shorter than the runs and may favour larger rates. The test split plays no part "
-        "in it. Frozen nets and upper halves have their rule's rate."
+        "one that diverged. Trials are shorter than the runs and may favour larger rates. The test split is not "
+        "used for it. Frozen nets and upper halves have their rule's rate."
     )
 
 
@@ -250,7 +250,7 @@ def _count(epochs: int) -> str:
 
 
 def _controls(found: Sequence[Standing]) -> list[str]:
-    """Whether bp and random credit come out as they must."""
+    """Whether bp and random credit come out as expected."""
     by_rule = {each.rule: each.judgement for each in found if each.judgement}
     makers = {"bp": control_bp, "random": control_random}
     controls = [make(by_rule[rule]) for rule, make in makers.items() if rule in by_rule]
@@ -293,7 +293,7 @@ def _shape(data: str, data_folder: Path | None) -> tuple[int, ...]:
 STUDIES.add(
     "panel",
     Study(
-        "panel", "How do all rules of the field stand under one recipe, each at its own learning rate?", arms, tables,
+        "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
         {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
     ),
 )  # fmt: skip

@@ -179,7 +179,7 @@ def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
     words = [
         f"{KEY}. Basis: exact, bound, proxy or missing; for scale the "
         "largest growth over one block, a bound of it, or the "
-        "geometric mean that stands in. Silent: the log leaves open what all the evidence settles. Both open: "
+        "geometric mean instead. Silent: the log leaves open what all the evidence settles. Both open: "
         "so does all the evidence. Says more: the log settles what all the evidence leaves open or does not ask. "
         "Contradicts: one fires and the other passes, or one holds and the other is walked back.",
     ]

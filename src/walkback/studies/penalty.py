@@ -247,7 +247,7 @@ def _or_why(g: Collected, arm: str, quantity: Quantity) -> Cell:
 STUDIES.add(
     "penalty",
     Study(
-        "penalty", "What does a penalty on the blocks' outputs rescue, and what not?",
+        "penalty", "What does a penalty on the blocks' outputs repair, and what not?",
         arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep}, place=20,
     ),
 )  # fmt: skip

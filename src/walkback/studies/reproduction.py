@@ -51,10 +51,10 @@ def page(runs: Sequence[Run]) -> str:
     counts = ", ".join(f"{method.name} {found.of(method).n}" for method in METHODS)
     return "\n\n".join([
         "# Reproduction",
-        f"Published figures: {theirs.CITATION}. They are the authors' word, typed in from the paper and its drafts. "
-        "Everything else on this page is computed from records by the last command below. Two choices that the figures "
-        "leave open follow quick trainings made before this tool, because they fitted better: no trained gains in the "
-        "blocks, and FA's credit not normalised. Nothing else was tuned to agree.",
+        f"Published figures: {theirs.CITATION}. They are what the authors report, typed in from the paper and its "
+        "drafts. Everything else on this page is computed from records by the last command below. Two choices that the "
+        "figures leave open follow quick trainings made before this tool, because they fitted better: no trained gains "
+        "in the blocks, and FA's credit not normalised. Nothing else was tuned to agree.",
         "## How it was run",
         f"```console\n{_commands(found)}\n```",
         _recipe(found), _times(found), _rule(),
@@ -103,7 +103,7 @@ def _rule() -> str:
         f"*Agreement.* A published mean ± std over {n} seeds has the {sure} Student-t interval mean ± t·std/√{n} (t = "
         f"{two_sided(CONFIDENCE, n - 1):.2f}); two or more seeds of ours have theirs likewise. The figures *agree* if "
         "the intervals overlap, otherwise they *differ*. With three seeds the intervals are wide: *agree* says that "
-        "the seeds do not tell the figures apart, not that they are equal. One seed of ours is held against the "
+        "the seeds do not tell the figures apart, not that they are equal. One seed of ours is compared with the "
         f"interval for one more published seed, mean ± t·std·√(1 + 1/{n}), which is wider still: *inside* or "
         "*outside*. A published figure without a spread can neither agree nor differ: of sizes we give the factor "
         "between them (ours is the geometric mean, with the smallest and largest seed), called *within a factor "

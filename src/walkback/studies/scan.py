@@ -76,4 +76,4 @@ def draw(g: Collected) -> Figure:
     return fig
 
 
-STUDIES.add("scan", Study("scan", "Does it depend on depth and width?", arms, tables, {"scan": draw}, place=70))
+STUDIES.add("scan", Study("scan", "Do the findings depend on depth and width?", arms, tables, {"scan": draw}, place=70))

@@ -77,7 +77,7 @@ def draw(g: Collected) -> Figure:
 STUDIES.add(
     "schedule",
     Study(
-        "schedule", "Do schedule and embedding explain what differs from the published?", arms, tables,
+        "schedule", "Do schedule and embedding explain the difference from the published figures?", arms, tables,
         {"schedule": draw}, place=65,
     ),
 )  # fmt: skip

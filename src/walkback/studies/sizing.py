@@ -64,7 +64,7 @@ def sizing(configs: Sequence[RunConfig], places: Sequence[Path], cores: Sequence
     unknown = [config for config in configs if config.folder() not in known]
     if not known:
         raise BadValue(
-            f"nothing is known of how long these {len(configs)} runs take: none like them is finished there",
+            f"no run like these {len(configs)} is finished, so their time is not known",
             "train a few first, or name a folder that holds some with --from",
         )
     each = [seconds + overhead for seconds in known.values()]
@@ -77,13 +77,13 @@ def sizing(configs: Sequence[RunConfig], places: Sequence[Path], cores: Sequence
         busy = sum(known.values()) / (wall * count)
         rows.append([str(count), duration(wall), duration(longest), f"{busy:.0%}"])
     notes = [
-        f"{len(each)} runs, {sum(known.values()) / 3600:.1f} core hours; {len(own)} of them measured, the others at "
-        f"the pace of those like them; the longest takes {duration(max(known.values()))}. "
+        f"{len(each)} runs, {sum(known.values()) / 3600:.1f} core hours; {len(own)} of them measured, the others "
+        f"estimated from similar runs; the longest takes {duration(max(known.values()))}. "
         f"Overhead {overhead:g} s per run.",
     ]
     if unknown:
         names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} on {c.data}" for c in unknown[:20]))
-        notes.append(f"Left out, since nothing is known of their pace: {len(unknown)} runs ({names}).")
+        notes.append(f"Left out, because their time is not known: {len(unknown)} runs ({names}).")
     headings = ["cores", "in the studies' order", "longest first", "cores at work"]
     return Table("time", "How long the studies take", headings, rows, notes=notes)
 
@@ -95,10 +95,10 @@ def left(arms: Sequence[Arm], *places: Path) -> str:
     paces = Paces(configs, places)
     missing = [config for config in configs if config.folder() not in paces.done]
     if not missing and not waiting:
-        return f"All {len(configs)} runs are there."
+        return f"All {len(configs)} runs are finished."
     each = [paces.of(config) for config in [*missing, *waiting]]
     seconds, unknown = sum(s for s in each if s is not None), each.count(None)
-    about = f"about {duration(seconds)} on one core" if seconds else "for how long is not known yet"
+    about = f"about {duration(seconds)} on one core" if seconds else "their time is not known yet"
     more = f" and {unknown} of unknown length" if unknown and seconds else ""
     names = ", ".join(dict.fromkeys(f"{c.net} {c.label()} ({c.epochs} epochs)" for c in missing[:40]))
     follow = f" and {len(waiting)} that follow from them" if waiting else ""

@@ -90,7 +90,7 @@ def tables(g: Collected) -> list[Table]:
     return [
         Table("first-fired", "The first epoch at which each check fired", ["net", "rule", *FIRED.values(), "seeds"],
               fired, g.notes(note)),
-        Table("stopping", "Had training been stopped when scale or floor first fired", ["net", "rule", *saved],
+        Table("stopping", "If training had stopped when scale or floor first fired", ["net", "rule", *saved],
               stopped),
         Table("snapshot", "Where training ended", ["net", "rule", *symbols, "seeds"], ended, [sizes]),
     ]  # fmt: skip
@@ -123,7 +123,7 @@ def _stops(runs: Sequence[Run], first: dict[str, FirstFired]) -> list[tuple[floa
 STUDIES.add(
     "snapshot",
     Study(
-        "snapshot", "How do the stream and the gradient go through training?",
+        "snapshot", "How do the stream and the gradient change in training?",
         arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
     ),
 )  # fmt: skip

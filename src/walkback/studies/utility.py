@@ -164,7 +164,7 @@ PAPER_METHODS = tuple(method.upper() for method in published.VERDICTS if method 
 
 
 def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[str | None]]:
-    """What stands below the answers: claims walked back, controls that come out as they must, the paper's counts.
+    """What stands below the answers: claims walked back, controls that come out as expected, the paper's counts.
 
     BP and random credit claim nothing: they are controls.
     """

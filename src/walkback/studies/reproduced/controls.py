@@ -41,11 +41,11 @@ def controls(page: Writer) -> list[str]:
     rows.append(["random credit", DASH, str(PUBLISHED), *_cells(page, page.of(RANDOM), DASH)])
     headings = ["control", "rule", "epochs", "accuracy", "over its twin, points"]
     return [
-        "Published with the methods: random labels, drawn anew for every minibatch; no residual connection, with W2 at "
-        f"std {theirs.PLAIN_DOWN_STD:g}; no terminal norm; a net at random init. Figures are typed in of the last two "
-        "alone: without terminal norm DFA's D1 fires later and its D2 never (*First firings*); a net at init is below "
-        "and in *A net at init*. The rest stands here without a published figure. Twin: the same rule, seed and budget "
-        "as usual. Without a residual connection Γ is taken at the blocks' outputs.",
+        "Published with the methods: random labels, drawn again for every minibatch; no residual connection, with W2 "
+        f"at std {theirs.PLAIN_DOWN_STD:g}; no terminal norm; a net at random init. Figures are typed in of the last "
+        "two alone: without terminal norm DFA's D1 fires later and its D2 never (*First firings*); a net at init is "
+        "below and in *A net at init*. The rest stands here without a published figure. Twin: the same rule, seed "
+        "and budget as usual. Without a residual connection Γ is taken at the blocks' outputs.",
         table([*headings, *(q.symbol for q in (STREAM, GROWTH, GRADIENT, GAMMA)), "n"], rows),
         bullets([_chance(labels), _random(page), _init(page)]),
         "StudentNet, SmallCNN and SmallResNet are described in the paper; of the figures typed in here none is of "

@@ -65,7 +65,7 @@ def frozen_nets(page: Writer) -> list[str]:
     else:
         said.append("Our runs: missing. It takes FA and at least one such net of the same seed.")
     said.append("*Opinion:* a margin should name the net it is taken over; the rule's own frozen net differs from the "
-                "subject in nothing but that its blocks do not train.")  # fmt: skip
+                "subject only in that its blocks do not train.")  # fmt: skip
     return [
         "How far FA stands above a net without trained blocks depends on which one. The published check takes one "
         "number for every rule, of the frozen net whose rest DFA trained; ours takes the rule's own. Margins are "
@@ -131,9 +131,9 @@ def verdicts(page: Writer) -> list[str]:
         "ours (against the rule's own). *Open*: inconclusive.",
         table(["", "published", "ours, published protocol", "ours, our protocol", "n", "as published?"], rows),
         f"Decision utility: how many of the {FIVE} methods beside BP, and of {those}, are walked back by one who "
-        f"knows so much. Our reading: accuracy walks back who is not above chance ({percent(CHANCE)}) in the mean; Γ "
-        "besides whose mean Γ is not above 0; the full protocol on whom a published check fires. EP counts once, in "
-        f"float64.{single}",
+        f"knows so much. Our reading: accuracy walks back a method whose mean is not above chance ({percent(CHANCE)}); "
+        "Γ also one whose mean Γ is not above 0; the full protocol one on which a published check fires. EP counts "
+        f"once, in float64.{single}",
         table(["known", "published", "ours", "walked back"], utility),
     ]
 

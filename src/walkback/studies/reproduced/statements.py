@@ -126,7 +126,7 @@ def noise(found: Found) -> Agreement:
     if not measured:
         return Agreement("open", "") if ends else MISSING
     note = "one seed" if len(below) == 1 else ""
-    return Agreement("open" if len(measured) > 1 else "borne out" if True in measured else "not borne out", "", note)
+    return Agreement("open" if len(measured) > 1 else "confirmed" if True in measured else "not confirmed", "", note)
 
 
 def chord(run: Run) -> float | None:
@@ -276,7 +276,7 @@ def best_at_zero(rungs: Sequence[Ours], found: Found) -> Agreement:
     kind = together([*parts.values()])
     words = "; ".join(f"k = {k}: {part.words}" for k, part in parts.items()) or "–"
     missing = f". Missing: {listed(lacking)}" if lacking else ""
-    return Agreement("leaning" if kind == "borne out" and lacking else kind, words + missing)
+    return Agreement("leaning" if kind == "confirmed" and lacking else kind, words + missing)
 
 
 def gains_a_part(mine: tuple[Ours, Ours], whole: tuple[Ours, Ours], found: Found) -> Agreement:

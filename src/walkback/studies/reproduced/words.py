@@ -11,7 +11,7 @@ from walkback.studies.reproduced.found import Found, Ours, Trained, paired
 
 DASH = "–"
 MISSING = "missing"
-DIFFERS: tuple[Kind, ...] = ("differ", "outside", "apart", "against", "not borne out")
+DIFFERS: tuple[Kind, ...] = ("differ", "outside", "apart", "against", "not confirmed")
 
 HEADS: Mapping[Kind, str] = {
     "agree": "**Agree** (intervals overlap)",
@@ -21,11 +21,11 @@ HEADS: Mapping[Kind, str] = {
     "near": f"No published spread, **within a factor {NEAR:g}**",
     "apart": f"No published spread, **more than a factor {NEAR:g} apart**",
     "beside": "No published spread, the difference is given below",
-    "borne out": "Statements **borne out**",
+    "confirmed": "Statements **confirmed**",
     "leaning": "Statements not shown, and the numbers lean **their way**",
     "open": "Statements left **open**",
     "against": "Statements not shown, and the numbers lean **the other way**",
-    "not borne out": "Statements **not borne out**",
+    "not confirmed": "Statements **not confirmed**",
     "missing": "**Missing** on our side",
 }
 
