@@ -683,7 +683,7 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     damaged = {
-        "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"\xff\xfe",
+        "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"\xfa\xfb",
         "half": b'{"schema": "walkback.audit/1", "valid": true}',
     }  # fmt: skip
     for name, content in damaged.items():
