@@ -683,7 +683,7 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     damaged = {
-        "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"\xff\xfe",
+        "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"{\xff",
         "half": b'{"schema": "walkback.audit/1", "valid": true}',
     }  # fmt: skip
     for name, content in damaged.items():
@@ -696,7 +696,7 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (["torn"], "torn/audit.json is not valid JSON", "give the command that wrote it again"),
         (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
         (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
-        (["bytes"], "bytes/audit.json is not valid JSON (byte 0 is not UTF-8)", "give the command that wrote it again"),
+        (["bytes"], "bytes/audit.json is not valid JSON (byte 1 is not UTF-8)", "give the command that wrote it again"),
         (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
         (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
         (["runs", "--frozen", "34.9"], "--frozen 34.9 is not an accuracy", "divide a percentage by 100"),

@@ -63,8 +63,9 @@ def through_training(
                 also(axes, quantity)
             axes.set_xlabel("epoch" if place == len(rows) else "")
         row[0].set_title(title)
-    inks = {ink: bool(g[arm]) for lines in rows.values() for arm, ink in lines.items()}
-    legend(fig, [ink for ink, there in inks.items() if there or not any(inks.values())])
+    inks = dict.fromkeys(ink for lines in rows.values() for ink in lines.values())
+    drawn = {ink for lines in rows.values() for arm, ink in lines.items() if g[arm]}  # in one row, if not in all
+    legend(fig, [ink for ink in inks if ink in drawn or not drawn])
     return fig
 
 
