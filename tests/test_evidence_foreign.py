@@ -284,7 +284,7 @@ def test_an_accuracy_may_be_off_by_rounding() -> None:
         ({"x_log": [{"hidden_norms": [1, [2]]}]}, "the log: x_log[0]: hidden_norms[1] is a list, not a number"),
         (
             {"x_log": [{"hidden_norms": [1]}]},
-            "the log: x_log[0]: hidden_norms tells of a net",
+            "the log: x_log[0]: by hidden_norms the net has no blocks",
         ),
         (
             {"x_log": [{"hidden_norms": [1, 2], "bp_grad_per_sample_l2_med": [1, 2, 3]}]},

@@ -79,4 +79,4 @@ def settled_table(trials: int = TRIALS) -> Table:
         f"of {REQUIRED:g} both verdicts are wrong: passes + fires."
     ]
     headings = ["σ", "true margin", "design", "right", "wrong", "mean seeds"]
-    return Table("settled", "Seeds added until it is settled, beside fixed numbers", headings, rows, notes)
+    return Table("settled", "Seeds added until it is settled, compared with fixed numbers", headings, rows, notes)

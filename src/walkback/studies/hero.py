@@ -81,7 +81,7 @@ def captions(told: Judgements) -> dict[str, str]:
 
 
 TITLES = (
-    "What each block is told",
+    "The credit of each block",
     "A  Two numbers: accuracy and Γ",
     "B  Cosine of credit and gradient, by block",
     "C  True gradient ‖g$_l$‖, by layer",
@@ -106,9 +106,7 @@ def _by_two_numbers(told: Judgements) -> str:
         above = all((m.accuracy or 0) > CHANCE and (m.gamma or 0) > 0 for m in finals)
         (fine if above else poor).append(INKS[rule].name)
     if not poor:
-        return (
-            f"{listed(fine)} all lie above chance and above Γ = 0: by these two numbers there is nothing to object to."
-        )
+        return f"{listed(fine)} all lie above chance and above Γ = 0: these two numbers show no problem."
     return f"Not above chance and Γ = 0 on every seed: {listed(poor)}." + (f" Above: {listed(fine)}." if fine else "")
 
 
@@ -121,7 +119,7 @@ def _covered(told: Judgements) -> str:
         where = "in every block" if len(always) == evidence.blocks else f"in {_blocks(always)}" if always else ""
         alone = " alone" if where.startswith("in block") else ""
         parts.append(f"{name} {where}{alone}{' (coverage fires)' if fires else ''}" if where else f"{name} nowhere")
-    hidden = " Γ averages that away." if any(" alone" in part for part in parts) else ""
+    hidden = " Γ hides that." if any(" alone" in part for part in parts) else ""
     return f"Credit clears its null on every seed: {'; '.join(parts)}.{hidden}"
 
 

@@ -29,8 +29,8 @@ def draw(g: Collected, standings: Sequence["Standing"]) -> Figure:
     """Three panels with one row per rule: accuracy beside its frozen net, the margin, and the cost of a step."""
     names = [name for each in standings for name in (each.rule, f"{each.rule} frozen")]
     note = g.note(
-        "Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of "
-        "the mean (Student's t); where one leaves the panel it goes on. Dashed: the margin that is required. Beside "
+        "Rules by their margin: accuracy over the rule's own frozen net. Bars: 95 % interval of the mean "
+        "(Student's t); one that reaches the edge goes on beyond it. Dashed: the margin that is required. Beside "
         "each rule the learning rate that held-out training samples picked; *: at the edge of the grid. Linear: a "
         "linear map of the raw input.",
         names,
