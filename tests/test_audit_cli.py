@@ -292,7 +292,7 @@ def test_error_judge_says_what_it_cannot_read(logs):
         (["judge", "nothing"], "no runs in nothing"),
         (["judge", "torn.json"], "is not valid JSON"),
         (["judge", "empty.json"], "is not valid JSON"),
-        (["judge", "bytes.json"], "is not valid JSON"),
+        (["judge", "bytes.json"], "is text in UTF-16, not JSON"),
         (["judge", "percent.json"], "a percentage? divide by 100"),
         (["judge", "unknown.json"], "at its top level it has losses"),
         (["judge", "quiet.json", "--frozen", "34.9"], "divide a percentage by 100"),

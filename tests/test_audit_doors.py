@@ -158,7 +158,7 @@ def test_property_the_model_is_as_before_also_after_an_error(theirs, kind):
     assert any(g is not None and g.abs().sum() > 0 for g in before["gradients"].values())
     wb.audit(model, held_out(), blocks, residual=residual, credits=ones)
     assert same(before, everything(model))
-    with pytest.raises(KeyError):
+    with pytest.raises(WalkbackError, match="the function credits raised KeyError: 'feedback'"):
         wb.audit(model, held_out(), blocks, credits=broken)
     with pytest.raises(WalkbackError):
         wb.audit(model, held_out(), blocks, credits=lambda *_: [])
@@ -239,7 +239,7 @@ def test_batches_may_be_a_generator_a_loader_or_hold_an_empty_one(theirs):
         ({"model": []}, BadValue, "these are: nothing"),
         ({"model": {}}, BadValue, "these are: nothing"),
         ({"model": print}, BadValue, "cannot be audited"),
-        ({"model": None}, BadValue, "a NoneType is no model"),
+        ({"model": None}, BadValue, "a NoneType cannot be audited"),
         ({"model": [mlp(), "mlp"]}, BadValue, "Sequential, str"),
         ({"model": {"first": mlp()}}, BadValue, "'first' is not a seed"),
         ({"model": [mlp(), nn.Sequential(*mlp()[:4], *mlp()[3:])], "blocks": "*"}, BadValue, "number of blocks"),
