@@ -239,7 +239,7 @@ def test_batches_may_be_a_generator_a_loader_or_hold_an_empty_one(theirs):
         ({"model": []}, BadValue, "these are: nothing"),
         ({"model": {}}, BadValue, "these are: nothing"),
         ({"model": print}, BadValue, "cannot be audited"),
-        ({"model": None}, BadValue, "a NoneType is no model"),
+        ({"model": None}, BadValue, "a NoneType cannot be audited"),
         ({"model": [mlp(), "mlp"]}, BadValue, "Sequential, str"),
         ({"model": {"first": mlp()}}, BadValue, "'first' is not a seed"),
         ({"model": [mlp(), nn.Sequential(*mlp()[:4], *mlp()[3:])], "blocks": "*"}, BadValue, "number of blocks"),
