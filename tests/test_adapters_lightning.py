@@ -226,7 +226,7 @@ def test_sharded_parameters_are_refused(tmp_path):
 
 
 def test_steps_are_counted_by_the_framework():
-    with pytest.raises(BadValue, match="done is given"):
+    with pytest.raises(BadValue, match="done= is given"):
         wb.lightning_callback("net.blocks.*", probe=PROBE, done=3)
 
 

@@ -158,7 +158,7 @@ def test_property_the_model_is_as_before_also_after_an_error(theirs, kind):
     assert any(g is not None and g.abs().sum() > 0 for g in before["gradients"].values())
     wb.audit(model, held_out(), blocks, residual=residual, credits=ones)
     assert same(before, everything(model))
-    with pytest.raises(KeyError):
+    with pytest.raises(WalkbackError, match="the function credits raised KeyError: 'feedback'"):
         wb.audit(model, held_out(), blocks, credits=broken)
     with pytest.raises(WalkbackError):
         wb.audit(model, held_out(), blocks, credits=lambda *_: [])

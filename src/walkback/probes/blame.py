@@ -28,4 +28,4 @@ def blamed(name: str) -> Iterator[None]:
     except WalkbackError:
         raise
     except Exception as error:
-        raise BadValue(f"the function {name} raised {own_line(error)}", f"mend {name}") from error
+        raise BadValue(f"the function {name} raised {own_line(error)}", f"fix {name}") from error

@@ -235,7 +235,7 @@ def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tupl
             "give a list of batches, a DataLoader, or a function that returns them",
         ) from error
     except Exception as error:
-        raise BadValue(f"test could not be read: {own_line(error)}", "mend it") from error
+        raise BadValue(f"test could not be read: {own_line(error)}", "fix it") from error
     return whole, gather(whole, model, PROBED, own_loss).batches
 
 
@@ -247,7 +247,7 @@ def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own
     except WalkbackError:
         raise
     except Exception as error:
-        raise BadValue(f"train_batches could not be read: {own_line(error)}", "mend it") from error
+        raise BadValue(f"train_batches could not be read: {own_line(error)}", "fix it") from error
     both, samples = overlap(test, train), sum(len(y) for _, y in test)
     words = f"{both} of {samples} test samples are also in train_batches, so that accuracy is not of unseen samples"
     return [words] if both else []

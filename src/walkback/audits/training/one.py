@@ -58,7 +58,7 @@ def made(job: Job, wanted: Wanted) -> nn.Module:
     except WalkbackError:
         raise
     except (Exception, SystemExit) as error:
-        raise BadValue(f"{name}({wanted.seed}) raised {own_line(error)}", "mend it") from error
+        raise BadValue(f"{name}({wanted.seed}) raised {own_line(error)}", "fix it") from error
     if not isinstance(model, nn.Module):
         raise BadValue(f"{name}({wanted.seed}) gives a {type(model).__name__}", "let it return an nn.Module")
     return unwrapped(model).model
