@@ -88,7 +88,7 @@ def test_show_prints_a_run_and_a_folder(trained):
         (["train", "--jobs", "0"], "--jobs"),
         (["train", "--rules", "nothing.py:Rule"], "rule file nothing.py does not exist"),
         (["train", "--net", "vit-mini", "--epochs", "1"], "patches"),
-        (["show", "nowhere"], "no folder nowhere"),
+        (["show", "nowhere"], "the folder nowhere does not exist"),
         (["data", "fetch", "mnits"], "did you mean mnist"),
     ],
 )
