@@ -295,7 +295,7 @@ def test_planted_an_optimizer_that_trains_orphans_is_found():
                 F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
                 watch.step()
                 optimizer.step()
-    assert sum("1.weight is another tensor" in str(w.message) for w in said) == 1
+    assert sum("1.weight was replaced by another tensor" in str(w.message) for w in said) == 1
     assert watch.looks[0].moment.measured[UPDATE][0].status == REPLACED
     assert any("no trainable weight of the blocks changed since step" in str(w.message) for w in said)
 
