@@ -22,6 +22,7 @@ from pathlib import Path
 
 from mutate import mutate
 from walkback import cli
+from walkback.cli.options import Judging
 from walkback.errors import WalkbackError
 from walkback.plain import error_words
 from walkback.records import RunConfig
@@ -132,7 +133,7 @@ class Doors:
             lambda: cli.report(*paths, to=self.page), lambda: cli.table(*paths, format=text),
             lambda: cli.form(*paths, format=chance.choice(("markdown", "latex"))),
         ]  # fmt: skip
-        judged = [lambda: cli.judge(*paths, protocol=chance.choice(("ours", "published")))] * 2
+        judged = [lambda: cli.judge(*paths, judging=Judging(protocol=chance.choice(("ours", "published"))))] * 2
         return chance.choice(ways + judged if judge else ways)
 
     def log(self, case: Path, chance: random.Random) -> Callable[[], object]:
@@ -145,7 +146,7 @@ class Doors:
     def judge(self, case: Path, chance: random.Random) -> Callable[[], object]:
         """Judge a run folder."""
         path = self.folder(case, chance)
-        return lambda: cli.judge(path, protocol=chance.choice(("ours", "published")))
+        return lambda: cli.judge(path, judging=Judging(protocol=chance.choice(("ours", "published"))))
 
     def report(self, case: Path, chance: random.Random) -> Callable[[], object]:
         """The page of a run folder."""
@@ -207,7 +208,7 @@ class Doors:
             "version": "lab-2", "scale": {"growth": 60, "norm": 1e4}, "depth.margin": {"value": 0.01, "who": "us"}
         }))  # fmt: skip
         mutate(path, chance, self.outside)
-        return lambda: cli.judge(log, thresholds=path)
+        return lambda: cli.judge(log, judging=Judging(thresholds=path))
 
     def half_done(self) -> tuple[object, Path]:
         """A run stopped in its second epoch, with two checkpoints; made once."""
