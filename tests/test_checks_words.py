@@ -3,6 +3,7 @@
 A verdict reaches people through these words, so a number or a side in them is held as exactly as an outcome.
 """
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from walkback.checks import (
     Audit,
     Check,
     Control,
+    SettingValidity,
     check_named,
     coverage,
     depth,
@@ -171,6 +173,19 @@ def test_the_clause_of_a_gain_that_cannot_be_asked_or_is_not_known() -> None:
     asked = "reach cannot be judged on this task and net"
     assert reach.phrase(found(reach, "not applicable", value=0.3)) == asked
     assert reach.phrase(found(reach, "inconclusive")) == "the accuracy with its lower half frozen is not known"
+
+
+def test_what_bars_a_subject_on_a_task_that_is_too_easy() -> None:
+    harm = "the task is too easy to judge depth, and it is not shown that the trained blocks do no harm"
+    limit = DEFAULT["depth.margin"]
+    assert depth.bars(found(depth, "not applicable")) == harm
+    assert depth.bars(found(depth, "not applicable", low=-limit)) == harm
+    assert depth.bars(found(depth, "not applicable", low=-limit + 1e-6)) is None
+    assert depth.bars(found(depth, "not applicable", low=limit)) is None
+    gains = depth.bars(found(depth, "not applicable", low=limit + 1e-6))
+    assert gains is not None
+    assert gains.startswith("bp does not gain by depth where the subject does")
+    assert depth.bars(found(depth, "fires", low=-1.0)) is None
 
 
 # --- advice and meaning ---------------------------------------------------------------------------------------------
@@ -362,6 +377,39 @@ def test_a_damaged_audit_names_the_file_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RecordError) as error:
         Audit.read(path.parent)
     assert error.value.remedy
+
+
+SETTINGS = [SettingValidity(name="mnist1d", valid=True, subjects=["s0"]),
+            SettingValidity(name="cifar10", valid=False, subjects=["s1"])]  # fmt: skip
+
+
+def test_settings_count_by_their_own_controls(tmp_path: Path) -> None:
+    one = audited("holds", "walked back", "holds", valid=False)
+    several = one.model_copy(update={"settings": SETTINGS})
+    assert [several.counts(name) for name in ("s0", "s1", "s2")] == [True, False, True]  # s2 has no controls
+    assert [one.counts(name) for name in ("s0", "s1")] == [False, False]
+    assert audited("holds").counts("s0")
+    assert several.exit_status() == 4
+    assert one.void_words == "This audit is invalid: its verdicts do not count."
+    assert several.void_words == "This audit is invalid in 1 of 2 settings, whose verdicts do not count."
+    written = json.loads(several.write(tmp_path).read_text())
+    assert written["settings"] == [setting.model_dump() for setting in SETTINGS]
+    assert Audit.read(tmp_path) == several
+    assert "settings" not in json.loads(one.write(tmp_path).read_text())
+    for valid in (True, False):
+        wrong = [setting.model_copy(update={"valid": not valid}) for setting in SETTINGS]
+        with pytest.raises(ValueError, match=f"valid is {valid}, and its settings say otherwise"):
+            Audit.model_validate(audited("holds", valid=valid).model_dump(by_alias=True) | {"settings": wrong})
+
+
+def test_records_that_are_copies_hold_by_neither_protocol() -> None:
+    copies = subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6))
+    for protocol in ("ours", "published"):
+        judged = judge(copies, protocol=protocol)
+        assert (judged.verdict, judged.decided_by) == ("inconclusive", ["evidence"])
+        assert judged.says.startswith("Inconclusive: ")
+        assert "same" in judged.says
+    assert judge(subject(), protocol="published").verdict == "holds"
 
 
 # --- a file of thresholds -------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class Audit(Record):
 
     def exit_status(self) -> int:
         """For scripts: 4 invalid, 1 a subject walked back, 3 one inconclusive, 0 otherwise; the first that applies."""
-        verdicts = {subject.verdict for subject in self.subjects if self.counts(subject.name)}
-        if not self.valid:
+        if not self.valid:  # in one setting, if not in all
             return 4
+        verdicts = {subject.verdict for subject in self.subjects}
         return 1 if "walked back" in verdicts else 3 if "inconclusive" in verdicts else 0
