@@ -338,6 +338,17 @@ def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_
     assert Audit.read(tmp_path / "runs") == beyond
 
 
+def test_the_warning_of_an_older_version_is_not_forgotten():
+    from walkback.audits.settling import LOOKED_BEFORE
+
+    older = (
+        "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the number of seeds "
+        "was chosen after that, these intervals claim more confidence than they have."
+    )
+    assert LOOKED_BEFORE in older
+    assert CHOSEN_LATER.startswith(LOOKED_BEFORE)
+
+
 def test_a_fixed_number_of_seeds_is_judged_as_ever(audited, tmp_path):
     found, lines, expected = audited(World(SHARP), seeds=4)
     assert lines == []

@@ -29,7 +29,7 @@ from walkback.checks import (
     scale,
 )
 from walkback.checks.base import GENERIC, Unknown, register
-from walkback.checks.finding import Finding, gain_said, number_said
+from walkback.checks.finding import Finding, gain_said, number_said, times_said
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit
 from walkback.checks.thresholds_file import completed
@@ -79,6 +79,24 @@ def test_a_number_in_a_sentence(value: float, words: str) -> None:
 )  # fmt: skip
 def test_a_gain_in_a_sentence(share: float, only: str, words: str) -> None:
     assert gain_said("it", share, "init", only) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "words"),
+    [
+        (49.9996, 50.0, "49.9996×"), (50.0, 50.0, "50×"), (50.01, 50.0, "50.01×"), (49.9996, None, "50×"),
+        (1000.0, 50.0, "1,000×"), (999.0, None, "999×"), (999_000.0, None, "999,000×"), (1e6, None, "1e+06×"),
+    ],
+)  # fmt: skip
+def test_a_growth_is_told_from_its_limit(value: float, limit: float | None, words: str) -> None:
+    assert times_said([value], limit) == words
+
+
+def test_one_point_is_one_point() -> None:
+    by = {finding.check: finding.says for finding in judge(subject(accuracy=(0.360, 0.362, 0.358))).findings}
+    assert "gains 1.0 point." in by["depth"]
+    by = {finding.check: finding.says for finding in judge(subject(accuracy=(0.361, 0.363, 0.359))).findings}
+    assert "gains 1.1 points." in by["depth"]
 
 
 # --- the clause of each check ---------------------------------------------------------------------------------------

@@ -251,3 +251,23 @@ def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):
     runs = write_runs(tmp_path / "runs", seeds=2, epochs=2)
     written = judge_paths(runs).to_html(tmp_path / "own.html").read_text()
     assert written == page(report_paths(runs))
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ("known at 2 of 40 moments; it never fired", "measured at the end only"),
+        ("told at 2 of 40 moments; it never fired", "measured at the end only"),
+        ("it cannot be dated", "it cannot be dated"),
+    ],
+)
+def test_what_was_measured_at_the_end_is_not_called_never(says, words):
+    from types import SimpleNamespace
+
+    from walkback.checks.judge import FirstFired
+    from walkback.report.page.training import _first
+
+    case = SimpleNamespace(
+        judgement=SimpleNamespace(first_fired={"x": FirstFired(epochs={"42": None, "7": None}, says=says)})
+    )
+    assert _first(case, "x").lower() == words.lower()

@@ -18,6 +18,7 @@ CHOSEN_LATER = (
     "An audit with --seeds auto already looked at some of these runs, in another way than here. If the number of "
     "seeds was chosen after that, these intervals claim too much confidence."
 )
+LOOKED_BEFORE = "An audit with --seeds auto "  # how the warning begins, in audits of older versions too
 
 
 def found_out(judgement: Judgement) -> bool:
@@ -104,7 +105,7 @@ def looked_before(out: Path, thresholds: Thresholds) -> bool:
         return False
     looks, allowed = set(looks_of(before.thresholds)), set(looks_of(thresholds))
     other = before.thresholds[CONFIDENCE] != thresholds[CONFIDENCE]
-    return (bool(looks) and (other or not looks <= allowed)) or CHOSEN_LATER in before.says
+    return (bool(looks) and (other or not looks <= allowed)) or LOOKED_BEFORE in before.says
 
 
 def noted(audit: Audit, chosen_later: bool) -> Audit:

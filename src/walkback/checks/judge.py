@@ -15,6 +15,8 @@ from walkback.records.evidence import Evidence, Moment
 from walkback.records.invariants import Broken
 from walkback.records.schema import Readings, Record
 
+UNDATED = "it cannot be dated"  # what is said of a check that no moment of the training tells
+
 
 class Accuracy(Record):
     """Over the seeds whose final accuracy is known; std with ddof = 1, None for fewer than two."""
@@ -131,7 +133,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
         }
         answers = [fired[name] for moments in told.values() for _, fired in moments]
         told_at = sum(answer is not None for answer in answers)
-        says = f"known at {told_at} of {len(answers)} moments" if told_at else "it cannot be dated"
+        says = f"known at {told_at} of {len(answers)} moments" if told_at else UNDATED
         if True in answers:
             says += (
                 "" if any(e is not None for e in epochs.values()) else "; it fired, at an epoch that is not recorded"

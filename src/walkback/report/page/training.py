@@ -41,7 +41,7 @@ def _first(case: Case, name: str) -> str:
     if fired is None:
         return "not known"
     if not followed(fired):
-        return "measured at the end only" if fired.says.startswith("told at") else said(fired.says)
+        return "measured at the end only" if fired.says.startswith(("known at", "told at")) else said(fired.says)
     partly = f" ({fired.says.partition(';')[0]})" if told_in_part(fired.says) else ""
     epochs = _epochs(case, name)
     if not epochs:
