@@ -342,8 +342,8 @@ def test_the_warning_of_an_older_version_is_not_forgotten():
     from walkback.audits.settling import LOOKED_BEFORE
 
     older = (
-        "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the number of seeds "
-        "was chosen after that, these intervals claim more confidence than they have."
+        "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the "
+        "number of seeds was chosen after that, these intervals claim more confidence than they have."
     )
     assert LOOKED_BEFORE in older
     assert CHOSEN_LATER.startswith(LOOKED_BEFORE)

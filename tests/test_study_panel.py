@@ -312,19 +312,23 @@ def test_the_margin_is_over_the_rules_own_frozen_net_at_its_own_rate_and_sorts_t
     assert "may be better: mono-forward and random." in " ".join(panel.notes)
 
 
+def outcome(judgement, check):
+    return next(finding.outcome for finding in judgement.findings if finding.check == check)
+
+
 def test_bp_is_the_task_at_its_own_rate_whatever_the_rate_of_the_rule(tmp_path):
     """dfa has another rate than bp. That its blocks bring nothing is shown only by a bp whose blocks bring much."""
     write_trials(tmp_path)
     write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31))
     found = {each.rule: each for each in standings(gather(PANEL, SMALL, tmp_path))}
     assert found["dfa"].choice.lr != found["bp"].choice.lr
-    assert found["dfa"].outcome("depth") == "✗"
+    assert outcome(found["dfa"].judgement, "depth") == "fires"
     assert found["dfa"].judgement.verdict == "walked back"
     flat = tmp_path / "flat"
     write_trials(flat)
     write_rest(flat, bp=(0.60, 0.61), bp_frozen=(0.60, 0.61), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31))
     too_easy = {each.rule: each for each in standings(gather(PANEL, SMALL, flat))}
-    assert too_easy["dfa"].outcome("depth") == "–"
+    assert outcome(too_easy["dfa"].judgement, "depth") == "not applicable"
 
 
 def test_a_rule_that_diverged_is_judged_and_has_no_margin(tmp_path):

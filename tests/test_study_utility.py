@@ -207,11 +207,13 @@ def dumb_answers(e):
         together = WALKED
     elif OPEN in checks.values():
         together = OPEN
+    elif depth == ASIDE and not -0.02 < ends["own"][0] <= 0.02:
+        together = OPEN  # bp gains too little: the blocks may do harm, or they gain what bp does not
     elif depth == coverage == ASIDE:
         together = ASIDE
     else:
         explained = coverage != ASIDE  # credit that clears its null neither on average nor in half of the blocks
-        together = OPEN if not explained or (depth == ASIDE and ends["own"][0] <= -0.02) else NOT
+        together = NOT if explained else OPEN
     norms = np.mean([m.gradient_norms[-1] for m in finals])
     published = growths.mean() > 50 or norms < 1e-7 or gain["own"].mean() < 0.02
     return {
