@@ -73,6 +73,23 @@ def test_the_form_takes_the_formula_from_the_rule_and_the_rest_from_the_config()
     assert answers(bp)["feedback"].answer == "yes"
 
 
+@pytest.mark.parametrize(("schedule", "says"), [("cosine", "cosine over the epochs"), ("constant", "constant")])
+def test_the_form_tells_the_schedule_of_the_config(tmp_path, schedule, says):
+    (config,) = plan(rules=["dfa"], seeds=[42], epochs=2, schedule=schedule)
+    (form,) = forms(write_run(tmp_path, config))
+    assert rows(form, "Recipe")["Learning rate"] == f"{config.lr:g}, {says}"
+
+
+@pytest.mark.parametrize(("option", "says"), [("sample", "sample"), (False, "no"), (1e300, "1e+300"), (7, "7")])
+def test_the_form_prints_a_strange_option_as_the_config_has_it(tmp_path, option, says):
+    (config,) = plan(rules=["dfa"], seeds=[42], epochs=2)
+    folder = write_run(tmp_path, config.model_copy(update={"rule_options": {"normalize": option}}))
+    found = forms(folder)
+    assert rows(found[0], "Method")["Credits normalised"] == says
+    assert says in render(found, "markdown")
+    assert render(found, "latex")
+
+
 def test_the_numbers_of_the_layers_are_those_of_the_last_snapshot():
     dfa, _ = forms(*CIFAR)
     last = read_run(CIFAR[0]).snapshots[-1]

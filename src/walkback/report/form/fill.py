@@ -30,6 +30,7 @@ AGGREGATED = (
     "mean over the blocks of the mean over samples of cos(a_l, g_l), with the gradient at the block's input; dead "
     "samples and blocks without a value are left out"
 )
+SCHEDULES = {"cosine": "cosine over the epochs", "constant": "constant"}
 FEEDBACK = {
     True: "drawn once from their own random stream, derived from the run's seed; saved with the run",
     False: "none: fresh feedback changes no block's credit",
@@ -61,7 +62,7 @@ def _method(case: Case) -> Section:
     except WalkbackError as error:
         why = error.what
     options = dict(config.rule_options)
-    normalised = options.pop("normalize", None) or words.parts.get("normalize")
+    normalised = _said(options.pop("normalize", None)) or words.parts.get("normalize")
     rows = [
         Entry("Rule", config.rule.rpartition("/")[2]),
         Entry("In words", words.summary or None, why),
@@ -121,7 +122,7 @@ def _recipe(case: Case) -> Section:
         Entry("Epochs", str(config.epochs) + (", fewer where a check fires" if config.stop_when_fired else "")),
         Entry("Batch size", str(config.batch_size)),
         Entry("Optimiser", "AdamW"),
-        Entry("Learning rate", f"{config.lr:g}, cosine over the epochs"),
+        Entry("Learning rate", f"{config.lr:g}, {SCHEDULES[config.schedule]}"),
         Entry("Weight decay", f"{config.weight_decay:g}"),
         Entry("Penalty λ‖f_l‖²", f"λ = {config.penalty:g}" if config.penalty else "none"),
     ]
