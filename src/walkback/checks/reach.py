@@ -31,7 +31,7 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
     own = margin_over(accuracies(evidence), evidence.baselines.get("half"), confidence)
     task = margin_of("bp", "half_bp", evidence, confidence)
-    stopped = [label for label, s in zip(evidence.labels(), evidence.seeds, strict=True) if s.ended == "stopped"]
+    stopped = [label for label, s in evidence.labelled() if s.ended == "stopped"]
     no_half = _no_half(evidence)
 
     def outcome_at(at: float) -> Outcome:
