@@ -6,14 +6,13 @@ was put back, or a file of the same size, does not deceive it.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.records.run import CHECKPOINT, PREVIOUS, RECORDS, Files, Run, config_of, optional, read_files, run_of
+from walkback.records.run import RECORDS, Files, Run, config_of, optional, read_files, run_of
 from walkback.records.schema import Environment, Result, RunConfig
-from walkback.records.whole import header_bytes
+from walkback.records.whole import CHECKPOINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,8 @@ def read_outline(path: Path) -> Outline:
 def digest_of(path: Path, files: Files) -> bytes:
     """A digest of the folder's name and of all that a reader looks at: the records, and the checkpoints' headers."""
     digest = hashlib.sha256(path.name.encode(errors="surrogatepass"))
-    parts = [(name, files.get(name)) for name in RECORDS]
-    parts += [(name, header_bytes(f"{path}{os.sep}{name}")) for name in (CHECKPOINT, PREVIOUS)]
-    for name, content in parts:
+    for name in (*RECORDS, *CHECKPOINTS):
+        content = files.get(name)
         digest.update(f"\0{name} {'none' if content is None else len(content)}\0".encode())
         digest.update(content or b"")
     return digest.digest()
