@@ -229,7 +229,7 @@ def quick_probes(content: bytes) -> DeepProbes | None:
         nulls = [*found.null, *found.null_out, found.null_gamma]
         for null in nulls:
             if null.mean != "NaN" and null.std != "NaN":
-                invariants.can_be_null(null.mean, null.std, null.n)  # type: ignore[arg-type]
+                invariants.can_be_null(null.mean, null.std, null.n)
         if found.measured is not UNSET:
             for name, readings in found.measured.items():
                 if not bounded(name, readings):
