@@ -46,9 +46,9 @@ def judge_crowd(
     if folders and not found:
         raise no_runs(folders)
     with Workers(processes if len(found) >= MANY else 0) as workers:
-        outlines = _outlines(found, partial(note, "read"), workers)
-        foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
         index = open_index(folders, len(found))
+        outlines = _outlines(found, partial(note, "read"), workers, index.knows_any)
+        foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
         crowd = Crowd(outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None)
         if not crowd.groups and not foreign:
             raise no_subject()
@@ -56,16 +56,18 @@ def judge_crowd(
     return settled(here, audits, thresholds, protocol)[0], outlines
 
 
-def _outlines(paths: Sequence[Path], note: Callable[[int, int], object], workers: Workers) -> list[Outline]:
-    """The outlines of some folders, in their order; if one is refused, the first of them."""
+def _outlines(
+    paths: Sequence[Path], note: Callable[[int, int], object], workers: Workers, whole: bool
+) -> list[Outline]:
+    """The outlines of some folders, in their order; if one is refused, the first of them. `whole`: with digests."""
     if not workers.count:
-        return read_outlines(paths, note)
+        return read_outlines(paths, note, whole)
     parts = batches(paths, lambda _: 1, AT_ONCE)
     found: dict[int, list[Outline]] = {}
     done = 0
-    for place, outlines in workers.each(outlines_of, parts):
+    for place, outlines in workers.each(partial(outlines_of, whole=whole), parts):
         if outlines is None:
-            return read_outlines(paths, note)
+            return read_outlines(paths, note, whole)
         found[place] = outlines
         note(done := done + len(outlines), len(paths))
     return [outline for _, outlines in sorted(found.items()) for outline in outlines]
