@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, overload
 from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
 from msgspec.json import Decoder
 from msgspec.structs import asdict
+from pydantic import BaseModel
 
 from walkback.records import invariants
 from walkback.records.expected import Expected, is_scheduled, is_whole, rate_at
@@ -88,6 +89,9 @@ OURS = {"update": -1, "zero credits": 0}  # the readings of our own probes, and 
 R = TypeVar("R", bound=Record)
 _decode = Decoder(_Snapshot).decode
 _put = object.__setattr__  # records are frozen
+_put_given, _put_extra, _put_private = (
+    vars(BaseModel)[f"__pydantic_{name}__"].__set__ for name in ("fields_set", "extra", "private")
+)
 
 
 class QuickSnapshots(Sequence[Snapshot]):
@@ -281,7 +285,7 @@ def trusted(model: type[R], values: dict[str, Any], given: set[str]) -> R:
     """A record of values that are known to be what its validators let through: all fields, in their order."""
     made = model.__new__(model)
     _put(made, "__dict__", values)
-    _put(made, "__pydantic_fields_set__", given)
-    _put(made, "__pydantic_extra__", None)
-    _put(made, "__pydantic_private__", None)
+    _put_given(made, given)
+    _put_extra(made, None)
+    _put_private(made, None)
     return made
