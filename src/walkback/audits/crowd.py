@@ -28,7 +28,7 @@ from walkback.audits.workers import Workers, batches
 from walkback.checks import Audit, Judgement, Protocol, Thresholds, judge
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.records import Baseline, Evidence, read_run
+from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs, read_run
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
@@ -117,6 +117,16 @@ class Crowd:
                 found[place] = self._judge(self.groups[place], ways)
             else:
                 found[place] = self._kept(self.groups[place], ways, each.judgements)
+
+    def records(self, place: int) -> tuple[Evidence, list[Run]]:
+        """The evidence behind the judgement at a place, all of it, and its runs, read again."""
+        if place >= len(self.groups):
+            return completed(self.logs[place - len(self.groups)], self.given), []
+        group = self.groups[place]
+        runs = [read_run(outline.path) for outline in group.runs]
+        shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
+        evidence = evidence_of_runs(group.title, runs, group.others, baselines=shallow, prints=self._prints_of)
+        return completed(evidence, self.given), runs
 
     def here(self, ways: Sequence[Way]) -> Here:
         """What `controls.settled` takes: every subject judged in each of these ways."""

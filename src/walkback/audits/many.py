@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from walkback.audits.controls import Here, settled, ways
 from walkback.audits.crowd import AT_ONCE, Crowd
@@ -35,13 +36,31 @@ def judge_crowd(
     Trainings of somebody's own loop are read all at once. With `processes`, so many read and judge where runs are many;
     what was registered in this process they do not know.
     """
-    folders, logs = folders_and_logs(paths)
-    audits = audits_beside(paths)
+    folders, _ = folders_and_logs(paths)
     if folders and find_trainings(*folders):
         from walkback.audits.records import gather  # here: it brings what pages are drawn with, and torch
 
         gathered, runs, own = gather(paths, baselines)
-        return settled(Here.of(gathered, runs, own), audits, thresholds, protocol)[0], runs
+        return settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)[0], runs
+    many = judge_many(paths, baselines, thresholds, protocol, note, processes)
+    return many.audit, many.crowd.outlines
+
+
+class Many(NamedTuple):
+    """Run folders and logs, judged: the audit that is shown, every judgement in the order of the crowd, the crowd."""
+
+    audit: Audit
+    every: Audit
+    crowd: Crowd
+
+
+def judge_many(
+    paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None, thresholds: Thresholds | None,
+    protocol: Protocol | None, note: Note, processes: int,
+) -> Many:  # fmt: skip
+    """`judge_crowd` of run folders and logs, with all that was found on the way."""
+    folders, logs = folders_and_logs(paths)
+    audits = audits_beside(paths)
     found = find_runs(*folders) if folders else []
     if folders and not found:
         raise no_runs(folders)
@@ -53,7 +72,7 @@ def judge_crowd(
         if not crowd.groups and not foreign:
             raise no_subject()
         here = crowd.here(ways(audits, thresholds, protocol))
-    return settled(here, audits, thresholds, protocol)[0], outlines
+    return Many(*settled(here, audits, thresholds, protocol), crowd)
 
 
 def _outlines(

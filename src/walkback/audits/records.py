@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
 from walkback.audits.controls import Here, settled
-from walkback.audits.many import audits_beside, folders_and_logs, no_runs, no_subject
+from walkback.audits.many import Note, audits_beside, folders_and_logs, no_runs, no_subject
+from walkback.audits.many_cases import are_many, material_to_show
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Protocol, Thresholds, fires_at, in_order
@@ -57,11 +58,14 @@ def report_paths(
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
     source: Sequence[str] = (),
+    note: Note = lambda *_: None,
+    processes: int = 0,
 ) -> Material:
     """The same with the records beside the judgements: what a page is drawn from.
 
     Controls are those that are among the runs, or that an audit.json beside them states. A folder with an audit.json
-    and no runs is shown as it was judged. `source`: the command, as words.
+    and no runs is shown as it was judged. `source`: the command, as words. Of many runs only what the page shows is
+    kept; `note` and `processes` as for `judge_crowd`.
     """
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     audits = audits_beside(paths)
@@ -69,7 +73,10 @@ def report_paths(
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
-    material = judged_material(paths, baselines, thresholds, protocol)
+    if are_many(paths):
+        material = material_to_show(paths, baselines, thresholds, protocol, note, processes)
+    else:
+        material = judged_material(paths, baselines, thresholds, protocol)
     return replace(material, source=source, cards=cards_beside(paths))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from walkback.audits.many import Note, judge_crowd
+from walkback.audits.many_cases import are_many, material_to_tell
 from walkback.audits.records import judged_material, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
@@ -25,7 +26,8 @@ def told_by(
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
     An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
-    subjects is not kept, so that thousands of runs fit into memory; `note` and `processes` as for `judge_crowd`.
+    subjects is not kept. With them, many runs are read one subject at a time, each time its case is asked for; so
+    thousands fit into memory either way. `note` and `processes` as for `judge_crowd`.
     """
     if not paths:
         raise BadValue("no path is given", "give an audit.json, run folders, or log files")
@@ -39,6 +41,8 @@ def told_by(
             *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note, processes=processes
         )
         return [*found, Material(audit, [], outlines=outlines)]
+    if records and are_many(records):
+        return [*found, material_to_tell(records, baselines, thresholds, protocol, note, processes)]
     return [*found, judged_material(records, baselines, thresholds, protocol)] if records else found
 
 
