@@ -118,3 +118,11 @@ def no_runs(folders: Sequence[Path]) -> BadValue:
 def no_subject() -> BadValue:
     """What is said where there is nothing but baselines."""
     return BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
+
+
+def nothing_to_judge(path: Path) -> BadValue:
+    """What is said to one who would have an audit judged otherwise of which no run is there."""
+    return BadValue(
+        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
+        "leave --protocol, --thresholds and --frozen out, or name the runs",
+    )

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
 from walkback.audits.controls import Here, settled
-from walkback.audits.many import Note, audits_beside, folders_and_logs, no_runs, no_subject
+from walkback.audits.many import Note, audits_beside, folders_and_logs, no_runs, no_subject, nothing_to_judge
 from walkback.audits.many_cases import are_many, material_to_show
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Protocol, Thresholds, fires_at, in_order
 from walkback.checks.looks import LOOKS
-from walkback.errors import BadValue
 from walkback.files import is_folder
 from walkback.records import (
     Baseline,
@@ -91,14 +90,6 @@ def judged_material(
     shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
     cases = [Case(judgement, *known) for judgement, known in zip(here.subjects, gathered, strict=True)]
     return Material.of(shown, cases, runs)
-
-
-def nothing_to_judge(path: Path) -> BadValue:
-    """What is said to one who would have an audit judged otherwise of which no run is there."""
-    return BadValue(
-        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
-        "leave --protocol, --thresholds and --frozen out, or name the runs",
-    )
 
 
 class Records(NamedTuple):

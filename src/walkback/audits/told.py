@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from walkback.audits.many import Note, judge_crowd
+from walkback.audits.many import Note, judge_crowd, nothing_to_judge
 from walkback.audits.many_cases import are_many, material_to_tell
-from walkback.audits.records import judged_material, nothing_to_judge
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
@@ -43,7 +42,11 @@ def told_by(
         return [*found, Material(audit, [], outlines=outlines)]
     if records and are_many(records):
         return [*found, material_to_tell(records, baselines, thresholds, protocol, note, processes)]
-    return [*found, judged_material(records, baselines, thresholds, protocol)] if records else found
+    if not records:
+        return found
+    from walkback.audits.records import judged_material  # here: it brings torch, and who tells tables needs none
+
+    return [*found, judged_material(records, baselines, thresholds, protocol)]
 
 
 def _alone(path: Path) -> Audit | None:
