@@ -180,6 +180,7 @@ def test_the_clause_of_a_gain(check: Check) -> None:
     assert phrase("fires", 0.004, 0.003, 0.005) == f"{what} gains only 0.4 points over {over}"
     assert phrase("fires", -0.024, -0.03, -0.02) == f"{what} costs 2.4 points against {over}"
     assert phrase("inconclusive", 0.014, -0.025, 0.0345) == f"{what} gains 1.4 points over {over} (-2.5 to +3.5)"
+    assert phrase("inconclusive", 0.3, 0.2, 0.4) == f"{what} gains 30.0 points over {over} (+20.0 to +40.0)"
     assert phrase("inconclusive", 0.014) == f"{what} gains 1.4 points over {over}, on one seed"
     assert phrase("inconclusive", 0.014, low=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
     assert phrase("inconclusive", 0.014, high=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
@@ -425,8 +426,9 @@ def test_records_that_are_copies_hold_by_neither_protocol() -> None:
     for protocol in ("ours", "published"):
         judged = judge(copies, protocol=protocol)
         assert (judged.verdict, judged.decided_by) == ("inconclusive", ["evidence"])
+        said = "seeds 42 and 123 have the same numbers [same-records]; seeds 42 and 456 have the same numbers"
+        assert said in judged.says
         assert judged.says.startswith("Inconclusive: ")
-        assert "same" in judged.says
     assert judge(subject(), protocol="published").verdict == "holds"
 
 
@@ -507,3 +509,30 @@ def test_what_a_file_does_not_state_keeps_its_default_and_names_the_file(tmp_pat
     as_json = tmp_path / "lab.json"
     as_json.write_text('\n {"version": "lab-2", "scale": {"growth": 1e300}}')
     assert load_thresholds(as_json)["scale.growth"] == 1e300
+
+
+def test_a_growth_that_is_only_bounded_or_next_to_its_limit_is_said_so_without_a_stream_too() -> None:
+    def said(**fields: Any) -> str:
+        return scale(subject({"hidden_norms": None, **fields}, residual=None)).says
+
+    assert said(hidden_at={0: 9.0, 4: 9e9}).startswith(
+        "One block grows its input at least 178× (limit 50×). That fires"
+    )
+    exact = [1.0, 50.004, 50.004, 50.004, 50.004]
+    assert said(hidden_norms=exact).startswith("One block grows its input 50.004× (limit 50×). That fires")
+    exact[1:] = [49.996] * 4
+    assert said(hidden_norms=exact).startswith("Largest growth over one block: 49.996× (limit 50×). That passes")
+
+
+def test_a_gain_is_said_without_only_by_default_and_nothing_is_no_cost() -> None:
+    assert gain_said("it", 0.306, "init") == "it gains 30.6 points over init"
+
+
+def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
+    """Where the gradient is below the floor, the cause is told by the thresholds of the audit."""
+    small = subject({"gradient_norms": [1e-9] * 5, "loss": 0.15, "precision": precise(1e-6)})
+    assert "small loss explains it" in "".join(reference(small).warnings)
+    stricter = completed(DEFAULT.model_copy(update={"table": dict(DEFAULT.table)}))
+    loss = stricter.table["reference.small_loss"].model_copy(update={"value": 0.2})
+    stricter = stricter.model_copy(update={"table": {**stricter.table, "reference.small_loss": loss}})
+    assert "Neither" not in "".join(reference(small, stricter).warnings)
