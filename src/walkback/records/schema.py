@@ -159,10 +159,8 @@ def _is_plain(options: dict[str, Any]) -> bool:
 
 PLAIN = {str, bool, int, float, type(None)}
 _canonical = json.JSONEncoder(sort_keys=True).encode
-LATER = {
-    name: RunConfig.model_fields[name].default
-    for name in ("stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")
-}
+LATER = {name: RunConfig.model_fields[name].default for name in (
+    "stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")}  # fmt: skip
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 
