@@ -17,9 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from walkback.data import DATASETS
 from walkback.records import RunConfig
@@ -27,7 +29,8 @@ from walkback.records import RunConfig
 RESULTS = Path(__file__).parent.parent / "results"
 SEEDS = 2  # of each recorded seed: itself, and one more
 UNFINISHED = 50  # one in so many is cut off
-COMMANDS = ("status", "judge", "judge again", "show", "table", "form", "report")
+COMMANDS = ("status", "judge", "judge again", "show", "table", "report", "form")
+LOOK = 0.05  # seconds between two looks at the memory of a command's processes
 
 
 def recorded(results: Path = RESULTS) -> list[Path]:
@@ -106,8 +109,21 @@ def tested(config: RunConfig) -> int | None:
     return round(config.validation * train) if config.validation else test
 
 
+class Taken(NamedTuple):
+    """What a command took. `together` is None where the system has no /proc."""
+
+    cpu: float  # seconds, of all its processes
+    clock: float  # seconds
+    largest: float  # MB, of the largest process at its peak
+    together: float | None  # MB, of all processes at their peak; pages that they share count in each
+
+    def words(self) -> str:
+        together = "" if self.together is None else f" (all {self.together:,.0f})"
+        return f"{self.cpu:.1f} s, {self.clock:.1f} s, {self.largest:,.0f} MB{together}"
+
+
 def measure(counts: list[int], commands: list[str], keep: Path | None) -> None:
-    """A row per command: CPU seconds, seconds on the clock and peak memory, for each number of folders."""
+    """A table with a row per command and a column per number of folders."""
     print(f"load of the machine at the start: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     rows: dict[str, list[str]] = {command: [] for command in commands}
     for count in counts:
@@ -117,17 +133,18 @@ def measure(counts: list[int], commands: list[str], keep: Path | None) -> None:
                 make(count, place)
             os.environ["WALKBACK_CACHE"] = str(Path(temporary) / "cache")
             for command in commands:
-                seconds, clock, megabytes = taken(command.split()[0], place, Path(temporary))
-                rows[command].append(f"{seconds:.1f} s, {clock:.1f} s, {megabytes:.0f} MB")
+                rows[command].append(taken(command.split()[0], place, Path(temporary)).words())
                 print(f"{count} folders, {command}: {rows[command][-1]}", file=sys.stderr)
+    print("CPU seconds of all processes, seconds on the clock, peak memory of the largest process (of all together)")
     print("| command | " + " | ".join(f"{count:,} folders" for count in counts) + " |")
     print("| --- |" + " --- |" * len(counts))
     for command, cells in rows.items():
         print(f"| `{command}` | " + " | ".join(cells) + " |")
+    print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
 
 
-def taken(command: str, place: Path, temporary: Path) -> tuple[float, float, float]:
-    """CPU seconds of all its processes, seconds on the clock, and the peak memory of the largest of them in MB."""
+def taken(command: str, place: Path, temporary: Path) -> Taken:
+    """What one command takes."""
     words = [command, str(place)]
     if command in ("report", "form"):
         words += ["--to", str(temporary / f"{command}.out")]
@@ -135,10 +152,43 @@ def taken(command: str, place: Path, temporary: Path) -> tuple[float, float, flo
     began = time.monotonic()
     with (temporary / "printed.txt").open("wb") as printed:
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=printed, cwd=temporary)
+        ended = threading.Event()
+        peaks: list[float] = []
+        watching = threading.Thread(target=watch, args=(process.pid, ended, peaks))
+        watching.start()
         _, status, usage = os.wait4(process.pid, 0)
+        ended.set()
+        watching.join()
     if os.waitstatus_to_exitcode(status) not in (0, 1, 3, 4):
         raise SystemExit(f"walkback {' '.join(words)} failed")
-    return usage.ru_utime + usage.ru_stime, time.monotonic() - began, usage.ru_maxrss / 1024
+    clock, largest = time.monotonic() - began, usage.ru_maxrss / 1024
+    together = max(*peaks, largest) if len(peaks) > 1 else None
+    return Taken(usage.ru_utime + usage.ru_stime, clock, largest, together)
+
+
+def watch(pid: int, ended: threading.Event, peaks: list[float]) -> None:
+    """Look now and then at the memory of a process and all that it started."""
+    while not ended.wait(LOOK):
+        found = sum(map(memory, family(pid)))
+        if found:
+            peaks.append(found)
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it started, as far as they are there."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *(each for child in children for each in family(int(child)))]
+
+
+def memory(pid: int) -> float:
+    """The resident memory of a process in MB; 0 where that is not known."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+    except (OSError, IndexError):
+        return 0.0
 
 
 def main() -> None:

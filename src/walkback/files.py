@@ -44,8 +44,9 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def check_regular(path: Path | str, most: int | None = None) -> None:
-    """Refuse anything but a regular file of bounded size; `FileNotFoundError` if it does not exist."""
+def check_regular(path: Path | str, most: int | None = None) -> int:
+    """The size of a file. Refused: anything but a regular file of bounded size; `FileNotFoundError` if it does not
+    exist."""
     found = os.stat(path)  # noqa: PTH116 - thousands are looked at, and a Path takes longer than the system
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
@@ -53,14 +54,18 @@ def check_regular(path: Path | str, most: int | None = None) -> None:
     if most is not None and found.st_size > most:
         size = f"{found.st_size / 2**20:,.0f} MB, and at most {most >> 20} MB are read"
         raise RecordError(f"cannot read {path}: it has {size}", "make sure it is the right file; shorten it if it is")
+    return found.st_size
 
 
 def read_bytes(path: Path | str, most: int = LARGEST) -> bytes:
     """The content of a regular file. `FileNotFoundError` if it does not exist; any other failure is a `RecordError`."""
     try:
-        check_regular(path, most)
-        with open(path, "rb", opener=_without_waiting) as file:  # Path.open has no such argument
-            return file.read(most)
+        size = check_regular(path, most)
+        opened = _without_waiting(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            return _all_of(opened, size, most)
+        finally:
+            os.close(opened)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -76,7 +81,19 @@ def read_bytes(path: Path | str, most: int = LARGEST) -> bytes:
         raise RecordError(f"cannot read {path}: {words}", remedy) from error
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _all_of(opened: int, size: int, most: int) -> bytes:
+    """What a file holds, at most so many bytes. Without a buffer of Python's: small files are read by the thousand."""
+    content = os.read(opened, min(size + 1, most))
+    if len(content) == size:  # the rule: it did not grow meanwhile, and one reading was enough
+        return content
+    parts, left = [content], most - len(content)
+    while left and (part := os.read(opened, min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _without_waiting(path: Path | str, flags: int) -> int:
     """Open without blocking: a pipe may have replaced the file since it was checked."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

@@ -29,6 +29,10 @@ def settings_of(
     if len(set(every)) < len(every):
         return []
     found = []
+    by_setting: dict[str, list[int]] = {}
+    for place, subject in enumerate(material.subjects if groups else ()):
+        if subject.runs:
+            by_setting.setdefault(subject.runs[0].config.setting(), []).append(place)
     for group, controls in zip(groups, by_group, strict=True):
         if group.own is not None:
             name, places = group.own.setting.name, [place for place in group.places if place is not None]
@@ -37,8 +41,7 @@ def settings_of(
             config = material.subjects[group.bp].runs[0].config
             sizes = [f"{key} {value}" for key, value in config.net_options.items() if type(value) is int]
             words = ", ".join([config.data, " ".join([config.net, *sizes]), f"{config.epochs} epochs"])
-            name, key = f"{words} ({every[group.bp]})", config.setting()
-            places = [n for n, s in enumerate(material.subjects) if s.runs and s.runs[0].config.setting() == key]
+            name, places = f"{words} ({every[group.bp]})", by_setting[config.setting()]
         names = [every[place] for place in places if every[place] in shown]
         found.append(SettingValidity(name=name, valid=all(c.ok for c in controls), subjects=names))
     covered = {name for setting in found for name in setting.subjects}

@@ -273,7 +273,8 @@ def _controls(
             answers.control_bp(here.subjects[group.bp], titles[0]),
             answers.control_random(here.subjects[group.random], titles[1]),
         ]
-        others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in group.runs)]
+        drawn = [run for run in group.runs if run.config.rule == "random"]  # of the others no null is looked at
+        others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in drawn)]
         others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
         others = [control.model_copy(update={"name": control.name + behind}) for control in others]

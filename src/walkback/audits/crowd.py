@@ -28,7 +28,7 @@ from walkback.audits.workers import Workers, batches
 from walkback.checks import Audit, Judgement, Protocol, Thresholds, judge
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.records import Baseline, Evidence, read_run
+from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs, read_run
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
@@ -58,6 +58,7 @@ class Crowd:
         self._prints: dict[Path, bytes] = {}
         self._vouched: set[Path] = set()
         self._changed: set[Path] = set()  # since their outlines were read
+        self._digests = {outline.path: outline.digest for outline in outlines}  # empty: not read in full yet
         self._whole = bool(own_checks())  # which may date by whatever a moment has
 
     def judgements(self, ways: Sequence[Way]) -> list[list[Judgement]]:
@@ -75,7 +76,7 @@ class Crowd:
                 read_run(outline.path)
             raise
         finally:
-            self.index.close(outline.digest for outline in self.outlines)
+            self.index.close(self._digest(outline) for outline in self.outlines)
         found += [[judge(completed(evidence, self.given), *way) for way in ways] for evidence in self.logs]
         return [[judgements[way] for judgements in found] for way in range(len(ways))]
 
@@ -96,7 +97,7 @@ class Crowd:
             unknown += [] if found[place] else [place]
         jobs: list[Job | Outline] = [Job(self.groups[place], self.given, ways, self._whole) for place in unknown]
         theirs = {run.path for place in unknown for run in self.groups[place].runs}
-        jobs += [each for each in self.outlines if each.path not in theirs and not self.index.is_possible(each.digest)]
+        jobs += [each for each in self.outlines if each.path not in theirs and not self._is_possible(each)]
         tasks = batches(jobs, lambda job: len(job.group.runs) if isinstance(job, Job) else 1, AT_ONCE)
         by_path = {outline.path: outline for outline in self.outlines}
         answers: dict[int, list[Judged | Read]] = {}
@@ -116,6 +117,16 @@ class Crowd:
                 found[place] = self._judge(self.groups[place], ways)
             else:
                 found[place] = self._kept(self.groups[place], ways, each.judgements)
+
+    def records(self, place: int) -> tuple[Evidence, list[Run]]:
+        """The evidence behind the judgement at a place, all of it, and its runs, read again."""
+        if place >= len(self.groups):
+            return completed(self.logs[place - len(self.groups)], self.given), []
+        group = self.groups[place]
+        runs = [read_run(outline.path) for outline in group.runs]
+        shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
+        evidence = evidence_of_runs(group.title, runs, group.others, baselines=shallow, prints=self._prints_of)
+        return completed(evidence, self.given), runs
 
     def here(self, ways: Sequence[Way]) -> Here:
         """What `controls.settled` takes: every subject judged in each of these ways."""
@@ -140,15 +151,22 @@ class Crowd:
         """What the judgements of a subject are kept by: all that they rest on."""
         about = digest_of_parts(
             group.title, _text(self.given), *(f"{each.config.data} {_counts(each)}" for each in group.runs[:1]),
-            b"".join(each.digest for each in group.runs), b"".join(each.digest for each in group.others),
-            b"".join(each.digest for each in group.shallow),
+            *(b"".join(map(self._digest, those)) for those in (group.runs, group.others, group.shallow)),
         )  # fmt: skip
         return [digest_of_parts(about, thresholds.text(), protocol) for thresholds, protocol in ways]
+
+    def _digest(self, outline: Outline) -> bytes:
+        return self._digests[outline.path]
+
+    def _is_possible(self, outline: Outline) -> bool:
+        """Whether a folder as it is was read in full, now or before."""
+        digest = self._digest(outline)
+        return bool(digest) and self.index.is_possible(digest)
 
     def _known(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
         """The judgements of a subject that were made before; none, unless there is one for every way."""
         rests_on = [*group.runs, *group.others, *group.shallow]
-        if not all(self.index.is_possible(each.digest) for each in rests_on):
+        if not all(self._is_possible(each) for each in rests_on):
             return []
         known = [self.index.judgement(key) for key in self._keys(group, ways)]
         if None in known:
@@ -170,7 +188,7 @@ class Crowd:
     def _kept(self, group: Group[Outline], ways: Sequence[Way], judgements: list[Judgement]) -> list[Judgement]:
         """Judgements, noted for the next time if everything that they rest on is as it was."""
         rests_on = [*group.runs, *group.others, *group.shallow]
-        if all(each.path not in self._changed and self.index.is_possible(each.digest) for each in rests_on):
+        if all(each.path not in self._changed and self._is_possible(each) for each in rests_on):
             for key, judgement in zip(self._keys(group, ways), judgements, strict=True):
                 self.index.put(key, judgement)
         return judgements
@@ -182,8 +200,9 @@ class Crowd:
 
     def _note_read(self, outline: Outline, read: Read) -> None:
         """Note that a folder was read in full and found possible, and whether it is still what its outline tells."""
+        self._digests[outline.path] = read.digest
         if read.alike:
-            self.index.found_possible(outline.digest)
+            self.index.found_possible(read.digest)
         else:
             self._changed.add(outline.path)
         self._vouched.add(outline.path)
@@ -191,7 +210,7 @@ class Crowd:
 
     def _vouch(self, outline: Outline) -> None:
         """Make sure that a folder was read in full, now or before."""
-        if outline.path not in self._vouched and not self.index.is_possible(outline.digest):
+        if outline.path not in self._vouched and not self._is_possible(outline):
             self._note_read(outline, read_in_full(outline)[1])
         self._vouched.add(outline.path)
 

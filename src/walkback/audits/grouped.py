@@ -18,10 +18,12 @@ PRINT = struct.Struct("=q16s")
 
 
 class Read(NamedTuple):
-    """A folder that was read in full: whether it is still what its outline tells, and its prints (doubts.py)."""
+    """A folder that was read in full: whether it is still what its outline tells, its digest as it is, and its prints
+    (doubts.py)."""
 
     path: Path
     alike: bool
+    digest: bytes
     prints: bytes  # packed: there is one for every snapshot of every run
 
 
@@ -68,8 +70,8 @@ def judge_group(job: Job, prints: Callable[[Known], Sequence[Print]] | None = No
 
 def read_in_full(outline: Outline) -> tuple[Run, Read]:
     """A run, refused if it cannot be true."""
-    run, alike = read_alike(outline)
-    return run, Read(outline.path, alike, packed_prints(run))
+    found = read_alike(outline)
+    return found.run, Read(outline.path, found.alike, found.digest, packed_prints(found.run))
 
 
 def packed_prints(run: Run) -> bytes:
@@ -98,10 +100,10 @@ def clean(name: str) -> str:
 # --- what other processes are asked for: None if anything is refused, because here the first of them is known ---------
 
 
-def outlines_of(paths: Sequence[Path]) -> list[Outline] | None:
+def outlines_of(paths: Sequence[Path], whole: bool = True) -> list[Outline] | None:
     """The outlines of some folders."""
     try:
-        return [read_outline(path) for path in paths]
+        return [read_outline(path, whole) for path in paths]
     except RecordError:
         return None
 

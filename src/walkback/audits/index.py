@@ -57,10 +57,14 @@ class Index:
 
     def put(self, key: str, judgement: Judgement) -> None:
         """Keep a judgement."""
-        body = {"key": key, "judgement": json.loads(judgement.text())}
-        self._judgements[key] = _checked(body)
+        self._judgements[key] = _checked_text(f'{{"key":"{key}","judgement":{judgement.text()}}}')
         self._used.add(key)
         self._changed = True
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether any folder is known by its digest."""
+        return bool(self._possible)
 
     def is_possible(self, digest: bytes) -> bool:
         """Whether a folder of that digest was read in full before, and was found possible."""
@@ -125,8 +129,12 @@ class Index:
 
 def _checked(body: object) -> bytes:
     """A line with its checksum in front."""
-    text = json.dumps(body, separators=(",", ":")).encode()
-    return hashlib.sha256(text).hexdigest().encode() + b" " + text + b"\n"
+    return _checked_text(json.dumps(body, separators=(",", ":")))
+
+
+def _checked_text(text: str) -> bytes:
+    content = text.encode()
+    return hashlib.sha256(content).hexdigest().encode() + b" " + content + b"\n"
 
 
 KEY_AT = len(hashlib.sha256().hexdigest()) + len(' {"key":"')

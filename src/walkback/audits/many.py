@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from walkback.audits.controls import Here, settled, ways
 from walkback.audits.crowd import AT_ONCE, Crowd
@@ -35,37 +36,57 @@ def judge_crowd(
     Trainings of somebody's own loop are read all at once. With `processes`, so many read and judge where runs are many;
     what was registered in this process they do not know.
     """
-    folders, logs = folders_and_logs(paths)
-    audits = audits_beside(paths)
+    folders, _ = folders_and_logs(paths)
     if folders and find_trainings(*folders):
         from walkback.audits.records import gather  # here: it brings what pages are drawn with, and torch
 
         gathered, runs, own = gather(paths, baselines)
-        return settled(Here.of(gathered, runs, own), audits, thresholds, protocol)[0], runs
+        return settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)[0], runs
+    many = judge_many(paths, baselines, thresholds, protocol, note, processes)
+    return many.audit, many.crowd.outlines
+
+
+class Many(NamedTuple):
+    """Run folders and logs, judged: the audit that is shown, every judgement in the order of the crowd, the crowd."""
+
+    audit: Audit
+    every: Audit
+    crowd: Crowd
+
+
+def judge_many(
+    paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None, thresholds: Thresholds | None,
+    protocol: Protocol | None, note: Note, processes: int,
+) -> Many:  # fmt: skip
+    """`judge_crowd` of run folders and logs, with all that was found on the way."""
+    folders, logs = folders_and_logs(paths)
+    audits = audits_beside(paths)
     found = find_runs(*folders) if folders else []
     if folders and not found:
         raise no_runs(folders)
     with Workers(processes if len(found) >= MANY else 0) as workers:
-        outlines = _outlines(found, partial(note, "read"), workers)
-        foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
         index = open_index(folders, len(found))
+        outlines = _outlines(found, partial(note, "read"), workers, index.knows_any)
+        foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
         crowd = Crowd(outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None)
         if not crowd.groups and not foreign:
             raise no_subject()
         here = crowd.here(ways(audits, thresholds, protocol))
-    return settled(here, audits, thresholds, protocol)[0], outlines
+    return Many(*settled(here, audits, thresholds, protocol), crowd)
 
 
-def _outlines(paths: Sequence[Path], note: Callable[[int, int], object], workers: Workers) -> list[Outline]:
-    """The outlines of some folders, in their order; if one is refused, the first of them."""
+def _outlines(
+    paths: Sequence[Path], note: Callable[[int, int], object], workers: Workers, whole: bool
+) -> list[Outline]:
+    """The outlines of some folders, in their order; if one is refused, the first of them. `whole`: with digests."""
     if not workers.count:
-        return read_outlines(paths, note)
+        return read_outlines(paths, note, whole)
     parts = batches(paths, lambda _: 1, AT_ONCE)
     found: dict[int, list[Outline]] = {}
     done = 0
-    for place, outlines in workers.each(outlines_of, parts):
+    for place, outlines in workers.each(partial(outlines_of, whole=whole), parts):
         if outlines is None:
-            return read_outlines(paths, note)
+            return read_outlines(paths, note, whole)
         found[place] = outlines
         note(done := done + len(outlines), len(paths))
     return [outline for _, outlines in sorted(found.items()) for outline in outlines]
@@ -97,3 +118,11 @@ def no_runs(folders: Sequence[Path]) -> BadValue:
 def no_subject() -> BadValue:
     """What is said where there is nothing but baselines."""
     return BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
+
+
+def nothing_to_judge(path: Path) -> BadValue:
+    """What is said to one who would have an audit judged otherwise of which no run is there."""
+    return BadValue(
+        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
+        "leave --protocol, --thresholds and --frozen out, or name the runs",
+    )

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
 from walkback.audits.controls import Here, settled
-from walkback.audits.many import audits_beside, folders_and_logs, no_runs, no_subject
+from walkback.audits.many import Note, audits_beside, folders_and_logs, no_runs, no_subject, nothing_to_judge
+from walkback.audits.many_cases import are_many, material_to_show
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
 from walkback.checks import Protocol, Thresholds, fires_at, in_order
 from walkback.checks.looks import LOOKS
-from walkback.errors import BadValue
 from walkback.files import is_folder
 from walkback.records import (
     Baseline,
@@ -57,11 +57,14 @@ def report_paths(
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
     source: Sequence[str] = (),
+    note: Note = lambda *_: None,
+    processes: int = 0,
 ) -> Material:
     """The same with the records beside the judgements: what a page is drawn from.
 
     Controls are those that are among the runs, or that an audit.json beside them states. A folder with an audit.json
-    and no runs is shown as it was judged. `source`: the command, as words.
+    and no runs is shown as it was judged. `source`: the command, as words. Of many runs only what the page shows is
+    kept; `note` and `processes` as for `judge_crowd`.
     """
     folders = [Path(p) for p in paths if is_folder(Path(p))]
     audits = audits_beside(paths)
@@ -69,7 +72,10 @@ def report_paths(
         if baselines or thresholds is not None or protocol is not None:
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
-    material = judged_material(paths, baselines, thresholds, protocol)
+    if are_many(paths):
+        material = material_to_show(paths, baselines, thresholds, protocol, note, processes)
+    else:
+        material = judged_material(paths, baselines, thresholds, protocol)
     return replace(material, source=source, cards=cards_beside(paths))
 
 
@@ -84,14 +90,6 @@ def judged_material(
     shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
     cases = [Case(judgement, *known) for judgement, known in zip(here.subjects, gathered, strict=True)]
     return Material.of(shown, cases, runs)
-
-
-def nothing_to_judge(path: Path) -> BadValue:
-    """What is said to one who would have an audit judged otherwise of which no run is there."""
-    return BadValue(
-        f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
-        "leave --protocol, --thresholds and --frozen out, or name the runs",
-    )
 
 
 class Records(NamedTuple):

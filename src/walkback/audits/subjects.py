@@ -4,7 +4,7 @@ Whether one run is a baseline of another is asked of those alone that agree in a
 are looked up by it, instead of holding every run against every other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from walkback.audits.titles import titles
@@ -80,25 +80,25 @@ class Shelf(Generic[K]):
         self._places: dict[tuple[object, ...], list[int]] = {}
         self._runs = runs
         for place, run in enumerate(runs):
-            config = run.config
+            config, parts = run.config, parts_of(run.config)
             if config.train_last == 0:
-                self._put(("frozen", same_but(config, ANY_PENALTY)), place)
-            self._put(("half", same_but(config, ANY_RUN), config.train_last), place)
+                self._put(("frozen", same_parts(parts, ANY_PENALTY)), place)
+            self._put(("half", same_parts(parts, ANY_RUN), config.train_last), place)
             if config.rule == "bp":
                 penalty = config.penalty if config.train_last else None  # a frozen net is the same whatever its λ
-                self._put(("bp", same_but(config, BY_BP), config.train_last, penalty), place)
+                self._put(("bp", same_parts(parts, BY_BP), config.train_last, penalty), place)
             if config.rule == "bp" and not config.blocks:
-                self._put(("shallow", same_but(config, NO_BLOCKS)), place)
+                self._put(("shallow", same_parts(parts, NO_BLOCKS)), place)
 
     def _put(self, key: tuple[object, ...], place: int) -> None:
         self._places.setdefault(key, []).append(place)
 
     def others(self, subject: RunConfig) -> list[K]:
         """Every run that has a role among the baselines of `subject`, but for the shallow net; some that have none."""
-        upper = half(subject.blocks)
-        by_bp = same_but(subject, BY_BP)
+        upper, parts = half(subject.blocks), parts_of(subject)
+        by_bp = same_parts(parts, BY_BP)
         keys: list[tuple[object, ...]] = [
-            ("frozen", same_but(subject, ANY_PENALTY)), ("half", same_but(subject, ANY_RUN), upper),
+            ("frozen", same_parts(parts, ANY_PENALTY)), ("half", same_parts(parts, ANY_RUN), upper),
             ("bp", by_bp, 0, None),
         ]  # fmt: skip
         for penalty in (0.0, subject.penalty):
@@ -112,9 +112,19 @@ class Shelf(Generic[K]):
         return [self._runs[place] for place in places if is_shallow(self._runs[place].config, subject)]
 
 
-def same_but(config: RunConfig, changes: dict[str, Any]) -> object:
+def same_but(config: RunConfig, changes: Mapping[str, Any]) -> object:
     """What two configs that are equal but for some fields have in common: equal exactly where they would be."""
-    return _frozen({**{name: getattr(config, name) for name in RunConfig.model_fields}, **changes})
+    return same_parts(parts_of(config), changes)
+
+
+def parts_of(config: RunConfig) -> dict[str, object]:
+    """The fields of a config, each as something that can be looked up by."""
+    return {name: _frozen(value) if type(value) in (dict, list) else value for name, value in config.__dict__.items()}
+
+
+def same_parts(parts: dict[str, object], changes: Mapping[str, Any]) -> tuple[object, ...]:
+    """`same_but` of the parts of a config, of which one is asked several times. What is changed is equal in both."""
+    return (*(value for name, value in parts.items() if name not in changes),)
 
 
 def _frozen(value: Any) -> object:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from walkback.audits.many import Note, judge_crowd
-from walkback.audits.records import judged_material, nothing_to_judge
+from walkback.audits.many import Note, judge_crowd, nothing_to_judge
+from walkback.audits.many_cases import are_many, material_to_tell
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
@@ -25,7 +25,8 @@ def told_by(
     """Every audit.json that stands alone, then all run folders and logs together, judged here.
 
     An audit.json that lies with the runs is what is told if it vouches for them. Without `cases` the evidence of the
-    subjects is not kept, so that thousands of runs fit into memory; `note` and `processes` as for `judge_crowd`.
+    subjects is not kept. With them, many runs are read one subject at a time, each time its case is asked for; so
+    thousands fit into memory either way. `note` and `processes` as for `judge_crowd`.
     """
     if not paths:
         raise BadValue("no path is given", "give an audit.json, run folders, or log files")
@@ -39,7 +40,13 @@ def told_by(
             *records, baselines=baselines, thresholds=thresholds, protocol=protocol, note=note, processes=processes
         )
         return [*found, Material(audit, [], outlines=outlines)]
-    return [*found, judged_material(records, baselines, thresholds, protocol)] if records else found
+    if records and are_many(records):
+        return [*found, material_to_tell(records, baselines, thresholds, protocol, note, processes)]
+    if not records:
+        return found
+    from walkback.audits.records import judged_material  # here: it brings torch, and who tells tables needs none
+
+    return [*found, judged_material(records, baselines, thresholds, protocol)]
 
 
 def _alone(path: Path) -> Audit | None:

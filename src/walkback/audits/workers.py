@@ -5,6 +5,7 @@ process costs nothing but its time: what it had is done here. So a function must
 no rule, net, data set or check that somebody registered in this process, and is not for callers that have any.
 """
 
+import gc
 import multiprocessing as mp
 import os
 import signal
@@ -84,6 +85,8 @@ class Workers:
 
 
 def _serve(pipe: Connection) -> None:
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(50_000, 20, 100)  # records are made and dropped by the thousand, and hold no cycles
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to the whole terminal, and who started this one ends it
     while True:
         try:

@@ -6,6 +6,7 @@ A rule without credits is judged by its updates.
 
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 from walkback.checks.base import Check, Date, register
@@ -152,20 +153,20 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     moments = [seed.final for seed in evidence.seeds]
     # Where it is not known whether there is a stream, input and output must say the same.
     kinds = (True, False) if evidence.residual is None else (evidence.residual,)
+    cover_at = cache(lambda place, width, kind: cover(moments[place], width, kind))
 
     def outcome(at: float, width: float) -> Outcome:
         if evidence.blocks == 1 or protocol == "published":
             return "not applicable"
-        return agreed([_outcome(moment, at, width, kind) for kind in kinds for moment in moments])
+        return agreed([_outcome(m, at, width, k, cover_at(n, width, k)) for k in kinds for n, m in enumerate(moments)])
 
-    covers = [cover(moment, band, kinds[0]) for moment in moments]
+    covers = [cover_at(place, band, kinds[0]) for place in range(len(moments))]
     found = outcome(share, band)
     every = bool(covers) and all(c.blocks for c in covers)
     blocks_known = every and not any(None in c.blocks for c in covers)
     shown = every and evidence.blocks != 1  # one block is not asked, and so has no share
-    gamma_known = all(c.positive is not None for c in covers)
     basis: Basis = "missing" if found == "inconclusive" else "bound"
-    if evidence.blocks == 1 or (blocks_known and (gamma_known or found == "passes")):
+    if evidence.blocks == 1 or (blocks_known and (found == "passes" or all(c.positive is not None for c in covers))):
         basis = "exact"
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
@@ -184,13 +185,13 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     )  # fmt: skip
 
 
-def _outcome(moment: Moment, share: float, band: float, residual: bool | None) -> Outcome:
+def _outcome(moment: Moment, share: float, band: float, residual: bool | None, covers: Cover | None = None) -> Outcome:
     """What one seed says. It does not fire at the blocks' input, where Γ is taken, if credit arrives at their output.
 
     A block's credit acts at its output. Where it clears its null there in more than the share of the blocks, the
     published cosines alone do not show that it does not arrive.
     """
-    found = cover(moment, band, residual).outcome(share)
+    found = (covers or cover(moment, band, residual)).outcome(share)
     return "inconclusive" if found == "fires" and _arrives(moment, share, band, residual) else found
 
 

@@ -50,8 +50,11 @@ def report(
         Run folders, folders of runs, or log files.
     """
     from walkback.audits import report_paths
+    from walkback.audits.workers import usual_count
 
-    material = report_paths(*paths, **judging.given(), source=[*map(str, paths), *judging.words()])
+    words = [*map(str, paths), *judging.words()]
+    with progress() as note:
+        material = report_paths(*paths, **judging.given(), source=words, note=note, processes=usual_count())
     give_page(material, to)
     if open:
         open_page(to)
@@ -133,10 +136,12 @@ def form(
         Run folders, folders of runs, log files, or an audit.json.
     """
     from walkback.audits import told_by
+    from walkback.audits.workers import usual_count
     from walkback.report.form import fill, render, write_form
     from walkback.report.numbers import relative
 
-    found = told_by(*paths, **judging.given())
-    forms = [fill(case, material.audit) for material in found for case in material.subjects]
+    with progress() as note:
+        found = told_by(*paths, **judging.given(), note=note, processes=usual_count())
+    forms = (fill(case, material.audit) for material in found for case in material.subjects)
     print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
     return judging.exit_status(*(material.audit for material in found))

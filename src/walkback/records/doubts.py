@@ -60,12 +60,17 @@ def _nearly_the_same(a: "SeedEvidence", b: "SeedEvidence") -> bool:
 
 def prints_of(snapshots: Sequence["Snapshot"]) -> list[Print]:
     """What tells each snapshot from those of any other run: its epoch, and 16 bytes of its loss and norms."""
-    found = []
-    for snapshot in getattr(snapshots, "read", snapshots):  # what was read quickly has the same fields
-        numbers = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
-        if numbers is not None:
-            packed = struct.pack(f"{len(numbers)}d", *(numbers if all(numbers) else (n + 0.0 for n in numbers)))  # −0
-            found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
+    found, read = [], getattr(snapshots, "read", None)  # what was read quickly has the same fields, all finite
+    pack = struct.Struct("0d")
+    for snapshot in snapshots if read is None else read:
+        numbers = (snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms)
+        different = set(numbers)
+        if len(different) - (0.0 in different) < TELLING or (read is None and not all(map(math.isfinite, numbers))):
+            continue
+        if pack.size != 8 * len(numbers):
+            pack = struct.Struct(f"{len(numbers)}d")
+        packed = pack.pack(*(n + 0.0 for n in numbers) if 0.0 in different else numbers)  # −0 is 0
+        found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
     return found
 
 

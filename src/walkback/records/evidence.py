@@ -7,14 +7,15 @@ of blocks) is refused here, once, so that no check has to wonder.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from walkback.errors import RecordError
 from walkback.records.baselines import BaselineName as BaselineName
 from walkback.records.baselines import Ended as Ended
-from walkback.records.baselines import but, depth_of, ended, fittest, roles
+from walkback.records.baselines import alike, depth_of, ended, fittest, roles
 from walkback.records.baselines import half as half
 from walkback.records.doubts import Print, doubts_of_runs, prints_of
 from walkback.records.quick import QuickSnapshots, trusted
@@ -219,19 +220,20 @@ def _listing(counts: Mapping[str, int]) -> str:
 
 def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     """A line of a run's folder as evidence."""
-    shared = (
-        "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "measured"
-    )  # fmt: skip
     return Moment(
-        **{name: getattr(snapshot, name) for name in shared},
+        **{name: getattr(snapshot, name) for name in TOLD_BY},
         gamma=snapshot.gamma if snapshot.gamma_blocks else None,  # a mean over no block is not known
         cosine=list(snapshot.cosine),
         cosine_out=list(snapshot.cosine_out),
     )
 
 
+TOLD_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "measured")
 DATED_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch")
 BARE = {**dict(Moment()), "measured": {}}
+WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
+ALL, WHOLE, DATED = {*BARE}, {*TOLD_BY, "gamma", "cosine", "cosine_out"}, {*DATED_BY}  # the fields that are given
+dated_by = attrgetter(*DATED_BY)
 
 
 def moments_of_run(run: Run, whole: bool = True) -> list[Moment]:
@@ -241,29 +243,46 @@ def moments_of_run(run: Run, whole: bool = True) -> list[Moment]:
             date by the others what norms, precision and nulls tell; snapshots have no nulls but those of readings.
     """
     snapshots = run.snapshots
-    with refused(run.path / "snapshots.jsonl", FRESH):
-        if whole or not isinstance(snapshots, QuickSnapshots) or len(snapshots) < 3 or not run.config.blocks:
+    if isinstance(snapshots, QuickSnapshots) and run.config.blocks:
+        last = len(snapshots) - 1
+        some = range(last + 1)
+        moments = [_sure(snapshots, at) if whole or at in (0, last) else _bare(snapshots, at) for at in some]
+    else:
+        with refused(run.path / "snapshots.jsonl", FRESH):
             moments = [moment_of_snapshot(s) for s in snapshots]
-        else:
-            between = [_bare(snapshots, place) for place in range(1, len(snapshots) - 1)]
-            moments = [moment_of_snapshot(snapshots[0]), *between, moment_of_snapshot(snapshots[-1])]
     if moments and run.probes is not None and run.probes.step == run.snapshots[-1].step:
         with refused(run.path / "probes.json", FRESH):
-            moments[-1] = with_probes(moments[-1], run.probes)
+            moments[-1] = with_probes(moments[-1], run.probes, surely=is_sure(run))
     return moments
+
+
+def is_sure(run: Run) -> bool:
+    """Whether all that a moment asks for was asked when the run was read: its snapshots are surely fine, its probes
+    are of as many blocks, and it has blocks."""
+    return isinstance(run.snapshots, QuickSnapshots) and run.config.blocks > 0
+
+
+def _sure(snapshots: QuickSnapshots, place: int) -> Moment:
+    """`moment_of_snapshot`, without asking again what was asked of the snapshot."""
+    snapshot = snapshots[place]
+    told = {name: getattr(snapshot, name) for name in TOLD_BY} | {
+        "gamma": snapshot.gamma if snapshot.gamma_blocks else None,
+        "cosine": snapshot.cosine, "cosine_out": snapshot.cosine_out,
+    }  # fmt: skip
+    return trusted(Moment, BARE | told, WHOLE)
 
 
 def _bare(snapshots: QuickSnapshots, place: int) -> Moment:
     """The moment of a snapshot without its cosines; with them, if a reading of it has a null."""
     read = snapshots.read[place]
     if read.has_nulls():
-        return moment_of_snapshot(snapshots[place])
+        return _sure(snapshots, place)
     # What a snapshot was allowed to have, a moment of at least one block is.
-    return trusted(Moment, BARE | {name: getattr(read, name) for name in DATED_BY}, set(DATED_BY))
+    return trusted(Moment, {**BARE, **dict(zip(DATED_BY, dated_by(read), strict=True))}, DATED)
 
 
-def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
-    """A moment with the probes of the same net added."""
+def with_probes(moment: Moment, probes: DeepProbes, *, surely: bool = False) -> Moment:
+    """A moment with the probes of the same net added; `surely`: that they are of one net is known (`is_sure`)."""
 
     def told(valued: Valued) -> float | None:
         return valued.value if valued.status == "ok" else None
@@ -273,6 +292,8 @@ def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
         "null_gamma": probes.null_gamma, "drift": told(probes.drift), "rho": [told(v) for v in probes.rho],
         "nudging": [told(v) for v in probes.nudging], "measured": {**moment.measured, **probes.measured},
     }  # fmt: skip
+    if surely:
+        return trusted(Moment, {**moment.__dict__, **added}, ALL)
     return Moment(**(dict(moment) | added))  # which makes sure that both are of one net
 
 
@@ -300,7 +321,7 @@ def evidence_of_runs(
         raise RecordError(f"no run is given for {name}", "name at least one run folder")
     config = runs[0].config
     for run in runs:
-        if but(run.config, seed=0) != but(config, seed=0):
+        if run.config is not config and not alike(run.config, config, ("seed",)):
             raise RecordError(
                 f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
                 "judge them separately",
@@ -317,9 +338,9 @@ def evidence_of_runs(
     if "half_bp" in found:
         # What bp's lower half brings is told by two nets of one λ.
         full = {run.config.penalty for run in _runs(chosen.get("bp"))}
-        alike = [run for run in found["half_bp"] if run.config.penalty in full]
+        same = [run for run in found["half_bp"] if run.config.penalty in full]
         chosen.pop("half_bp")
-        chosen |= {"half_bp": fittest(alike)} if alike else {}
+        chosen |= {"half_bp": fittest(same)} if same else {}
     used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [
@@ -328,16 +349,22 @@ def evidence_of_runs(
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
-    seeds_told = [
-        SeedEvidence(seed=run.config.seed, moments=moments_of_run(run, whole), ended=ended(run)) for run in runs
-    ]
+    about: dict[str, Any] = {
+        "name": name, "rule": config.rule, "depth": depth,
+        "trained": None if config.train_last == depth else config.train_last,
+        "residual": config.residual, "classes": classes, "seeds": [_seed_told(run, whole) for run in runs],
+        "baselines": settled, "notes": notes, "doubts": doubts_of_runs([*runs, *used], prints or _read_prints),
+    }  # fmt: skip
+    known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
+    if classes is None and {*settled} <= known and all(map(is_sure, runs)):
+        return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
     with refused(f"the runs of {name} cannot be judged", FRESH):
-        return Evidence(
-            name=name, rule=config.rule, depth=depth,
-            trained=None if config.train_last == depth else config.train_last,
-            residual=config.residual, classes=classes, seeds=seeds_told, baselines=settled, notes=notes,
-            doubts=doubts_of_runs([*runs, *used], prints or _read_prints),
-        )  # fmt: skip
+        return Evidence(**about)
+
+
+def _seed_told(run: Run, whole: bool) -> SeedEvidence:
+    told: dict[str, Any] = {"seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run)}
+    return trusted(SeedEvidence, told, {*told}) if is_sure(run) else SeedEvidence(**told)
 
 
 def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:

@@ -2,7 +2,7 @@
 tells what is wrong, and by quick.py, which asks whether all is right."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from walkback.data import DATASETS
 from walkback.records.schema import RunConfig
@@ -49,24 +49,17 @@ class Expected(NamedTuple):
         """Whether the probes can have seen so many samples."""
         return images == self.seen or (self.test is None and images < self.seen)
 
-    def fits(
-        self, place: int, epoch: int, step: int, lr: float | None, train_loss: float | None, accuracy: float
-    ) -> bool:
-        """Whether these numbers of the snapshot at a place are what they must be."""
-        return (
-            epoch == place <= self.config.epochs
-            and self.step(place) in (None, step)
-            and is_scheduled(lr, scheduled(self.config, place))
-            and (train_loss is None) == (place == 0)
-            and is_whole(self.samples(accuracy))
-        )
-
 
 def scheduled(config: RunConfig, epoch: int) -> float | None:
     """The learning rate that the epoch before a snapshot was trained with: lr (1 + cos(π (e − 1) / epochs)) / 2."""
-    if epoch == 0 or config.schedule == "constant":
-        return config.lr if epoch else None
-    return config.lr * (1 + math.cos(math.pi * (epoch - 1) / config.epochs)) / 2
+    return rate_at(config.lr, config.schedule, config.epochs, epoch)
+
+
+def rate_at(lr: float, schedule: Literal["cosine", "constant"], epochs: int, epoch: int) -> float | None:
+    """The same of a schedule over so many epochs."""
+    if epoch == 0 or schedule == "constant":
+        return lr if epoch else None
+    return lr * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2
 
 
 def is_scheduled(found: float | None, wanted: float | None) -> bool:

@@ -11,14 +11,16 @@ mark, torn UTF-8), escapes, a key that is there twice or is not known, whole num
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
 from msgspec.json import Decoder
 from msgspec.structs import asdict
+from pydantic import BaseModel
 
 from walkback.records import invariants
-from walkback.records.expected import Expected
+from walkback.records.expected import Expected, is_scheduled, is_whole, rate_at
 from walkback.records.invariants import ROUNDING, Broken
 from walkback.records.schema import CosineRecord, NullRecord, Reading, Record, RunConfig, Snapshot
 
@@ -45,7 +47,9 @@ class _Null(Struct, forbid_unknown_fields=True, gc=False):
     kind: str
 
 
-class _Reading(Struct, forbid_unknown_fields=True, gc=False):
+class QuickReading(Struct, forbid_unknown_fields=True, gc=False):
+    """A reading as it is parsed; NaN is the text "NaN"."""
+
     value: Number | NotKnown
     status: str
     null: _Null | UnsetType | None = UNSET
@@ -70,7 +74,7 @@ class _Snapshot(Struct, forbid_unknown_fields=True, gc=False):
     gamma: Bounded
     gamma_blocks: Count
     credit: str | UnsetType | None = UNSET
-    measured: dict[str, list[_Reading]] | UnsetType = UNSET
+    measured: dict[str, list[QuickReading]] | UnsetType = UNSET
 
     def has_nulls(self) -> bool:
         """Whether a reading comes with what chance would give."""
@@ -80,10 +84,14 @@ class _Snapshot(Struct, forbid_unknown_fields=True, gc=False):
 NO_DEFAULT = {name for name, field in Snapshot.model_fields.items() if field.is_required()}
 COSINE, NULL = set(CosineRecord.model_fields), set(NullRecord.model_fields)
 WITH_NULL, WITHOUT_NULL = {"value", "status", "null"}, {"value", "status"}
+LN2 = math.log(2)
 OURS = {"update": -1, "zero credits": 0}  # the readings of our own probes, and what they are at least
 R = TypeVar("R", bound=Record)
 _decode = Decoder(_Snapshot).decode
 _put = object.__setattr__  # records are frozen
+_put_given, _put_extra, _put_private = (
+    vars(BaseModel)[f"__pydantic_{name}__"].__set__ for name in ("fields_set", "extra", "private")
+)
 
 
 class QuickSnapshots(Sequence[Snapshot]):
@@ -134,33 +142,67 @@ def quick_snapshots(content: bytes, config: RunConfig) -> QuickSnapshots | None:
         read = list(map(_decode, lines))
     except MsgspecError:
         return None
+    if not read:
+        return QuickSnapshots(read)
     expected = Expected.of(config, [found.step for found in read[:2]])
-    for place, found in enumerate(read):
-        if not expected.fits(place, found.epoch, found.step, found.lr, found.train_loss, found.accuracy):
-            return None
-        if not _is_possible(found, expected) or lines[place].count(b":") != _keys(found):
-            return None  # more colons than keys: one is there twice, or a text has a colon of its own
+    if not _fit(read, expected) or not _are_measured(read, expected) or content.count(b":") != sum(map(_keys, read)):
+        return None  # more colons than keys: one is there twice, or a text has a colon of its own
     return QuickSnapshots(read)
 
 
-def _is_possible(found: _Snapshot, expected: Expected) -> bool:
-    """Whether every invariant of a snapshot holds that its types and bounds do not state."""
-    blocks, images = expected.blocks, found.probe_images
-    cosines = [*found.cosine, *found.cosine_out, found.cosine_embed]
-    if not (
-        len(found.hidden_norms) == len(found.gradient_norms) == blocks + 1
-        and len(found.branch_norms) == len(found.credit_norms) == len(found.cosine) == len(found.cosine_out) == blocks
-        and expected.sees(images)
-        and {cosine.total for cosine in cosines} == {images}
-        and max([cosine.alive for cosine in cosines]) <= images
-        and not [c for c in cosines if c.status == "ok" and (not c.alive or c.value == "NaN")]
-        and (_is_mean(found, found.cosine) or _is_mean(found, found.cosine_out))
-    ):
+def _fit(read: list[_Snapshot], expected: Expected) -> bool:
+    """Whether every snapshot has the epoch, the step, the rate and the samples that the config says."""
+    config, per_epoch, test = expected.config, expected.per_epoch, expected.test
+    if len(read) - 1 > config.epochs:
         return False
+    rates = _rates(config.lr, config.schedule, config.epochs, len(read))
+    for place, found in enumerate(read):
+        if (
+            found.epoch != place
+            or not is_scheduled(found.lr, rates[place])
+            or (found.train_loss is None) != (not place)
+        ):
+            return False
+        if found.step != (place * per_epoch if per_epoch is not None else found.step if place else 0):
+            return False
+        if found.loss < (1 - found.accuracy) * LN2:  # which some rounding may explain
+            return False
+        if test is not None and not is_whole(found.accuracy * test):
+            return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _rates(lr: float, schedule: Literal["cosine", "constant"], epochs: int, count: int) -> list[float | None]:
+    """The learning rates that a schedule gives: thousands of runs have the same."""
+    return [rate_at(lr, schedule, epochs, epoch) for epoch in range(count)]
+
+
+def _are_measured(read: list[_Snapshot], expected: Expected) -> bool:
+    """Whether every invariant of the snapshots' measurements holds that their types and bounds do not state."""
+    blocks, images = expected.blocks, read[0].probe_images
+    cosines = [cosine for found in read for those in (found.cosine, found.cosine_out) for cosine in those]
+    cosines += [found.cosine_embed for found in read]
+    if not expected.sees(images) or {found.probe_images for found in read} != {images}:
+        return False
+    if {cosine.total for cosine in cosines} != {images} or max([cosine.alive for cosine in cosines]) > images:
+        return False
+    if [c for c in cosines if c.status == "ok" and (not c.alive or c.value == "NaN")]:
+        return False
+    for found in read:
+        if not (
+            len(found.hidden_norms) == len(found.gradient_norms) == blocks + 1
+            and len(found.branch_norms) == len(found.credit_norms) == len(found.cosine) == blocks
+            and len(found.cosine_out) == blocks
+            and (_is_mean(found, found.cosine) or _is_mean(found, found.cosine_out))
+        ):
+            return False
     try:
-        invariants.enough_loss(found.accuracy, found.loss)
-        return found.measured is UNSET or all(
-            _are_possible(name, readings, blocks) for name, readings in found.measured.items()
+        return all(
+            bounded(name, readings) and (name not in OURS or len(readings) == blocks) and not _without_value(readings)
+            for found in read
+            if found.measured is not UNSET
+            for name, readings in found.measured.items()
         )
     except Broken:
         return False
@@ -174,12 +216,15 @@ def _is_mean(found: _Snapshot, cosines: list[_Cosine]) -> bool:
     return not values or (found.gamma != "NaN" and abs(sum(values) / len(values) - found.gamma) <= ROUNDING)
 
 
-def _are_possible(name: str, readings: list[_Reading], blocks: int) -> bool:
+def _without_value(readings: list[QuickReading]) -> bool:
+    return any(each.status == "ok" and each.value == "NaN" for each in readings)
+
+
+def bounded(name: str, readings: list[QuickReading]) -> bool:
+    """Whether readings lie where their formulas can, and their nulls are possible; raises `Broken` if one is not."""
     least = OURS.get(name)
-    if least is not None and len(readings) != blocks:
-        return False
     for each in readings:
-        if each.status == "ok" and (each.value == "NaN" or (least is not None and not least <= each.value <= 1)):
+        if least is not None and each.status == "ok" and (each.value == "NaN" or not least <= each.value <= 1):
             return False
         if each.null:
             invariants.can_be_null(each.null.mean, each.null.std, each.null.n)
@@ -189,12 +234,16 @@ def _are_possible(name: str, readings: list[_Reading], blocks: int) -> bool:
 def _keys(found: _Snapshot) -> int:
     """How many keys the line of a snapshot has, if none is there twice."""
     keys = len(NO_DEFAULT) + len(COSINE) * (len(found.cosine) + len(found.cosine_out) + 1) + (found.credit is not UNSET)
-    if found.measured is not UNSET:
-        keys += 1 + len(found.measured)
-        for readings in found.measured.values():
-            nulls = [each.null for each in readings]
-            keys += len(WITH_NULL) * len(nulls) - nulls.count(UNSET)
-            keys += len(NULL) * sum(isinstance(null, _Null) for null in nulls)
+    return keys if found.measured is UNSET else keys + keys_of(found.measured)
+
+
+def keys_of(measured: dict[str, list[QuickReading]]) -> int:
+    """How many keys readings have, with the one that they are the value of."""
+    keys = 1 + len(measured)
+    for readings in measured.values():
+        nulls = [each.null for each in readings]
+        keys += len(WITH_NULL) * len(nulls) - nulls.count(UNSET)
+        keys += len(NULL) * sum(isinstance(null, _Null) for null in nulls)
     return keys
 
 
@@ -204,29 +253,31 @@ def _snapshot(found: _Snapshot) -> Snapshot:
     values["cosine"] = list(map(_cosine, found.cosine))
     values["cosine_out"] = list(map(_cosine, found.cosine_out))
     values["cosine_embed"] = _cosine(found.cosine_embed)
-    values["gamma"] = _number(found.gamma)
-    values["credit_norms"] = list(map(_number, found.credit_norms))
+    values["gamma"] = as_number(found.gamma)
+    values["credit_norms"] = list(map(as_number, found.credit_norms))
     for name, default in (("credit", None), ("measured", {})):
         if values[name] is UNSET:
             values[name] = default
         else:
             given.add(name)
     if found.measured is not UNSET:
-        values["measured"] = {name: list(map(_reading, readings)) for name, readings in found.measured.items()}
+        values["measured"] = {name: list(map(as_reading, readings)) for name, readings in found.measured.items()}
     return trusted(Snapshot, values, given)
 
 
 def _cosine(found: _Cosine) -> CosineRecord:
-    return trusted(CosineRecord, asdict(found) | {"value": _number(found.value)}, COSINE)
+    return trusted(CosineRecord, asdict(found) | {"value": as_number(found.value)}, COSINE)
 
 
-def _reading(found: _Reading) -> Reading:
+def as_reading(found: QuickReading) -> Reading:
+    """What the full reader would have made of it."""
     null = trusted(NullRecord, asdict(found.null), NULL) if isinstance(found.null, _Null) else None
-    values = {"value": _number(found.value), "status": found.status, "null": null}
+    values = {"value": as_number(found.value), "status": found.status, "null": null}
     return trusted(Reading, values, WITHOUT_NULL if found.null is UNSET else WITH_NULL)
 
 
-def _number(value: float | NotKnown) -> float:
+def as_number(value: float | NotKnown) -> float:
+    """A number, also one that is not known."""
     return math.nan if value == "NaN" else value
 
 
@@ -234,7 +285,7 @@ def trusted(model: type[R], values: dict[str, Any], given: set[str]) -> R:
     """A record of values that are known to be what its validators let through: all fields, in their order."""
     made = model.__new__(model)
     _put(made, "__dict__", values)
-    _put(made, "__pydantic_fields_set__", given)
-    _put(made, "__pydantic_extra__", None)
-    _put(made, "__pydantic_private__", None)
+    _put_given(made, given)
+    _put_extra(made, None)
+    _put_private(made, None)
     return made

@@ -21,6 +21,7 @@ from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
 from walkback.records.quick import quick_snapshots
+from walkback.records.quick_files import QUICK, quick_config
 from walkback.records.schema import (
     CostRecord,
     DeepProbes,
@@ -32,7 +33,7 @@ from walkback.records.schema import (
     Snapshot,
     refused,
 )
-from walkback.records.whole import check_run
+from walkback.records.whole import CHECKPOINTS, check_run, header_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +42,7 @@ R = TypeVar("R", bound=Record)
 RECORDS = (
     "config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json", "cost.json",
 )  # fmt: skip
-CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+CHECKPOINT, PREVIOUS = CHECKPOINTS
 FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
 
 
@@ -97,18 +98,23 @@ def parse(model: type[R], content: bytes, where: str) -> R:
         return model.model_validate(raw)
 
 
-Files = Mapping[str, bytes]  # the records of a folder that are there, by their names
+Files = Mapping[str, bytes]  # by their names the records of a folder that are there, and its checkpoints' headers
 
 
-def read_files(path: Path) -> Files:
-    """The content of a run folder's records; refused if there is no config."""
-    files = {}
-    for name in RECORDS:
+def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
+    """The content of a run folder's records, all or some, and with all of them the headers of its checkpoints; refused
+    if there is no config."""
+    files, folder = {}, f"{path}{os.sep}"
+    for name in names:
         try:
-            files[name] = read_bytes(f"{path}{os.sep}{name}")
+            files[name] = read_bytes(folder + name)
         except FileNotFoundError:
             if name == "config.json":
                 raise _no_run(path) from None
+    for name in CHECKPOINTS if names is RECORDS else ():
+        header = header_bytes(folder + name)
+        if header is not None:
+            files[name] = header
     return files
 
 
@@ -126,11 +132,12 @@ def read_config(path: Path) -> RunConfig:
     return config_of(path, content)
 
 
-def config_of(path: Path, content: bytes) -> RunConfig:
+def config_of(path: Path, content: bytes, *, quick: bool = True) -> RunConfig:
     """The same of what its config.json holds."""
-    file = path / "config.json"
-    config = parse(RunConfig, content, str(file))
+    config = quick_config(content) if quick else None
+    config = config or parse(RunConfig, content, str(path / "config.json"))
     if not path.name.endswith(config.hash()):
+        file = path / "config.json"
         words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
         raise RecordError(
             broken("folder", words),
@@ -175,21 +182,21 @@ def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool 
     """The run that these files, read from the folder `path`, tell of; refused if it cannot be true.
 
     known   what of it was read from the same bytes already
-    quick   whether snapshots that are surely fine are read quickly (quick.py); the run is the same without
+    quick   whether what is surely fine is read quickly (quick.py, quick_files.py); the run is the same without
     """
-    config = known.config if known else config_of(path, files["config.json"])
+    config = known.config if known else config_of(path, files["config.json"], quick=quick)
     content = files.get("snapshots.jsonl")
     surely = quick_snapshots(content, config) if quick and content is not None else None
     snapshots: Sequence[Snapshot] = [] if surely is None else surely
     note = None
     if surely is None and content is not None:
         snapshots, note = snapshots_of(path / "snapshots.jsonl", content)
-    result = known.result if known else optional(Result, path, files, "result.json")
-    environment = known.environment if known else optional(Environment, path, files, "environment.json")
-    probes = optional(DeepProbes, path, files, "probes.json")
+    result = known.result if known else optional(Result, path, files, "result.json", quick=quick)
+    environment = known.environment if known else optional(Environment, path, files, "environment.json", quick=quick)
+    probes = optional(DeepProbes, path, files, "probes.json", quick=quick)
     identity = optional(IdentityRecord, path, files, "identity.json")
     branches = None if identity is None else len(identity.branch)
-    check_run(path, config, snapshots, result, probes, environment, branches, surely=surely is not None)
+    check_run(path, config, snapshots, result, probes, environment, branches, files, surely=surely is not None)
     cost = optional(CostRecord, path, files, "cost.json")
     return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
 
@@ -197,7 +204,7 @@ def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool 
 def read_probes(run: Known) -> DeepProbes | None:
     """The probes alone of a run whose folder was found possible."""
     try:
-        return parse(DeepProbes, read_bytes(run.path / "probes.json"), str(run.path / "probes.json"))
+        return optional(DeepProbes, run.path, {"probes.json": read_bytes(run.path / "probes.json")}, "probes.json")
     except FileNotFoundError:
         return None
 
@@ -212,9 +219,15 @@ def read_first(run: Known) -> Snapshot | None:
     return snapshots_of(file, first + end)[0][0] if end else None
 
 
-def optional(model: type[R], path: Path, files: Files, name: str) -> R | None:
+def optional(model: type[R], path: Path, files: Files, name: str, *, quick: bool = True) -> R | None:
     """A record that need not be there."""
-    return parse(model, files[name], str(path / name)) if name in files else None
+    if name not in files:
+        return None
+    if quick and model in QUICK:
+        found = QUICK[model](files[name])
+        if isinstance(found, model):
+            return found
+    return parse(model, files[name], str(path / name))
 
 
 def find_runs(*places: Path | str) -> list[Path]:

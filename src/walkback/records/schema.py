@@ -112,10 +112,14 @@ class RunConfig(Record):
     def hash(self) -> str:
         """Ten hex digits that name this config: of its JSON with sorted keys."""
         # A field that came later is left out while it has its default, so that it renames no earlier run.
-        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
-        told = {"blocks", "residual"} if self.net in FIRST_NETS else set()
-        canonical = json.dumps(self.model_dump(mode="json", by_alias=True, exclude=later | told), sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+        values = self.__dict__
+        left = {name for name, default in LATER.items() if values[name] == default}
+        left |= {"blocks", "residual"} if self.net in FIRST_NETS else set()
+        if _is_plain(self.net_options) and _is_plain(self.rule_options):  # then pydantic writes what is there
+            written = {name.rstrip("_"): value for name, value in values.items() if name not in left}
+        else:
+            written = self.model_dump(mode="json", by_alias=True, exclude=left)
+        return hashlib.sha256(_canonical(written).encode()).hexdigest()[:10]
 
     def setting(self) -> str:
         """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train."""
@@ -148,7 +152,15 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-LATER = ("stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")
+def _is_plain(options: dict[str, Any]) -> bool:
+    """Whether every option is a word, a truth value or a finite number."""
+    return all(type(v) in PLAIN and (type(v) is not float or math.isfinite(v)) for v in options.values())
+
+
+PLAIN = {str, bool, int, float, type(None)}
+_canonical = json.JSONEncoder(sort_keys=True).encode
+LATER = {name: RunConfig.model_fields[name].default for name in (
+    "stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")}  # fmt: skip
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 

@@ -6,7 +6,6 @@ and field; the properties themselves are in invariants.py.
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from walkback.records.schema import (
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
+CHECKPOINTS = ("checkpoint.safetensors", "checkpoint.previous.safetensors")
 LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
@@ -40,29 +40,32 @@ def check_run(
     probes: DeepProbes | None,
     environment: Environment | None,
     branches: int | None,
+    headers: Mapping[str, bytes],
     *,
     surely: bool = False,
 ) -> None:
     """Refuse a folder whose files do not fit each other.
 
     branches   of how many blocks identity.json tells
+    headers    of the checkpoints that are there, by their names
     surely     every snapshot was found to fit the config already, by quick.py
     """
-    for where, name, words in _flaws(path, config, snapshots, result, probes, environment, branches, surely):
+    for where, name, words in _flaws(config, snapshots, result, probes, environment, branches, headers, surely):
         raise RecordError(f"{path / where}: {broken(name, words)}", REMEDY)
 
 
 def _flaws(
-    path: Path,
     config: RunConfig,
     snapshots: Sequence[Snapshot],
     result: Result | None,
     probes: DeepProbes | None,
     environment: Environment | None,
     branches: int | None,
+    headers: Mapping[str, bytes],
     surely: bool,
 ) -> Iterator[Flaw]:
-    expected = Expected.of(config, [snapshot.step for snapshot in snapshots[:2]])
+    read: Sequence[Snapshot] = getattr(snapshots, "read", snapshots)  # quickly: the same fields, and none is built
+    expected = Expected.of(config, [snapshot.step for snapshot in read[:2]])
     if config.train_last > config.blocks:
         yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
     for place, snapshot in enumerate(() if surely else snapshots):
@@ -70,7 +73,7 @@ def _flaws(
             yield f"snapshots.jsonl line {place + 1}: {field}", name, words
     if branches is not None and branches != config.blocks:
         yield "identity.json: branch", "blocks", f"it has {branches} entries, and the net has {config.blocks} blocks"
-    last = snapshots[-1] if snapshots else None
+    last = read[-1] if read else None
     if result is not None:
         for field, name, words in _of_result(result, config, last, expected.per_epoch):
             yield f"result.json: {field}", name, words
@@ -80,7 +83,7 @@ def _flaws(
     if environment is not None:
         for field, name, words in _of_sittings(environment, result):
             yield f"environment.json: {field}", name, words
-    yield from _of_checkpoints(path, config, result)
+    yield from _of_checkpoints(headers, config, result)
 
 
 def _of_snapshot(place: int, snapshot: Snapshot, config: RunConfig, expected: Expected) -> Iterator[Flaw]:
@@ -207,10 +210,10 @@ def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Fl
             yield f"sittings.{len(sittings) - 1}.to_step", "sittings", f"it is {ended}, the run ended at {result.steps}"
 
 
-def _of_checkpoints(path: Path, config: RunConfig, result: Result | None) -> Iterator[Flaw]:
+def _of_checkpoints(headers: Mapping[str, bytes], config: RunConfig, result: Result | None) -> Iterator[Flaw]:
     ended = result is not None and result.status != "diverged"
-    for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"):
-        found = checkpoint_header(f"{path}{os.sep}{name}")
+    for name in CHECKPOINTS:
+        found = told_by_header(headers.get(name))
         if found is None:
             continue
         tensors, state = found
@@ -233,9 +236,15 @@ def checkpoint_header(file: Path | str) -> tuple[list[str], dict[str, Any]] | No
 
     None if there is none, or if it cannot be read: damage is met, and told, by whoever resumes the run.
     """
-    content = header_bytes(file)
+    return told_by_header(header_bytes(file))
+
+
+def told_by_header(content: bytes | None) -> tuple[list[str], dict[str, Any]] | None:
+    """The same of what `header_bytes` found."""
+    if content is None:
+        return None
     try:
-        header = json.loads(content or b"")
+        header = json.loads(content)
         state = json.loads(header["__metadata__"]["walkback"])["state"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

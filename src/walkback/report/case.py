@@ -103,12 +103,13 @@ class Case:
 class Material:
     """An audit and the records behind it.
 
-    subjects   a case for each of the audit's, in its order; none where only outlines of the runs were kept
+    subjects   a case for each of the audit's, in its order, but for those left out; none where only outlines were kept
     controls   judged too, and there only to show that the audit can tell good from bad
     others     runs that are baselines
     source     what the page was asked for, as words of a command line; none if that is not known
     cards      what the rules use and cost, measured when the audit was made; None: they were not
     outlines   of all runs, where the runs themselves were not kept
+    left_out   judgements of the audit that are no case here, because they are too many to show
     """
 
     audit: Audit
@@ -118,6 +119,7 @@ class Material:
     source: Sequence[str] = ()
     cards: Sequence[Card] | None = None
     outlines: Sequence[Known] = ()
+    left_out: Sequence[Judgement] = ()
 
     @classmethod
     def alone(cls, audit: Audit, source: Sequence[str] = ()) -> "Material":

@@ -1,6 +1,6 @@
 """The form written down: as Markdown with GitHub's check boxes, or as a piece of LaTeX to put in a paper."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from walkback.files import make_folder, write_whole
@@ -13,15 +13,15 @@ BLANK = {"markdown": "____", "latex": r"\rule{3cm}{0.4pt}"}
 HOW = "Filled in from records; a line is a blank to fill in by hand."
 
 
-def render(forms: Sequence[Form], form: str) -> str:
-    """One document of one or more forms."""
+def render(forms: Iterable[Form], form: str) -> str:
+    """One document of one or more forms, each of which is looked at once."""
     if form == "markdown":
         return "\n\n---\n\n".join(_markdown(each) for each in forms) + "\n"
     body = "\n\n".join(_latex(each) for each in forms)
     return "\n".join([*latex.preamble(body), "", body]) + "\n"
 
 
-def write_form(forms: Sequence[Form], form: str, to: Path) -> Path:
+def write_form(forms: Iterable[Form], form: str, to: Path) -> Path:
     """Write that document as a file."""
     make_folder(to.parent)
     write_whole(to, render(forms, form).encode())

@@ -4,12 +4,14 @@ It asks nothing of a network and is readable without a script. What a stranger w
 The same records give the same bytes. Here plain data are made of a case; the templates beside this file make the page.
 """
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from walkback.checks.finding import listed
+from walkback.report.audit_tables import audit_tables
 from walkback.report.cards import NOTES
 from walkback.report.case import Case, Material, distinct
 from walkback.report.page.curves import QUANTITIES, Curves
@@ -42,7 +44,8 @@ def page(material: Material) -> str:
     settings = {case.setting for case in cases}
     return document(
         "audit.html.j2", material=material, audit=audit, cases=cases, styles=styles, order=order, many=many,
-        MANY=MANY, DRAWN=DRAWN, NOTES=NOTES, QUANTITIES=QUANTITIES, title=_title(names), counts=_counts(material),
+        MANY=MANY, DRAWN=DRAWN, NOTES=NOTES, QUANTITIES=QUANTITIES, counts=_counts(material),
+        title=_title(names, len(material.left_out)),
         setting=clip(settings.pop(), 200) if len(settings) == 1 else "", seeds=_seeds(cases),
         heat=heat_map(cases, audit.thresholds), sortable=sortable, marks=_marks(cases, styles),
         glance=[reported(cases, styles), added(cases, styles, order, audit.thresholds)],
@@ -51,7 +54,7 @@ def page(material: Material) -> str:
         rules=cards_view(material), gaps=gaps(cases, curves), lines=lines[0], unsaid=lines[1], units=units,
         configuration=configuration(material), runs=run_rows(material.runs), versions=versions(material.runs),
         unknown=sum(run.environment is None or not run.environment.sittings for run in material.runs),
-        prints=fingerprints(material.runs),
+        prints=fingerprints(material.runs), everyone=_everyone(material),
     )  # fmt: skip
 
 
@@ -60,9 +63,17 @@ def write_page(material: Material, to: Path | str) -> Path:
     return write_document(page(material), to)
 
 
-def _title(names: Sequence[str]) -> str:
-    few = 0 < len(names) <= 4 and sum(map(len, names)) <= 120
-    return f"Audit of {listed(names) if few else f'{len(names)} subjects'}"
+def _title(names: Sequence[str], more: int) -> str:
+    few = 0 < len(names) <= 4 and sum(map(len, names)) <= 120 and not more
+    return f"Audit of {listed(names) if few else f'{len(names) + more} subjects'}"
+
+
+def _everyone(material: Material) -> str:
+    """Where not all subjects are shown: all of them as a table, which the page offers to save."""
+    if not material.left_out:
+        return ""
+    table = audit_tables(material.audit)[0].csv()
+    return f"data:text/csv;charset=utf-8;base64,{b64encode(table.encode()).decode()}"
 
 
 def _seeds(cases: Sequence[Case]) -> str:
@@ -76,9 +87,10 @@ def _counts(material: Material) -> str:
     """How many verdicts of each kind there are."""
     if not material.subjects:
         return "No subject was judged."
-    counts = Counter(case.judgement.verdict for case in material.subjects)
+    judgements = [*(case.judgement for case in material.subjects), *material.left_out]
+    counts = Counter(judgement.verdict for judgement in judgements)
     words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
-    return f"Of {len(material.subjects)} subjects: {words}."
+    return f"Of {len(judgements)} subjects: {words}."
 
 
 def _marks(cases: Sequence[Case], styles: Sequence[Style]) -> list[tuple[str, Style]]:

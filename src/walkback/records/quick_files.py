@@ -1,0 +1,282 @@
+"""Config, environment, result and probes, read quickly where they are surely fine: the same records, in a fraction of
+the time.
+
+As in quick.py: each function answers with the record, or with None, which means nothing but "not surely". Then run.py
+reads the same bytes in full. The schema's invariants are asked here; whether the files of a run fit each other is asked
+of the records by whole.py, however they were read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
+from msgspec.json import Decoder
+from msgspec.structs import asdict
+
+from walkback.records import invariants
+from walkback.records.invariants import ROUNDING, Broken
+from walkback.records.quick import (
+    MOST,
+    NULL,
+    Count,
+    NotKnown,
+    Number,
+    QuickReading,
+    Size,
+    Whole,
+    as_number,
+    as_reading,
+    bounded,
+    keys_of,
+    trusted,
+)
+from walkback.records.schema import (
+    BLOCKS,
+    FIRST_NETS,
+    DeepProbes,
+    Environment,
+    NullRecord,
+    PrecisionRecord,
+    Record,
+    Result,
+    RunConfig,
+    Sitting,
+    Valued,
+)
+
+Positive = Annotated[float, Meta(gt=0, le=MOST)]
+Integer = Annotated[int, Meta(ge=-(10**18), le=10**18)]
+Option = str | Integer | Number | bool | None
+Distance = Annotated[float, Meta(ge=0, le=2)] | NotKnown
+
+
+class _Config(Struct, forbid_unknown_fields=True, gc=False):
+    schema: Literal["walkback.run/1"]
+    data: str
+    augment: bool
+    net: str
+    net_options: dict[str, Option]
+    rule: str
+    rule_options: dict[str, Option]
+    seed: Count
+    epochs: Whole
+    batch_size: Whole
+    lr: Positive
+    weight_decay: Size
+    penalty: Size
+    train_last: Count
+    probe_images: Whole
+    rule_source: str | UnsetType | None = UNSET
+    stop_when_fired: bool | UnsetType = UNSET
+    schedule: Literal["cosine", "constant"] | UnsetType = UNSET
+    labels: Literal["given", "random"] | UnsetType = UNSET
+    validation: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
+    net_source: str | UnsetType | None = UNSET
+    data_source: str | UnsetType | None = UNSET
+    blocks: Annotated[int, Meta(ge=0, le=BLOCKS)] | UnsetType = UNSET
+    residual: bool | UnsetType = UNSET
+
+
+class _Result(Struct, forbid_unknown_fields=True, gc=False):
+    schema: Literal["walkback.result/1"]
+    status: Literal["finished", "diverged", "fired"]
+    epochs: Count
+    steps: Count
+    accuracy: Annotated[float, Meta(ge=0, le=1)]
+    loss: Size
+    says: str
+
+
+class _Sitting(Struct, forbid_unknown_fields=True, gc=False):
+    started: str
+    ended: str | None
+    from_step: Count
+    to_step: Count | None
+    seconds: Size | None
+    walkback: str
+    commit: str | None
+    python: str
+    torch: str
+    platform: str
+    cpu: str
+    threads: Integer
+    device: str
+
+
+class _Environment(Struct, forbid_unknown_fields=True, gc=False):
+    schema: Literal["walkback.environment/1"]
+    data_fingerprint: str
+    sittings: list[_Sitting]
+
+
+class _Null(Struct, forbid_unknown_fields=True, gc=False):
+    mean: Number | NotKnown
+    std: Size | NotKnown
+    n: Count
+    kind: str
+
+
+class _Precision(Struct, forbid_unknown_fields=True, gc=False):
+    chord: Distance
+    clamped: Distance
+    samples: Count
+    status: str
+
+
+class _Valued(Struct, forbid_unknown_fields=True, gc=False):
+    value: Number | NotKnown
+    status: str
+
+
+class _Probes(Struct, forbid_unknown_fields=True, gc=False):
+    schema: Literal["walkback.probes/1"]
+    step: Count
+    images: Count
+    precision: list[_Precision]
+    null: list[_Null]
+    null_out: list[_Null]
+    null_gamma: _Null
+    drift: _Valued
+    drift_batches: Count
+    rho: list[_Valued]
+    nudging: list[_Valued]
+    functional_images: Count
+    measured: dict[str, list[QuickReading]] | UnsetType = UNSET
+
+
+CONFIG, RESULT, ENVIRONMENT = (set(model.model_fields) for model in (RunConfig, Result, Environment))
+SITTING, PROBES, VALUED = (set(model.model_fields) for model in (Sitting, DeepProbes, Valued))
+PRECISION = set(PrecisionRecord.model_fields) - {"differences"}
+DEFAULTS = {name: field.default for name, field in RunConfig.model_fields.items() if not field.is_required()}
+_config, _result = Decoder(_Config).decode, Decoder(_Result).decode
+_environment, _probes = Decoder(_Environment).decode, Decoder(_Probes).decode
+
+
+def _plain(content: bytes) -> bool:
+    """Whether no text in it is written otherwise than it reads."""
+    return content.isascii() and b"\\" not in content
+
+
+def _each_once(content: bytes, keys: int, *texts: str | None) -> bool:
+    """Whether no key is there twice: every colon stands behind a key, or in one of the texts."""
+    return content.count(b":") == keys + sum([text.count(":") for text in texts if text])
+
+
+def quick_config(content: bytes) -> RunConfig | None:
+    """What config.json holds."""
+    if not _plain(content):
+        return None
+    try:
+        found = _config(content)
+    except MsgspecError:
+        return None
+    values = asdict(found)
+    options = (found.net_options, found.rule_options)
+    given = {name for name, value in values.items() if value is not UNSET} - {"schema"} | {"schema_"}
+    texts = [value for table in (values, *options) for value in table.values() if type(value) is str]
+    if not _each_once(content, len(given) + sum(map(len, options)), *texts, *options[0], *options[1]):
+        return None
+    if found.net in FIRST_NETS:  # whose options tell two fields
+        for name, option, kind in (("blocks", "depth", int), ("residual", "skip", bool)):
+            value = found.net_options.get(option)
+            if value is not None:
+                if type(value) is not kind or not 0 <= value <= BLOCKS:
+                    return None
+                values[name] = value
+                given.add(name)
+    if values["blocks"] is UNSET or values["residual"] is UNSET:
+        return None
+    values["schema_"] = found.schema
+    fields = {name: DEFAULTS[name] if values[name] is UNSET else values[name] for name in RunConfig.model_fields}
+    return trusted(RunConfig, fields, given)
+
+
+def quick_result(content: bytes) -> Result | None:
+    """What result.json holds."""
+    if not _plain(content):
+        return None
+    try:
+        found = _result(content)
+    except MsgspecError:
+        return None
+    if not _each_once(content, len(RESULT), found.says, found.schema):
+        return None
+    return trusted(Result, _with_schema(found), RESULT)
+
+
+def quick_environment(content: bytes) -> Environment | None:
+    """What environment.json holds."""
+    if not _plain(content):
+        return None
+    try:
+        found = _environment(content)
+    except MsgspecError:
+        return None
+    sittings = [asdict(sitting) for sitting in found.sittings]
+    texts = [value for sitting in sittings for value in sitting.values() if type(value) is str]
+    if not _each_once(content, len(ENVIRONMENT) + len(SITTING) * len(sittings), found.data_fingerprint, *texts):
+        return None
+    values = _with_schema(found) | {"sittings": [trusted(Sitting, sitting, SITTING) for sitting in sittings]}
+    return trusted(Environment, values, ENVIRONMENT)
+
+
+def quick_probes(content: bytes) -> DeepProbes | None:
+    """What probes.json holds."""
+    if not _plain(content):
+        return None
+    try:
+        found = _probes(content)
+        nulls = [*found.null, *found.null_out, found.null_gamma]
+        for null in nulls:
+            if null.mean != "NaN" and null.std != "NaN":
+                invariants.can_be_null(null.mean, null.std, null.n)
+        if found.measured is not UNSET:
+            for name, readings in found.measured.items():
+                if not bounded(name, readings):
+                    return None
+    except (MsgspecError, Broken):
+        return None
+    correlations = [found.drift, *found.rho]
+    if any(c.status == "ok" and (c.value == "NaN" or abs(c.value) > 1 + ROUNDING) for c in correlations):
+        return None
+    valued = 1 + len(found.rho) + len(found.nudging)
+    keys = len(PROBES) - 1 + len(PRECISION) * len(found.precision) + len(NULL) * len(nulls) + len(VALUED) * valued
+    keys += 0 if found.measured is UNSET else keys_of(found.measured)
+    if content.count(b":") != keys:
+        return None
+    values = _with_schema(found) | {
+        "precision": [trusted(PrecisionRecord, _precision(p), PRECISION) for p in found.precision],
+        "null": list(map(_null, found.null)), "null_out": list(map(_null, found.null_out)),
+        "null_gamma": _null(found.null_gamma), "drift": _valued(found.drift),
+        "rho": list(map(_valued, found.rho)), "nudging": list(map(_valued, found.nudging)), "measured": {},
+    }  # fmt: skip
+    if found.measured is not UNSET:
+        values["measured"] = {name: list(map(as_reading, readings)) for name, readings in found.measured.items()}
+    return trusted(DeepProbes, values, PROBES if found.measured is not UNSET else PROBES - {"measured"})
+
+
+def _with_schema(found: Struct) -> dict[str, Any]:
+    """Its fields as a record names them."""
+    values = asdict(found)
+    return {"schema_": values.pop("schema"), **values}
+
+
+def _precision(found: _Precision) -> dict[str, Any]:
+    return {
+        "chord": as_number(found.chord), "clamped": as_number(found.clamped), "samples": found.samples,
+        "status": found.status, "differences": False,
+    }  # fmt: skip
+
+
+def _null(found: _Null) -> NullRecord:
+    mean, std = as_number(found.mean), as_number(found.std)
+    return trusted(NullRecord, {"mean": mean, "std": std, "n": found.n, "kind": found.kind}, NULL)
+
+
+def _valued(found: _Valued) -> Valued:
+    return trusted(Valued, {"value": as_number(found.value), "status": found.status}, VALUED)
+
+
+QUICK: Mapping[type[Record], Callable[[bytes], Record | None]] = {
+    Environment: quick_environment, Result: quick_result, DeepProbes: quick_probes,
+}  # fmt: skip
