@@ -84,10 +84,10 @@ def write(source: Path, to: Path, config: int, seed: int, *, cut: bool = False) 
 
 
 def moved(lines: list[str], config: RunConfig) -> list[str]:
-    """The snapshots of another seed: every norm and loss up to one in a thousand off, every accuracy some samples."""
+    """The snapshots of another seed: every norm and loss one to ten in a thousand off, every accuracy some samples."""
     draw = random.Random(config.hash())
     test = tested(config)
-    factor, samples = 1 + 1e-3 * draw.random(), draw.randint(-20, 20)
+    factor, samples = 1 + draw.uniform(1e-3, 1e-2), draw.randint(-20, 20)
     found = []
     for line in lines:
         raw = json.loads(line)
