@@ -8,7 +8,7 @@ import torch
 import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
-from walkback.rules import RULES, Batch, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
+from walkback.rules import RULES, Batch, find_rule, make_rule, normalize_credit, output_error, probe_signal, rule_source
 from walkback.studies.reproduced.found import SCALED
 
 NET = make_net("resmlp", (5,), 4, {"width": 20, "depth": 3})
@@ -117,10 +117,10 @@ def test_foreign_rule_from_a_file(tmp_path):
     file.write_text(RULE_FILE)
     assert find_rule(f"{file}:Mine").__name__ == "Mine"
     assert find_rule(str(file)).__name__ == "Mine"  # it is the only one
-    before = fingerprint(f"{file}:Mine")
+    before = rule_source(f"{file}:Mine")
     file.write_text(RULE_FILE + "\n# edited\n")
-    assert fingerprint(f"{file}:Mine") != before  # an edited rule is another run
-    assert fingerprint("dfa") is None
+    assert rule_source(f"{file}:Mine") != before  # an edited rule is another run
+    assert rule_source("dfa") is None
 
 
 @pytest.mark.parametrize(

@@ -188,10 +188,10 @@ def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool 
     environment = known.environment if known else optional(Environment, path, files, "environment.json")
     probes = optional(DeepProbes, path, files, "probes.json")
     identity = optional(IdentityRecord, path, files, "identity.json")
-    branches = None if identity is None else len(identity.branch)
-    check_run(path, config, snapshots, result, probes, environment, branches, surely=surely is not None)
     cost = optional(CostRecord, path, files, "cost.json")
-    return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
+    run = Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
+    check_run(run, surely=surely is not None)
+    return run
 
 
 def read_probes(run: Known) -> DeepProbes | None:

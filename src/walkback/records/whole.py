@@ -8,9 +8,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RecordError
 from walkback.files import check_regular
@@ -26,42 +26,27 @@ from walkback.records.schema import (
     Snapshot,
 )
 
+if TYPE_CHECKING:
+    from walkback.records.run import Run
+
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
 LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
 
-def check_run(
-    path: Path,
-    config: RunConfig,
-    snapshots: Sequence[Snapshot],
-    result: Result | None,
-    probes: DeepProbes | None,
-    environment: Environment | None,
-    branches: int | None,
-    *,
-    surely: bool = False,
-) -> None:
+def check_run(run: "Run", *, surely: bool = False) -> None:
     """Refuse a folder whose files do not fit each other.
 
-    branches   of how many blocks identity.json tells
     surely     every snapshot was found to fit the config already, by quick.py
     """
-    for where, name, words in _flaws(path, config, snapshots, result, probes, environment, branches, surely):
-        raise RecordError(f"{path / where}: {broken(name, words)}", REMEDY)
+    for where, name, words in _flaws(run, surely):
+        raise RecordError(f"{run.path / where}: {broken(name, words)}", REMEDY)
 
 
-def _flaws(
-    path: Path,
-    config: RunConfig,
-    snapshots: Sequence[Snapshot],
-    result: Result | None,
-    probes: DeepProbes | None,
-    environment: Environment | None,
-    branches: int | None,
-    surely: bool,
-) -> Iterator[Flaw]:
+def _flaws(run: "Run", surely: bool) -> Iterator[Flaw]:
+    config, snapshots, result = run.config, run.snapshots, run.result
+    branches = None if run.identity is None else len(run.identity.branch)
     expected = Expected.of(config, [snapshot.step for snapshot in snapshots[:2]])
     if config.train_last > config.blocks:
         yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
@@ -74,13 +59,13 @@ def _flaws(
     if result is not None:
         for field, name, words in _of_result(result, config, last, expected.per_epoch):
             yield f"result.json: {field}", name, words
-    if probes is not None:
-        for field, name, words in _of_probes(probes, config, last, result):
+    if run.probes is not None:
+        for field, name, words in _of_probes(run.probes, config, last, result):
             yield f"probes.json: {field}", name, words
-    if environment is not None:
-        for field, name, words in _of_sittings(environment, result):
+    if run.environment is not None:
+        for field, name, words in _of_sittings(run.environment, result):
             yield f"environment.json: {field}", name, words
-    yield from _of_checkpoints(path, config, result)
+    yield from _of_checkpoints(run.path, config, result)
 
 
 def _of_snapshot(place: int, snapshot: Snapshot, config: RunConfig, expected: Expected) -> Iterator[Flaw]:

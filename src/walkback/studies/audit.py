@@ -17,7 +17,7 @@ from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, level, log_scale, say_empty
 from walkback.report.tables import Cell, Stat, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.judged import KEY, BothVerdicts, both, finding, glyph, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA, UPDATE
 
@@ -153,10 +153,7 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
         log_scale(axes)
 
 
-STUDIES.add(
-    "audit",
-    Study(
-        "audit", "What do the checks say about the paper's five methods, compared with backprop?", arms, tables,
-        {"audit": draw}, place=5,
-    ),
-)  # fmt: skip
+register(Study(
+    "audit", "What do the checks say about the paper's five methods, compared with backprop?", arms, tables,
+    {"audit": draw}, place=5,
+))  # fmt: skip

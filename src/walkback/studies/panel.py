@@ -23,7 +23,7 @@ from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import CostRecord, Run, evidence_of_runs
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import CLASSES, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import CLASSES, Arm, Collected, Extent, Study, register
 from walkback.studies.judged import KEY, glyph
 from walkback.studies.panel_figure import draw
 from walkback.studies.quantities import ACCURACY
@@ -290,10 +290,7 @@ def _shape(data: str, data_folder: Path | None) -> tuple[int, ...]:
     return load(data, data_folder).shape
 
 
-STUDIES.add(
-    "panel",
-    Study(
-        "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
-        {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
-    ),
-)  # fmt: skip
+register(Study(
+    "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
+    {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
+))  # fmt: skip

@@ -15,7 +15,7 @@ from walkback.checks.judge import UNDATED
 from walkback.records import Run
 from walkback.report.figures import INKS, PAGE, Ink
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GRADIENT, STREAM, gradient_at
 
@@ -121,10 +121,7 @@ def _stops(runs: Sequence[Run], first: dict[str, FirstFired]) -> list[tuple[floa
     return found
 
 
-STUDIES.add(
-    "snapshot",
-    Study(
-        "snapshot", "How do the stream and the gradient change in training?",
-        arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
-    ),
-)  # fmt: skip
+register(Study(
+    "snapshot", "How do the stream and the gradient change in training?",
+    arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
+))  # fmt: skip

@@ -14,9 +14,9 @@ from walkback.checks.base import Date
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.case import Case
-from walkback.report.page.drawing import HEIGHT, Figure, deepest
+from walkback.report.page.drawing import HEIGHT, UP, Figure, deepest
 from walkback.report.page.markup import num, tag
-from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Chart, Style, drawable, mark, polyline
+from walkback.report.page.svg import LEFT, RIGHT, Axis, Chart, Style, drawable, mark, polyline
 from walkback.report.summary import followed
 
 TOGETHER = 5  # so many subjects share their axes; more would not be told apart
@@ -134,7 +134,7 @@ class Curves:
         epochs, values = [e for e, _ in drawn], [v for _, v in drawn]
         q = QUANTITIES[quantity]
         more = [0.0] if q.name == "Γ" else [self.thresholds[FLOOR]] if q.name == "‖g_L‖" else []
-        y = Axis.over([*values, *more], HEIGHT - BOTTOM, TOP, log=q.log)
+        y = Axis.over([*values, *more], *UP, log=q.log)
         first, last = min(epochs), max(epochs)
         if first == last:
             first, last = first - 1, last + 1
