@@ -13,7 +13,7 @@ from walkback.checks.looks import needed
 from walkback.plain import seen
 from walkback.report.fitting import print_whole
 from walkback.report.numbers import number
-from walkback.report.summary import followed, waits_for_seeds
+from walkback.report.summary import waits_for_seeds
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
@@ -126,7 +126,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
                 console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
         for name, first in subject.first_fired.items():
             epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
-            if epochs and followed(first):
+            if epochs and first.followed:
                 words = f"{name} first fired at epoch {' / '.join(epochs)}"
                 console.print(Padding(_plain(words), (0, 0, 0, 2)), style="dim")
         for note in subject.notes:

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, FirstFired, first_fired
-from walkback.checks.judge import UNDATED
 from walkback.records import Run
 from walkback.report.figures import INKS, PAGE, Ink
 from walkback.report.tables import Cell, Stat, Table
@@ -102,7 +101,7 @@ FIRED = {"scale": "scale", "reference floor": "floor", "reference": "precision",
 
 def _epochs(first: FirstFired) -> str:
     """By seed, as the field writes it: 8 / 11 / 8."""
-    if first.says == UNDATED:
+    if first.fired is None:
         return "not measured"
     if all(epoch is None for epoch in first.epochs.values()):
         return "never"

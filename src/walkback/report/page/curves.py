@@ -17,7 +17,6 @@ from walkback.report.case import Case
 from walkback.report.page.drawing import HEIGHT, UP, Figure, deepest
 from walkback.report.page.markup import num, tag
 from walkback.report.page.svg import LEFT, RIGHT, Axis, Chart, Style, drawable, mark, polyline
-from walkback.report.summary import followed
 
 TOGETHER = 5  # so many subjects share their axes; more would not be told apart
 MARKS = 9  # along a mean
@@ -191,7 +190,7 @@ class Curves:
         ]  # fmt: skip
         for date in q.dates():
             fired = self.cases[place].judgement.first_fired.get(date.key)
-            for seed, epoch in fired.epochs.items() if fired and followed(fired) else ():
+            for seed, epoch in fired.epochs.items() if fired and fired.followed else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
                     said = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
