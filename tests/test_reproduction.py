@@ -15,7 +15,7 @@ from walkback.records import (
     IdentityRecord,
     NullRecord,
     PrecisionRecord,
-    Reading,
+    ReadingRecord,
     Result,
     Run,
     Sitting,
@@ -571,7 +571,7 @@ def test_ep_in_float32_is_a_method_of_its_own():
 
 def zeros(runs: list[Run], shares: list[float]) -> list[Run]:
     """The same runs whose last snapshots count so many credits that are exactly zero."""
-    counted = {"zero credits": [Reading(value=share, status="ok") for share in shares]}
+    counted = {"zero credits": [ReadingRecord(value=share, status="ok") for share in shares]}
     for run in runs:
         run.snapshots[-1] = run.snapshots[-1].model_copy(update={"measured": counted})
     return runs

@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from walkback.records import invariants
 from walkback.records.expected import Expected
 from walkback.records.invariants import ROUNDING, Broken
-from walkback.records.schema import CosineRecord, NullRecord, Reading, Record, RunConfig, Snapshot
+from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord, Record, RunConfig, Snapshot
 
 MOST = 1e18  # a whole number of 18 digits, which every reader takes, and a float that may have been written as one
 NotKnown = Literal["NaN"]  # as records write it
@@ -220,10 +220,10 @@ def _cosine(found: _Cosine) -> CosineRecord:
     return trusted(CosineRecord, asdict(found) | {"value": _number(found.value)}, COSINE)
 
 
-def _reading(found: _Reading) -> Reading:
+def _reading(found: _Reading) -> ReadingRecord:
     null = trusted(NullRecord, asdict(found.null), NULL) if isinstance(found.null, _Null) else None
     values = {"value": _number(found.value), "status": found.status, "null": null}
-    return trusted(Reading, values, WITHOUT_NULL if found.null is UNSET else WITH_NULL)
+    return trusted(ReadingRecord, values, WITHOUT_NULL if found.null is UNSET else WITH_NULL)
 
 
 def _number(value: float | NotKnown) -> float:

@@ -20,7 +20,7 @@ from walkback.records.invariants import broken, is_there
 from walkback.records.schema import (
     DeepProbes,
     Environment,
-    Reading,
+    ReadingRecord,
     Result,
     RunConfig,
     Snapshot,
@@ -121,7 +121,7 @@ def _values(snapshot: Snapshot) -> Iterator[tuple[str, float, str]]:
     yield from _readings(snapshot.measured)
 
 
-def _readings(measured: Mapping[str, list[Reading]]) -> Iterator[tuple[str, float, str]]:
+def _readings(measured: Mapping[str, list[ReadingRecord]]) -> Iterator[tuple[str, float, str]]:
     for name, found in measured.items():
         yield from ((f"measured.{name}.{place}.value", r.value, r.status) for place, r in enumerate(found))
 

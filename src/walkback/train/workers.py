@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-Workers = dict[Connection, tuple[Any, T | None]]
+AtWork = dict[Connection, tuple[Any, T | None]]
 """By our end of its pipe: the process of each worker, and the task that it has."""
 
 
@@ -41,7 +41,7 @@ def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
         return
 
 
-def received(workers: Workers[T], seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
+def received(workers: AtWork[T], seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
     """What the workers have sent, waiting so long for the first. One that has ended is taken out, and is `Lost`."""
     for pipe in wait(list(workers), timeout=seconds):
         assert isinstance(pipe, Connection)

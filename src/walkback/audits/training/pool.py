@@ -23,7 +23,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.workers import Lost, Workers, received, start_worker
+from walkback.train.workers import AtWork, Lost, received, start_worker
 
 LOG = "training.log"
 
@@ -92,7 +92,7 @@ def _one(job: Job, wanted: Wanted, out: Path) -> TrainingEnd:
 
 def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path, jobs: int, note: Note) -> None:
     waiting = list(wanted)[::-1]
-    workers: Workers[Wanted] = {}
+    workers: AtWork[Wanted] = {}
 
     def start() -> None:
         with _without_main():

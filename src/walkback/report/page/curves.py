@@ -26,7 +26,7 @@ WIDE, SPARK = 290, (150, 40)  # how wide a figure is, four beside each other; an
 Points = dict[int, float | None]  # by epoch; None: no number that could be drawn, so the line has a gap there
 
 
-class Quantity(NamedTuple):
+class CurveQuantity(NamedTuple):
     """One thing that is followed through training."""
 
     name: str
@@ -47,14 +47,14 @@ def _gradient(moment: Moment, batch: float) -> float | None:
 
 
 QUANTITIES = (
-    Quantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
-    Quantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
-    Quantity("‖g_L‖", "‖g_L‖, log scale", True, "gradient", _gradient),
-    Quantity("Γ", "Γ", False, "gamma", lambda m, _: m.gamma),
+    CurveQuantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
+    CurveQuantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
+    CurveQuantity("‖g_L‖", "‖g_L‖, log scale", True, "gradient", _gradient),
+    CurveQuantity("Γ", "Γ", False, "gamma", lambda m, _: m.gamma),
 )  # fmt: skip
 
 
-class Followed(NamedTuple):
+class SubjectCurve(NamedTuple):
     """One quantity of one subject: by seed, and the mean over seeds where every seed has a number."""
 
     seeds: dict[str, Points]
@@ -73,7 +73,7 @@ class Followed(NamedTuple):
         return [(e, v) for points in self.seeds.values() for e, v in points.items() if v is not None]
 
 
-def curve(case: Case, quantity: Quantity, thresholds: Thresholds) -> Followed:
+def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> SubjectCurve:
     """What can be drawn, and how much cannot."""
     batch = thresholds[BATCH]
     seeds: dict[str, Points] = {}
@@ -90,7 +90,7 @@ def curve(case: Case, quantity: Quantity, thresholds: Thresholds) -> Followed:
             unplaced += fit and moment.epoch is None
             if moment.epoch is not None:
                 points[moment.epoch] = value if fit else None
-    return Followed(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
+    return SubjectCurve(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
 
 
 def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
@@ -227,6 +227,6 @@ def _some(epochs: Sequence[int], most: int) -> list[int]:
     return [epochs[i] for i in sorted({math.floor(n * (count - 1) / (most - 1) + 0.5) for n in range(most)})]
 
 
-def chosen_epochs(found: Sequence[Followed], most: int = 11) -> list[int]:
+def chosen_epochs(found: Sequence[SubjectCurve], most: int = 11) -> list[int]:
     """The epochs that a table shows."""
     return _some(sorted({epoch for c in found for epoch in c.known()}), most)

@@ -11,7 +11,7 @@ from walkback.train.bring import NEVER_SENT, Brought, bring, brought
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.executors.serial import Serial
 from walkback.train.task import Event, Settings, cores, train_one
-from walkback.train.workers import Lost, Workers, received, start_worker
+from walkback.train.workers import AtWork, Lost, received, start_worker
 
 
 class Processes(Executor):
@@ -37,7 +37,7 @@ def _in_processes(
 ) -> None:
     """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
     waiting = list(enumerate(configs))[::-1]
-    workers: Workers[int] = {}
+    workers: AtWork[int] = {}
     stopping = False
     lost = ""  # how a worker without a run ended
 
