@@ -60,7 +60,7 @@ def test_what_lies_between_two_blocks_accuses_nobody() -> None:
     scaled = judged(Chain(Times(2.0), Times(3.0), lambda h: 1000 * h), WIDTH)
     assert growth(scaled) == ("passes", 3.0)
     (note,) = (n for n in scaled.notes if "between" in n and "factor" in n)
-    assert "between blocks.0 and blocks.1 the size changes by a factor of 1e+03; this is counted for no block" in note
+    assert "the size changes between blocks.0 and blocks.1 by a factor of 1e+03; this is counted for no block" in note
     assert growth(judged(Chain(Times(2.0), Times(60.0), lambda h: h / 1000), WIDTH)) == ("fires", 60.0)
     assert not any("factor" in n for n in judged(Chain(Times(2.0), Times(3.0)), WIDTH).notes)
 

@@ -682,10 +682,12 @@ def test_what_reach_says() -> None:
     assert says(**NOTHING, half_bp=None) == (
         "inconclusive",
         "Training the lower half of the blocks too gains 0.1 points. At least +0.5 is required, but what "
-        "bp's own lower half gains is not known. Train bp in full and with --train-last 2.",
+        "bp's own lower half gains is not known. Train bp in full and with --train-last 2, or give "
+        "bp= and half_bp= of your own.",
     )
     assert says(**NOTHING, half_bp=by_seed(0.59, None, 0.59))[1].endswith(
-        "gains is not known. Train bp of seed 123 in full and with --train-last 2."
+        "gains is not known. Train bp of seed 123 in full and with --train-last 2, or give "
+        "bp= and half_bp= of your own."
     )
     assert says(**NOTHING, **FLAT) == (
         "not applicable",
@@ -695,12 +697,12 @@ def test_what_reach_says() -> None:
     assert says(half=None) == (
         "inconclusive",
         "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
-        "not known. Train it with --train-last 2.",
+        "not known. Train it with --train-last 2, or give half= of your own model.",
     )
     assert says(half=by_seed(0.57, 0.57)) == (
         "inconclusive",
         "The accuracy of seed 456, or of the same net with only the upper half of its blocks trained, is "
-        "not known. Train what is missing with --train-last 2.",
+        "not known. Train what is missing with --train-last 2, or give half= of your own model.",
     )
     assert told(reach(subject(ended="stopped"))) == (
         "inconclusive",
@@ -1170,7 +1172,7 @@ def test_nothing_known_is_said_by_every_check() -> None:
         "The precision of the deepest gradient was not measured. Its norm is not known.",
         "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known.",
         "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
-        "not known. Train it with --train-last ⌈L/2⌉.",
+        "not known. Train it with --train-last ⌈L/2⌉, or give half= of your own model.",
         "The cosines of the blocks are not known.",
     ]
     assert [f.basis for f in found.findings] == ["missing"] * 5

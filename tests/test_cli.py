@@ -33,6 +33,21 @@ def test_help_does_not_import_torch():
     assert "train" in said_by(code)
 
 
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [(["show", "nowhere"], "torch"), (["status", "nowhere"], "torch"), (["train", "--rules", "nope"], "torch._dynamo")],
+)
+def test_a_command_imports_no_more_than_it_needs(words, heavy):
+    """torch takes seconds to import, its compiler as long again."""
+    code = (
+        "import sys\nfrom walkback.cli import main\n"
+        f"sys.argv = ['walkback', *{words}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 2, end.code\n"
+        f"assert 'walkback.errors' in sys.modules and {heavy!r} not in sys.modules"
+    )
+    said_by(code)
+
+
 def test_import_walkback_costs_nothing_and_offers_its_names():
     code = (
         "import sys, walkback as wb\nassert 'torch' not in sys.modules\nassert 'Rule' in dir(wb)\n"

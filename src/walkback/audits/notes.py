@@ -15,17 +15,17 @@ def seen_notes(seen: Look) -> list[str]:
     odd = _by_reason([(row.name, row.status + (f" ({row.note})" if row.note else "")) for row in rows
                       if row.status != "ok"])  # fmt: skip
     remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
+    between = [
+        f"between {b.before} and {b.after} by a factor of {b.factor:.3g}"
+        for b in seen.between
+        if math.isfinite(b.factor)
+    ]
     ways = sorted({row.reduction for row in seen.layers if row.reduction})
     return [
         *([f"layers not seen: {'; '.join(odd)}"] if odd else []),
         f"{len(seen.seen)} of {len(seen.layers)} blocks seen; features taken by: {', '.join(ways) or 'nothing'}",
         *remarks,
-        *(
-            f"between {b.before} and {b.after} the size changes by a factor of {b.factor:.3g}; this is counted for no "
-            "block"
-            for b in seen.between
-            if math.isfinite(b.factor)
-        ),
+        *([f"the size changes {_listed(between)}; this is counted for no block"] if between else []),
         *seen.notes,
     ]
 

@@ -284,7 +284,7 @@ def _named(blocks: list[str]) -> str:
 def _warnings(evidence: Evidence, band: float) -> list[str]:
     """Blocks without a number, by name and reason; where the output would tell something else; credits of zero."""
     told: list[tuple[str, str]] = []
-    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+    for label, seed in evidence.labelled():
         moment = seed.final
         held = compared(moment, evidence.residual)
         dead = [
@@ -392,7 +392,7 @@ class Coverage(Check):
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """The share that is covered for certain."""
         covers = {label: cover(seed.final, thresholds[BAND], evidence.residual)
-                  for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}  # fmt: skip
+                  for label, seed in evidence.labelled()}  # fmt: skip
         return {label: c.sure if c.blocks else None for label, c in covers.items()}
 
 

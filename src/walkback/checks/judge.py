@@ -108,7 +108,7 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
     findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol)]
     decided = verdict(evidence, findings, protocol)
     values = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
-    finals = {label: seed.final for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+    finals = {label: seed.final for label, seed in evidence.labelled()}
     return Judgement(
         name=evidence.name, verdict=decided.verdict, decided_by=decided.decided_by, says=decided.says,
         accuracy=Accuracy(
@@ -156,7 +156,7 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
     """For every check the first epoch at which it fired, seed by seed."""
     thresholds = thresholds or default_thresholds()
     checks, told = in_order(), {}
-    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+    for label, seed in evidence.labelled():
         at = partial(_fires_at, checks, thresholds=thresholds, residual=evidence.residual, start=seed.init)
         told[label] = [(moment.epoch, at(moment)) for moment in seed.moments]
     found = {}

@@ -58,7 +58,7 @@ def margin(side: Mapping[str, float | None] | float, other: Baseline, confidence
 
 def accuracies(evidence: Evidence) -> dict[str, float | None]:
     """The final accuracy of every seed."""
-    return {label: seed.final.accuracy for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+    return {label: seed.final.accuracy for label, seed in evidence.labelled()}
 
 
 def margin_over(side: Mapping[str, float | None] | float, other: Baseline | None, confidence: float) -> Margin | None:

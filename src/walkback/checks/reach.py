@@ -31,7 +31,7 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
     own = margin_over(accuracies(evidence), evidence.baselines.get("half"), confidence)
     task = margin_of("bp", "half_bp", evidence, confidence)
-    stopped = [label for label, s in zip(evidence.labels(), evidence.seeds, strict=True) if s.ended == "stopped"]
+    stopped = [label for label, s in evidence.labelled() if s.ended == "stopped"]
     no_half = _no_half(evidence)
 
     def outcome_at(at: float) -> Outcome:
@@ -86,12 +86,12 @@ def _says(
     if own is None:
         return (
             "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is not "
-            f"known. Train it with {rung}."
+            f"known. Train it with {rung}, or give half= of your own model."
         )
     if own.lacking:
         return (
             f"The accuracy of {seeds_said(own.lacking)}, or of the same net with only the upper half of its blocks "
-            f"trained, is not known. Train what is missing with {rung}."
+            f"trained, is not known. Train what is missing with {rung}, or give half= of your own model."
         )
     if own.mean is None or own.low is None:
         return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
@@ -106,7 +106,10 @@ def _says(
         return f"{gain} {least}: the interval contains it, so this is not settled."
     if task is None or task.mean is None:
         lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
-        why = f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}"
+        why = (
+            f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}, or give bp= and "
+            "half_bp= of your own"
+        )
     else:
         why = (
             f"bp has too few seeds to show that its lower half clears it (it {margin_said(task, required, confidence)})"

@@ -142,7 +142,7 @@ def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
 def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
     return [
         (label, f"no precision, {seed.final.precision.status}")
-        for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
+        for label, seed in evidence.labelled()
         if seed.final.precision is not None and seed.final.precision.status != "ok"
     ]
 
@@ -295,7 +295,7 @@ class Reference(Check):
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """The chord."""
         del thresholds
-        return {label: chord(seed.final) for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+        return {label: chord(seed.final) for label, seed in evidence.labelled()}
 
     def noun(self, finding: Finding) -> str:
         """What its number is: the published protocol goes by the norm."""

@@ -140,7 +140,7 @@ def way_of(evidence: Evidence, plain: bool) -> Way:
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     warnings = by_text(
         (label, f"the norm of h_{layer} is {norm:g}, and is treated as not known")
-        for label, seed in zip(evidence.labels(), evidence.seeds, strict=True)
+        for label, seed in evidence.labelled()
         for layer, norm in enumerate(seed.final.hidden_norms or [])
         if norm is not None and not (known(norm) and norm > 0)
     )

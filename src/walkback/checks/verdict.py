@@ -66,7 +66,7 @@ def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     bars = []
     if len(evidence.seeds) < 2:
         bars.append("one seed is not enough to show that it holds")
-    endings = dict(zip(evidence.labels(), evidence.seeds, strict=True))
+    endings = dict(evidence.labelled())
     for ended, words in (("diverged", "diverged"), ("stopped", "did not finish")):
         those = [label for label, seed in endings.items() if seed.ended == ended]
         if those:
@@ -88,7 +88,7 @@ def not_finite(evidence: Evidence) -> list[str]:
     A cosine or a precision whose status is not "ok" has no value by its own word, and is not among them.
     """
     found = []
-    for label, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+    for label, seed in evidence.labelled():
         moment = seed.final
         numbers: dict[str, float | None] = {"loss": moment.loss, "gamma": moment.gamma, "accuracy": moment.accuracy}
         for name in ("hidden_norms", "gradient_norms"):

@@ -6,6 +6,7 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 
 import copy
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -13,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._dynamo.eval_frame import OptimizedModule
 
 from walkback.probes.backward import as_trained
 from walkback.probes.blocks import find_blocks
@@ -228,9 +228,10 @@ def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
 
 def _bound_elsewhere(model: nn.Module) -> str:
     """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import, and there if anything was compiled
     for name, part in model.named_modules():
         forward = part.__dict__.get("forward")
-        if isinstance(part, OptimizedModule):
+        if compiler is not None and isinstance(part, compiler.OptimizedModule):
             continue  # torch.compile puts its own there, which calls the part inside
         if forward is not None and getattr(forward, "__self__", None) is not part:
             return name or "the model"

@@ -188,7 +188,7 @@ class Evidence(Record):
     def _counts(self) -> dict[str, int]:
         """Every number of blocks that it tells, by where."""
         counts = {} if self.depth is None else {"depth": self.depth}
-        for label, seed in zip(self.labels(), self.seeds, strict=True):
+        for label, seed in self.labelled():
             for number, moment in enumerate(seed.moments):
                 counts |= {f"{name} of seed {label}, moment {number}": n for name, n in moment.block_counts().items()}
         return counts
@@ -204,6 +204,10 @@ class Evidence(Record):
     def labels(self) -> list[str]:
         """A name for each seed: its number, or "?1", "?2" where it is not known."""
         return [f"?{place}" if s.seed is None else str(s.seed) for place, s in enumerate(self.seeds, 1)]
+
+    def labelled(self) -> list[tuple[str, SeedEvidence]]:
+        """Every seed with its name."""
+        return list(zip(self.labels(), self.seeds, strict=True))
 
 
 def _listing(counts: Mapping[str, int]) -> str:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -14,7 +15,9 @@ from walkback.records import CosineRecord, Run, RunConfig, Snapshot
 from walkback.report.fitting import print_whole, words
 from walkback.report.harmless import csv_line
 from walkback.report.numbers import duration, number, relative
-from walkback.train import Event
+
+if TYPE_CHECKING:  # `show` needs no torch
+    from walkback.train import Event
 
 GLYPHS = {
     "progress": "·",
@@ -38,7 +41,7 @@ class LiveTable:
         self._kinds: dict[int, tuple[object, ...]] = {}
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
-    def __enter__(self) -> Callable[[Event], None]:
+    def __enter__(self) -> "Callable[[Event], None]":
         if self.console.is_terminal:
             self._live.start()
         return self.tell
@@ -53,7 +56,7 @@ class LiveTable:
         """Take note of runs that will be trained as well."""
         self.configs = [*self.configs, *configs]
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: "Event") -> None:
         """Take note of an event, and show it."""
         if event.kind == "progress":
             self.latest[event.index] = event
@@ -134,7 +137,7 @@ class LiveTable:
         config = self.configs[index]
         return f"{config.label()} seed {config.seed}"
 
-    def _line(self, event: Event) -> None:
+    def _line(self, event: "Event") -> None:
         now = time.monotonic()
         if event.kind == "progress" and now - self._said.get(event.index, -self.every) < self.every:
             return
