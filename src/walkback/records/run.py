@@ -29,6 +29,7 @@ from walkback.records.schema import (
     Record,
     Result,
     RunConfig,
+    Sitting,
     Snapshot,
     refused,
 )
@@ -82,6 +83,11 @@ class Run:
     notes: list[str]  # what was odd about the folder, in words
     identity: IdentityRecord | None = None  # of the net at init, if a study measured it
     cost: CostRecord | None = None  # of a step, likewise
+
+
+def sittings_of(*runs: Known) -> list[Sitting]:
+    """All sittings of some runs; of a run that came without its environment there are none."""
+    return [sitting for run in runs if run.environment is not None for sitting in run.environment.sittings]
 
 
 def parse(model: type[R], content: bytes, where: str) -> R:

@@ -22,16 +22,7 @@ from walkback.report.verdicts import GLYPHS
 from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import BANDS, scaled
 from walkback.studies.judged import finding, known_of
-from walkback.studies.quantities import (
-    ACCURACY,
-    DEEP_COSINE,
-    DEEP_RHO,
-    GRADIENT,
-    GROWTH,
-    STREAM,
-    Quantity,
-    rhos,
-)
+from walkback.studies.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIENT, GROWTH, STREAM, Quantity, rhos
 
 RULES = ("dfa", "bp")
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)

@@ -79,7 +79,7 @@ def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> Subjec
     seeds: dict[str, Points] = {}
     told = moments = undrawn = unplaced = 0
     evidence = case.evidence
-    for name, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+    for name, seed in evidence.labelled():
         points = seeds[name] = {}
         for moment in seed.moments:
             value = quantity.of(moment, batch)

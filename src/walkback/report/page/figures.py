@@ -114,7 +114,7 @@ def _growth(caption: str, case: Case, style: Style, limit: float) -> Figure:
     """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
     evidence = case.evidence
     steps: dict[str, list[tuple[int, int, float]]] = {}  # from which state, to which, by how much a block
-    starts = {name: seed.init for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+    starts = {name: seed.init for name, seed in evidence.labelled()}
     for name, moment in case.by_seed:
         norms = list((norms_of(moment) if evidence.residual is not False else over_init(moment, starts[name])).items())
         grown = [(i, j, (math.log(b) - math.log(a)) / (j - i)) for (i, a), (j, b) in pairwise(norms)]
