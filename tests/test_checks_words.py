@@ -5,6 +5,7 @@ A verdict reaches people through these words, so a number or a side in them is h
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,14 @@ from walkback.checks import (
 )
 from walkback.checks.base import GENERIC, Unknown, register
 from walkback.checks.finding import Finding, gain_said, number_said, times_said
+from walkback.checks.looks import needed
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit
 from walkback.checks.thresholds_file import completed
+from walkback.checks.verdict import verdict
 from walkback.errors import BadValue, RecordError, UnknownName
+from walkback.records import Baseline
+from walkback.records.schema import Reading
 
 EXAMPLE = "see docs/checks.md for an example"
 OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
@@ -180,6 +185,7 @@ def test_the_clause_of_a_gain(check: Check) -> None:
     assert phrase("fires", 0.004, 0.003, 0.005) == f"{what} gains only 0.4 points over {over}"
     assert phrase("fires", -0.024, -0.03, -0.02) == f"{what} costs 2.4 points against {over}"
     assert phrase("inconclusive", 0.014, -0.025, 0.0345) == f"{what} gains 1.4 points over {over} (-2.5 to +3.5)"
+    assert phrase("inconclusive", 0.3, 0.2, 0.4) == f"{what} gains 30.0 points over {over} (+20.0 to +40.0)"
     assert phrase("inconclusive", 0.014) == f"{what} gains 1.4 points over {over}, on one seed"
     assert phrase("inconclusive", 0.014, low=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
     assert phrase("inconclusive", 0.014, high=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
@@ -425,8 +431,9 @@ def test_records_that_are_copies_hold_by_neither_protocol() -> None:
     for protocol in ("ours", "published"):
         judged = judge(copies, protocol=protocol)
         assert (judged.verdict, judged.decided_by) == ("inconclusive", ["evidence"])
+        said = "seeds 42 and 123 have the same numbers [same-records]; seeds 42 and 456 have the same numbers"
+        assert said in judged.says
         assert judged.says.startswith("Inconclusive: ")
-        assert "same" in judged.says
     assert judge(subject(), protocol="published").verdict == "holds"
 
 
@@ -507,3 +514,123 @@ def test_what_a_file_does_not_state_keeps_its_default_and_names_the_file(tmp_pat
     as_json = tmp_path / "lab.json"
     as_json.write_text('\n {"version": "lab-2", "scale": {"growth": 1e300}}')
     assert load_thresholds(as_json)["scale.growth"] == 1e300
+
+
+def test_a_growth_that_is_only_bounded_or_next_to_its_limit_is_said_so_without_a_stream_too() -> None:
+    def said(**fields: Any) -> str:
+        return scale(subject({"hidden_norms": None, **fields}, residual=None)).says
+
+    assert said(hidden_at={0: 9.0, 4: 9e9}).startswith(
+        "One block grows its input at least 178× (limit 50×). That fires"
+    )
+    exact = [1.0, 50.004, 50.004, 50.004, 50.004]
+    assert said(hidden_norms=exact).startswith("One block grows its input 50.004× (limit 50×). That fires")
+    exact[1:] = [49.996] * 4
+    assert said(hidden_norms=exact).startswith("Largest growth over one block: 49.996× (limit 50×). That passes")
+
+
+def test_a_gain_is_said_without_only_by_default_and_nothing_is_no_cost() -> None:
+    assert gain_said("it", 0.306, "init") == "it gains 30.6 points over init"
+
+
+def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
+    """Where the gradient is below the floor, the cause is told by the thresholds of the audit."""
+    small = subject({"gradient_norms": [1e-9] * 5, "loss": 0.15, "precision": precise(1e-6)})
+    assert "small loss explains it" in "".join(reference(small).warnings)
+    stricter = completed(DEFAULT.model_copy(update={"table": dict(DEFAULT.table)}))
+    loss = stricter.table["reference.small_loss"].model_copy(update={"value": 0.2})
+    stricter = stricter.model_copy(update={"table": {**stricter.table, "reference.small_loss": loss}})
+    assert "Neither" not in "".join(reference(small, stricter).warnings)
+
+
+# --- words that tell numbers apart ----------------------------------------------------------------------------------
+
+
+def test_baselines_given_by_seed_are_named_apart_from_single_numbers() -> None:
+    given = {"frozen": Baseline.by_seed({42: 0.350, 123: 0.352, 456: 0.348}, typed=True)}
+    assert depth(subject(baselines=given)).says.endswith("Given by seed, not measured here: frozen.")
+    both = depth(subject(baselines=given | {"frozen_bp": Baseline.number(0.384)})).says
+    said = "Typed in, not measured here, and so without a spread: frozen_bp. Given by seed, not measured here: frozen."
+    assert both.endswith(said)
+
+
+def test_what_seeds_say_is_a_range_across_them() -> None:
+    several = subject(*({"hidden_norms": [9.0, 9.0 * by, 9.0, 9.0, 9.0]} for by in (2.0, 3.0, 4.0)))
+    assert scale(several).says == "Largest growth over one block: 2–4× across seeds (limit 50×)."
+    near = subject({"hidden_norms": [1.0, 49.996, 49.996, 49.996, 49.996]})
+    assert scale(near).says == "Largest growth over one block: 49.996× (limit 50×)."
+    assert scale(near, protocol="published").says == "Mean growth: 49.996× (published limit 50×)."
+
+
+def test_a_gain_next_to_the_required_one_is_said_with_the_digits_that_tell_them_apart() -> None:
+    def gain(share: float) -> str:
+        typed = {"frozen": Baseline.by_seed(dict.fromkeys((42, 123, 456), 0.5))}
+        accuracy = (0.5 + share + 0.0001, 0.5 + share, 0.5 + share - 0.0001)
+        return depth(subject(accuracy=accuracy, baselines=typed)).says
+
+    assert gain(0.0204).startswith("Training the blocks gains 2.04 points (")
+    assert gain(0.0304).startswith("Training the blocks gains 3.0 points (")
+    assert gain(-0.0304).startswith("Training the blocks costs 3.0 points (")
+
+
+def test_the_precision_is_told_by_what_was_compared() -> None:
+    by_steps = precise(0.002).model_copy(update={"differences": True})
+    says = reference(subject({"precision": by_steps})).says
+    assert says.startswith("The deepest gradient is precise: finite differences of two step sizes disagree on its ")
+    assert "direction by 0.002 (limit 0.01)" in says
+    half = reference(subject({"dtype": "bfloat16 inside autocast"})).says
+    assert half.startswith("The deepest gradient is precise: bfloat16 inside autocast turns its direction by 1e-06")
+    assert reference(subject({"dtype": "float64"})).says.startswith(
+        "The deepest gradient is precise: rounding to float64 "
+    )
+
+
+def test_a_lower_half_that_is_not_asked_about_rests_on_what_is_known() -> None:
+    one = reach(subject(blocks=1))
+    assert (one.outcome, one.basis, one.value) == ("not applicable", "exact", None)
+    part = reach(subject(trained=2, depth=None, baselines={"half": None, "half_bp": None}))
+    assert (part.outcome, part.basis) == ("not applicable", "exact")
+
+
+def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
+    readings = {"update": [Reading(value=0.5, status="ok", null=null())] * 4}
+    found = judge(subject({"measured": readings}))
+    assert found.described.measured == dict.fromkeys(("42", "123", "456"), readings)
+    copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
+    assert not [note for note in copies.notes if "same-records" in note]  # the verdict says it
+    fired = judge(subject({"loss": 1.1, "hidden_norms": [9.0, 900.0, 9e2, 9e2, 9e2]}, accuracy=(0.6, 0.6, 0.6)))
+    assert fired.verdict == "walked back"
+    assert [note for note in fired.notes if "same-records" in note]
+
+
+def test_a_need_keeps_its_finding() -> None:
+    open_ = found(depth, "inconclusive", value=0.03, low=0.0, high=0.06)
+    need = needed(open_, 3, 0.9875)
+    assert need.finding is open_
+    assert need.says().startswith("depth is +3 points (+0 to +6), +2 required: at this spread about ")
+
+
+def test_everything_that_explains_nothing_is_said() -> None:
+    class Against(Check):
+        name, place = "planted-against", 9.0
+        asks = raised = heading = "planted"
+        quantity: Mapping[str, str] = {"ours": "planted"}
+        limits: Mapping[str, Limit] = {}
+
+        def find(self, *_: Any) -> Finding:
+            return found(self, "passes")
+
+        def contradicts(self, finding: Finding) -> str:
+            return f"{finding.check} sees nothing"
+
+    both = [found(Against(), "passes").model_copy(update={"check": name}) for name in ("planted-a", "planted-b")]
+    for finding in both:
+        made = Against()
+        made.name = finding.check
+        CHECKS.add(made.name, made)
+    try:
+        decided = verdict(subject(), both)
+    finally:
+        for finding in both:
+            CHECKS._things.pop(finding.check)
+    assert decided.says == "Inconclusive: planted-a sees nothing; planted-b sees nothing."

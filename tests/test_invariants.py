@@ -10,10 +10,11 @@ import pytest
 
 from report_material import config, write_run
 from walkback.audits import judge_paths, report_paths, told_by
-from walkback.checks import Audit
+from walkback.checks import Audit, judge
 from walkback.data import DATASETS, load
 from walkback.errors import WalkbackError
-from walkback.records import INVARIANTS, RunConfig, evidence_of_log, find_runs, join_seeds, read_run
+from walkback.records import INVARIANTS, Moment, RunConfig, evidence_of_log, find_runs, join_seeds, read_run
+from walkback.records.doubts import doubts_of
 
 ROOT = Path(__file__).parent.parent
 NAN = "NaN"  # as records write it
@@ -285,6 +286,35 @@ def test_planted_logs_with_the_same_norms_are_copies() -> None:
     assert copies.doubts == ["the logs of seeds 1 and 2 end with the same norms [same-records]"]
     (repaired,) = join_seeds([log(1, 0.5), log(2, 0.51, 11.4)])
     assert repaired.doubts == []
+
+
+@pytest.mark.parametrize("change", [0.0, 1e-9, -1e-6, 5e-5])
+def test_planted_a_copy_with_its_digits_touched_up_is_a_copy(folder: Path, change: float) -> None:
+    """Every size of seed 2 is that of seed 1 but for a little; its accuracy stays its own."""
+    (one,) = [case.evidence for told in told_by(folder) for case in told.subjects]
+    copy = one.seeds[0].model_copy(update={"seed": 2, "moments": [touched(m, change) for m in one.seeds[0].moments]})
+    assert judge(one).verdict == "holds"
+    touched_up = judge(one.model_copy(update={"seeds": [one.seeds[0], copy, one.seeds[2]]}))
+    assert touched_up.verdict == "inconclusive"
+    assert "[same-records]" in touched_up.says
+    honest = copy.model_copy(update={"moments": [touched(m, 1e-2) for m in one.seeds[0].moments]})
+    assert judge(one.model_copy(update={"seeds": [one.seeds[0], honest, one.seeds[2]]})).verdict == "holds"
+
+
+def touched(moment: Moment, change: float) -> Moment:
+    """A moment whose sizes are a little larger, each by another share of it, and whose accuracy is another."""
+    fields: dict[str, Any] = {"loss": moment.loss * (1 + change), "accuracy": moment.accuracy - 0.003}
+    for name in ("hidden_norms", "gradient_norms"):
+        norms = getattr(moment, name)
+        fields[name] = [n * (1 + change / (place + 1)) for place, n in enumerate(norms)]
+    return moment.model_copy(update=fields)
+
+
+def test_no_recorded_subject_is_taken_for_a_copy() -> None:
+    subjects = [case.evidence for told in told_by(ROOT / "results") for case in told.subjects]
+    several = [evidence for evidence in subjects if len(evidence.seeds) > 1]
+    assert len(several) > 20
+    assert not [doubt for evidence in several for doubt in doubts_of(evidence) if "same-records" in doubt]
 
 
 def test_every_invariant_is_broken_above() -> None:

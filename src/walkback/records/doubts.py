@@ -8,6 +8,8 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from walkback.records.invariants import broken
@@ -18,24 +20,42 @@ if TYPE_CHECKING:
     from walkback.records.schema import Snapshot
 
 Print = tuple[int, bytes]  # a snapshot's epoch, and what tells it from those of other runs
+NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for one that was touched up
 TELLING = 3  # so many different numbers do not agree to the bit by chance
 
 
 def doubts_of(evidence: "Evidence") -> list[str]:
     """Why this evidence cannot hold, a sentence each; nothing where it is sound."""
     found = list(evidence.doubts)
-    labels = evidence.labels()
     seen: dict[tuple[float, ...], str] = {}
-    for label, seed in zip(labels, evidence.seeds, strict=True):
+    measured: dict[str, SeedEvidence] = {}
+    for label, seed in evidence.labelled():
         numbers = _numbers(seed)
         if numbers is None:
             continue
         if numbers in seen:
             found.append(broken("same-records", f"seeds {seen[numbers]} and {label} have the same numbers"))
+        elif alike := next((other for other, known in measured.items() if _nearly_the_same(known, seed)), None):
+            words = f"seeds {alike} and {label} measured the same, but for changes below 1 in {round(1 / NEARLY):,}"
+            found.append(broken("same-records", words))
         seen.setdefault(numbers, label)
-    for label, seed in zip(labels, evidence.seeds, strict=True):
+        measured[label] = seed
+    for label, seed in evidence.labelled():
         found += [f"{words}, seed {label}" for words in _of_moment(seed.final)]
     return list(dict.fromkeys(found))
+
+
+def _nearly_the_same(a: "SeedEvidence", b: "SeedEvidence") -> bool:
+    """Whether one is a copy of the other with its digits touched up, whatever accuracy it states.
+
+    Numbers that a rule or a net fixes, such as cosines of one, agree in honest runs too, and so may rounded ones. So
+    twice as many as usual must differ from each other, and be written with more digits than those that agree.
+    """
+    one, other = _measured(a.final), _measured(b.final)
+    if len(one) != len(other) or not all(map(partial(math.isclose, rel_tol=NEARLY), one, other)):
+        return False
+    written = sorted(abs(n) for n in one if float(f"{n:.5g}") != n)
+    return 1 + sum(more > less * (1 + 10 * NEARLY) for less, more in pairwise(written)) >= 2 * TELLING
 
 
 def prints_of(snapshots: Sequence["Snapshot"]) -> list[Print]:

@@ -68,7 +68,8 @@ _ALL = [
     Invariant("valid", "an audit", "An audit is valid if, and only if, every control behaves as expected."),
     Invariant("verdict", "an audit", "A subject is walked back if, and only if, a check fires; one that holds has no "
               "inconclusive check, by our protocol."),
-    Invariant("same-records", "a subject", "Runs with different seeds have different numbers.", "cannot hold"),
+    Invariant("same-records", "a subject", "Runs with different seeds have different numbers, and not only in the "
+              "fifth digit.", "cannot hold"),
     Invariant("same-data", "a subject", "All runs of a subject and its baselines are trained on the same data.",
               "cannot hold"),
     Invariant("all-zero", "a subject", "Not every hidden norm, and not every gradient norm, of a net is zero.",
