@@ -1,6 +1,7 @@
 """Models and outputs as strangers have them, small enough to audit in a moment."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,6 +9,33 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 CLASSES, INPUTS, WIDTH = 3, 6, 8
+
+
+def with_backward(change: Callable[[Tensor], Tensor]) -> Any:
+    """A function that returns its input, and whose backward makes `change` of the gradient."""
+
+    class Changed(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: Any, h: Tensor) -> Tensor:
+            return h.clone()
+
+        @staticmethod
+        def backward(_ctx: Any, g: Tensor) -> Any:
+            return change(g)
+
+    return Changed.apply
+
+
+class Residual(nn.Module):
+    """h + f(h), of a branch f."""
+
+    def __init__(self, branch: nn.Module) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, h: Tensor) -> Tensor:
+        out: Tensor = h + self.branch(h)
+        return out
 
 
 class Block(nn.Module):

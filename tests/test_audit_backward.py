@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import walkback as wb
+from strangers import with_backward
 from walkback.audits.measured import measured
 from walkback.audits.reference import Asked
 from walkback.errors import BadValue
@@ -529,46 +530,32 @@ def test_the_samples_of_the_proof_are_spread_over_all_batches() -> None:
     assert standings(net((2,)), data=[spread(batches(1, 5), 64)[:2]])[:3] == ["wrong"] * 3
 
 
-class Late(torch.autograd.Function):
-    """Nothing, whose backward is right for the first 64 samples of a batch and noise for the others."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        draw = torch.Generator().manual_seed(0)
-        noise = torch.randn(g[64:].shape, generator=draw, dtype=g.dtype) * g.norm() / g.numel() ** 0.5
-        return torch.cat([g[:64], noise])
+def late(g: Tensor) -> Tensor:
+    """Right for the first 64 samples of a batch, and noise for the others."""
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.randn(g[64:].shape, generator=draw, dtype=g.dtype) * g.norm() / g.numel() ** 0.5
+    return torch.cat([g[:64], noise])
 
 
-class Halved(torch.autograd.Function):
-    """Nothing, whose backward forgets every second sample."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        return g * (torch.arange(len(g)) % 2 == 0).to(g).view(-1, 1)
+def halved(g: Tensor) -> Tensor:
+    """Every second sample is forgotten."""
+    return g * (torch.arange(len(g)) % 2 == 0).to(g).view(-1, 1)
 
 
 class Through(nn.Module):
-    def __init__(self, function: Any) -> None:
+    def __init__(self, backward: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.function = function
+        self.function = with_backward(backward)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.function.apply(x)
+        out: Tensor = self.function(x)
         return out
 
 
-@pytest.mark.parametrize("function", [Late, Halved])
-def test_second_way_a_backward_that_is_right_for_some_samples_is_found(function: Any) -> None:
+@pytest.mark.parametrize("backward", [late, halved])
+def test_second_way_a_backward_that_is_right_for_some_samples_is_found(backward: Callable[[Tensor], Tensor]) -> None:
     model = net()
-    model[2].append(Through(function))
+    model[2].append(Through(backward))
     data = batches(500)
     plain = look(net(), data, NAMES)
     found = measured(model, Asked(data, NAMES, "backward", None, "auto", None, False, False))
@@ -587,7 +574,7 @@ def test_second_way_a_backward_that_is_right_for_some_samples_is_found(function:
     told = (found.moment.cosine_out or [])[0]
     assert told is not None
     assert told.value == pytest.approx(credit_cosine(delivered[rows], true[rows]).value, abs=1e-3)
-    assert any("not in these batches" in note for note in found.notes) == (function is Late)
+    assert any("not in these batches" in note for note in found.notes) == (backward is late)
 
 
 def test_error_an_unknown_word_for_credits() -> None:

@@ -35,7 +35,7 @@ from walkback.checks.scale import growth, growth_over_init
 from walkback.checks.student import central, mean_interval, two_sided
 from walkback.checks.verdict import not_finite
 from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
-from walkback.records.schema import Reading
+from walkback.records.schema import ReadingRecord
 
 UP, DOWN = math.inf, -math.inf
 
@@ -947,13 +947,13 @@ def test_updates_stand_for_credits_that_are_not_there() -> None:
     assert told(coverage(subject(updates() | {"measured": {}}))) == (
         "inconclusive", "The rule has no credits, and the updates of the blocks are not known."
     )  # fmt: skip
-    bare = [Reading(value=0.9, status="ok")] * 4
+    bare = [ReadingRecord(value=0.9, status="ok")] * 4
     assert told(coverage(subject(updates() | {"measured": {"update": bare}}))) == (
         "inconclusive",
         "The updates of the blocks are known, but not the null to compare them with.",
     )  # fmt: skip
     some = updates(0.9, 0.0, 0.0, 0.0)
-    some["measured"]["update"][3] = Reading(value=NAN, status="not finite", null=null())
+    some["measured"]["update"][3] = ReadingRecord(value=NAN, status="not finite", null=null())
     lost = coverage(subject(some))
     assert lost.outcome == "inconclusive"
     assert lost.says.startswith(f"{aside}The seeds do not agree on whether they clear their null in more than 50%")
@@ -993,7 +993,7 @@ def test_where_credit_is_compared() -> None:
 def test_credits_that_are_exactly_zero_are_told() -> None:
     def warned(*shares: float, status: str = "ok") -> list[str]:
         return coverage(
-            subject({"measured": {"zero credits": [Reading(value=v, status=status) for v in shares]}})
+            subject({"measured": {"zero credits": [ReadingRecord(value=v, status=status) for v in shares]}})
         ).warnings
 
     assert warned(0.0, 0.01, 0.0, 0.0) == []

@@ -18,7 +18,7 @@ from test_checks_planted import dead, moment, ok, precise
 from walkback.checks import DEFAULT, LIMITS, judge
 from walkback.checks.finding import Finding
 from walkback.records import Baseline, Evidence, NullRecord, SeedEvidence
-from walkback.records.schema import Reading
+from walkback.records.schema import ReadingRecord
 
 NASTY = [math.nan, math.inf, 0.0]
 HALF_BP = [0.5, 0.5, 0.93, 0.955, 0.957]  # against bp's 0.96
@@ -46,7 +46,7 @@ def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[s
             cosines[dice.randrange(blocks)] = dead("other width")
     nulls = [NullRecord(mean=0.0, std=sometimes(0.01), n=dice.choice([20, 20, 1]), kind="k") for _ in range(blocks)]
     updates = [
-        Reading(
+        ReadingRecord(
             value=sometimes(dice.choice(mood["cosine"])), status=dice.choice(["ok"] * 9 + ["not finite"]), null=null
         )
         for null in nulls

@@ -10,7 +10,7 @@ import pytest
 
 from walkback.checks import judge
 from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
-from walkback.records.schema import Reading
+from walkback.records.schema import ReadingRecord
 
 NAN, INF = math.nan, math.inf
 SEEDS = (42, 123, 456)
@@ -94,7 +94,7 @@ def scaled(*norms: float, by: float = 1.0) -> dict[str, Any]:
 def updates(*cosines: float) -> dict[str, Any]:
     """A rule without credits: its updates' cosines, each with a null."""
     none = [dead("no credit")] * L
-    readings = [Reading(value=value, status="ok", null=null()) for value in cosines]
+    readings = [ReadingRecord(value=value, status="ok", null=null()) for value in cosines]
     return {
         "cosine": none, "cosine_out": none, "gamma": None, "null": None, "null_out": None, "null_gamma": None,
         "measured": {"update": readings},

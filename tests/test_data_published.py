@@ -32,7 +32,7 @@ from PIL import Image
 from walkback.data import DATASETS, base, cache, fetch, formats, is_cached, load, published, sources
 from walkback.data.base import Split
 from walkback.data.sets import cifar10, fashion_mnist, mnist
-from walkback.data.sources import Published, Way
+from walkback.data.sources import Published, Supplier
 from walkback.errors import DataError, UnknownName
 
 QUIET = lambda _: None  # noqa: E731
@@ -54,7 +54,7 @@ IDX_TRAIN, IDX_TEST = random_split(12, (1, 6, 5), 3), random_split(5, (1, 6, 5),
 OTHER_TRAIN, OTHER_TEST = random_split(12, (1, 6, 5), 5), random_split(5, (1, 6, 5), 6)
 
 
-def small(of: Published, train: Split, test: Split, *ways: Way) -> Published:
+def small(of: Published, train: Split, test: Split, *ways: Supplier) -> Published:
     return replace(
         of,
         name="small",
@@ -385,7 +385,7 @@ def test_the_first_way_that_works_is_used_and_the_others_are_explained(tmp_path:
         unused.append("called")
         raise AssertionError
 
-    ways = (sources.standing(tmp_path / "none", "A"), sources.standing(tmp_path / "good", "B"), Way("C", never))
+    ways = (sources.standing(tmp_path / "none", "A"), sources.standing(tmp_path / "good", "B"), Supplier("C", never))
     said: list[str] = []
     path = published.fetch(replace(CIFAR, ways=ways), None, said.append)
     assert path == cache.place("small")
@@ -523,7 +523,7 @@ def test_two_at_once_do_the_work_once(tmp_path: Path) -> None:
         threading.Event().wait(0.2)
         return folder
 
-    wanted = replace(CIFAR, ways=(Way("slow", bring),))
+    wanted = replace(CIFAR, ways=(Supplier("slow", bring),))
     threads = [threading.Thread(target=published.fetch, args=(wanted, None, QUIET)) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -1,5 +1,6 @@
 """The house: the map in CONTRIBUTING.md against the import contract, versions, the citation, the wheel."""
 
+import ast
 import os
 import re
 import shutil
@@ -68,6 +69,17 @@ def test_no_module_has_more_than_four_hundred_lines():
     for path in sorted((ROOT / "src/walkback").rglob("*.py")):
         lines = len(path.read_text().splitlines())
         assert lines <= 400, path
+
+
+def test_a_class_name_has_one_meaning():
+    """No two classes of the package have the same name, wherever they stand."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src/walkback").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.relative_to(ROOT / "src").as_posix())
+    assert len(homes) > 100
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 def test_one_version():

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import walkback as wb
+from strangers import with_backward
 from walkback.probes.uncut import Uncut
 
 X = torch.randn(96, 8, generator=torch.Generator().manual_seed(0))
@@ -101,33 +102,16 @@ def test_credits_of_a_cut_net_are_compared_with_the_true_gradient():
 
 
 def test_an_overridden_backward_without_cuts_stays_measured_by_differences():
-    class Flip(torch.autograd.Function):
-        @staticmethod
-        def forward(_ctx, h):
-            return h.clone()
-
-        @staticmethod
-        def backward(_ctx, g):
-            return -g
-
     _, whole, _ = numbers(Net())
-    _, moment, notes = numbers(Net(Flip.apply))
+    _, moment, notes = numbers(Net(with_backward(torch.neg)))
     assert any("measured by finite differences" in note for note in notes)
     assert moment.gradient_norms == pytest.approx(whole.gradient_norms, rel=0.1)
 
 
 def test_a_cut_and_an_overridden_backward_together_are_not_called_proved():
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(_ctx, h):
-            return h.clone()
-
-        @staticmethod
-        def backward(_ctx, g):
-            return 2 * g
-
+    double = with_backward(lambda g: 2 * g)
     _, whole, _ = numbers(Net())
-    _, moment, notes = numbers(Net(lambda h: Double.apply(h.detach())))
+    _, moment, notes = numbers(Net(lambda h: double(h.detach())))
     assert not any("detach()" in note for note in notes)
     assert moment.gradient_norms == pytest.approx(whole.gradient_norms, rel=0.1)
 

@@ -114,7 +114,7 @@ EXECUTORS.add("last-first", LastFirst)
 """mini: a study of one arm."""
 
 from walkback.report.tables import Table
-from walkback.studies.base import STUDIES, Study
+from walkback.studies.base import Study, register
 
 
 def arms(extent):
@@ -125,7 +125,7 @@ def tables(g):
     return [Table("mini", "Planted", ["rule", "accuracy"], [["halfway", g.last("halfway", lambda s: s.accuracy)]])]
 
 
-STUDIES.add("mini", Study("mini", "Is a study one new file?", arms, tables))
+register(Study("mini", "Is a study one new file?", arms, tables))
 ''',
 }
 COMMANDS = """

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from strangers import Residual
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.nets.reduction import has_cls_token, lift, reduce_gradient, reduce_hidden
@@ -147,15 +148,6 @@ def test_second_implementation_one_sample_at_a_time(sizes: tuple[int, ...]) -> N
         F.cross_entropy(model[1:](h), y[i : i + 1]).backward()
         alive(h.grad)
         assert torch.allclose(seen.gradients[0][i], h.grad[0])
-
-
-class Residual(nn.Module):
-    def __init__(self, branch: nn.Module):
-        super().__init__()
-        self.branch = branch
-
-    def forward(self, h: Tensor) -> Tensor:
-        return h + self.branch(h)
 
 
 def test_second_implementation_our_own_net_through_both_doors() -> None:

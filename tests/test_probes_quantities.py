@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from strangers import Residual
 from walkback.nets import Net, make_net
 from walkback.probes import (
     Cosine,
@@ -261,16 +262,7 @@ def test_precision_tells_noise_from_small() -> None:
 
 def test_second_implementation_module_precision_is_net_precision() -> None:
     net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 16)
-
-    class Stream(nn.Module):
-        def __init__(self, block: nn.Module):
-            super().__init__()
-            self.block = block
-
-        def forward(self, h: Tensor) -> Tensor:
-            return h + self.block(h)
-
-    model = nn.Sequential(net.embed, *map(Stream, net.blocks), net.readout)
+    model = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)
     found = module_precision(model, [(x, y)], ["1", "2"])
     for mine, theirs in zip(net_precision(net, x, y), found, strict=True):
         assert theirs.status == "ok"

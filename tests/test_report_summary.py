@@ -1,21 +1,25 @@
 """Names, sentences and remarks: what a reader of an audit sees first. Oracles: by hand, and what the records say."""
 
+import json
 import math
+from types import SimpleNamespace
 
 import pytest
+from markupsafe import Markup
 
 from report_material import config, write_run, write_runs
 from walkback.audits import compare_paths, judge_paths, report_paths
 from walkback.audits.carded import cards_beside, cards_of_folder, measure_cards
 from walkback.audits.titles import titles
-from walkback.checks import DEFAULT, check_named, judge
+from walkback.checks import DEFAULT, FirstFired, check_named, judge
 from walkback.cli import main
 from walkback.errors import WalkbackError
 from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, SeedEvidence
 from walkback.records.card import Card, read_cards, write_cards
 from walkback.report.case import distinct
 from walkback.report.page import page
-from walkback.report.summary import followed, remedy, sentence
+from walkback.report.page.training import _first as dated
+from walkback.report.summary import remedy, sentence
 
 
 def options(**changes):
@@ -123,8 +127,8 @@ def test_what_was_measured_at_the_end_alone_has_no_first_epoch(tmp_path):
     write_runs(tmp_path, seeds=2, epochs=3)
     fa = next(s for s in judge_paths(tmp_path).subjects if s.name == "fa")
     assert fa.first_fired["coverage"].epochs == {"1": 3, "2": 3}  # it fires, and nobody looked before
-    assert not followed(fa.first_fired["coverage"])
-    assert followed(fa.first_fired["scale"])
+    assert not fa.first_fired["coverage"].followed
+    assert fa.first_fired["scale"].followed
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------
@@ -253,21 +257,52 @@ def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):
     assert written == page(report_paths(runs))
 
 
+FEW, MOST = {"known_at": 2, "moments": 40, "fired": False}, {"known_at": 39, "moments": 40, "fired": False}
+
+
 @pytest.mark.parametrize(
-    ("says", "words"),
+    ("says", "numbers", "words"),
     [
-        ("known at 2 of 40 moments; it never fired", "measured at the end only"),
-        ("told at 2 of 40 moments; it never fired", "measured at the end only"),
-        ("it cannot be dated", "it cannot be dated"),
+        ("known at 2 of 40 moments; it never fired", FEW, "measured at the end only"),
+        ("told at 2 of 40 moments; it never fired", {}, "measured at the end only"),
+        ("known at 39 of 40 moments; it never fired", MOST, "never (known at 39 of 40 moments)"),
+        ("told at 39 of 40 moments; it never fired", {}, "never (known at 39 of 40 moments)"),
+        ("told at 40 of 40 moments; it never fired", {}, "never"),
+        ("other words, one day", MOST, "never (known at 39 of 40 moments)"),
+        ("it cannot be dated", {}, "it cannot be dated"),
     ],
 )
-def test_what_was_measured_at_the_end_is_not_called_never(says, words):
-    from types import SimpleNamespace
+def test_what_was_measured_at_the_end_is_not_called_never(says, numbers, words):
+    fired = FirstFired(epochs={"42": None, "7": None}, says=says, **numbers)
+    case = SimpleNamespace(judgement=SimpleNamespace(first_fired={"x": fired}))
+    assert Markup(dated(case, "x")).striptags() == words
 
-    from walkback.checks.judge import FirstFired
-    from walkback.report.page.training import _first
 
-    case = SimpleNamespace(
-        judgement=SimpleNamespace(first_fired={"x": FirstFired(epochs={"42": None, "7": None}, says=says)})
-    )
-    assert words in _first(case, "x")
+@pytest.mark.parametrize(
+    ("says", "numbers"),
+    [
+        ("known at 45 of 45 moments", (45, 45, True)),
+        ("told at 3 of 27 moments", (3, 27, True)),
+        ("told at 27 of 27 moments; it never fired", (27, 27, False)),
+        ("known at 1 of 1 moments; it fired, at an epoch that is not recorded", (1, 1, True)),
+        ("it cannot be dated", (0, 0, None)),
+        ("cannot be dated: the baselines are known at the end only", (0, 0, None)),
+    ],
+)
+def test_the_numbers_of_an_older_audit_are_read_from_its_sentence(says, numbers):
+    older = json.dumps({"epochs": {"42": None}, "says": says})
+    fired = FirstFired.model_validate_json(older)
+    assert (fired.known_at, fired.moments, fired.fired) == numbers
+    assert FirstFired.model_validate_json(fired.text()) == fired
+
+
+def test_the_numbers_of_a_new_audit_are_written_beside_its_sentence(tmp_path):
+    write_runs(tmp_path, seeds=2, epochs=3)
+    audit = judge_paths(tmp_path)
+    fa = next(s for s in json.loads(audit.text())["subjects"] if s["name"] == "fa")["first_fired"]
+    assert (fa["scale"]["known_at"], fa["scale"]["moments"]) == (8, 8)  # epochs 0 to 3 of two seeds
+    assert (fa["coverage"]["known_at"], fa["coverage"]["moments"], fa["coverage"]["fired"]) == (2, 8, True)
+    assert fa["depth"]["fired"] is None
+    for subject in audit.subjects:  # and an older reader of the sentence finds the same
+        for first in subject.first_fired.values():
+            assert FirstFired(epochs=first.epochs, says=first.says) in (first, first.model_copy(update={"moments": 0}))

@@ -15,7 +15,7 @@ from walkback.records import (
     IdentityRecord,
     NullRecord,
     PrecisionRecord,
-    Reading,
+    ReadingRecord,
     Result,
     Run,
     Sitting,
@@ -29,7 +29,7 @@ from walkback.studies.reproduced import claims
 from walkback.studies.reproduced.commands import to_continue
 from walkback.studies.reproduced.found import EP32, FA, METHODS, SCALED, Found
 from walkback.studies.reproduced.layers import Small, noise_said
-from walkback.studies.reproduced.statements import depth_against
+from walkback.studies.reproduced.statements import depth_against, noise
 from walkback.studies.reproduced.words import Writer
 from walkback.studies.reproduction import SECTIONS, page
 from walkback.train import plan
@@ -294,6 +294,41 @@ def test_small_or_noise_where_runs_differ_and_where_the_meter_is_blind():
     assert "not measured: c" in says
     says = noise_said([Small("a", 1e-6, 1e-7)], 0, 0.01, 1e-7)
     assert "even a meter that clamps is off by 1.0e-07 at most" in says
+
+
+SMALL, LARGE = BLOWN, HEALTHY  # below the floor, and above it
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        ([], "missing"),
+        ([(LARGE, 0.3), (LARGE, 1e-6)], "open"),  # nothing is below the floor, whatever its direction
+        ([(SMALL, None), (SMALL, None)], "open"),  # below it, and nobody measured
+        ([(SMALL, 0.3), (SMALL, 0.5), (SMALL, 1.2)], "confirmed"),
+        ([(SMALL, 1e-6), (SMALL, 1e-4)], "not confirmed"),
+        ([(SMALL, 0.3), (SMALL, 1e-6)], "open"),  # noise in one seed, and not in the other
+        ([(SMALL, 1e-6), (SMALL, 0.3), (SMALL, 0.3)], "open"),  # no vote: one seed against two
+        ([(SMALL, 0.3), (LARGE, 1e-6)], "confirmed"),  # the precise one does not count, because it is large
+        ([(SMALL, 1e-6), (LARGE, 0.3), (SMALL, None)], "not confirmed"),
+    ],
+)
+def test_planted_small_gradients_of_mixed_runs_are_noise_only_if_all_of_them_are(
+    ends: list[tuple[tuple[float, float, float], float | None]], kind: str
+):
+    runs = [made("dfa", 0.3, seed, net=net, chord=chord) for (net, chord), seed in zip(ends, SEEDS, strict=False)]
+    assert noise(Found(runs)).kind == kind
+    others = [*seeds("bp", 0.6, 0.6, net=SMALL, chord=0.3), made("dfa", 0.3, net=SMALL, chord=0.3, lr=2e-3)]
+    assert noise(Found([*runs, *others])).kind == kind  # neither other rules nor runs that the page does not ask for
+
+
+def test_planted_small_gradients_of_two_nets_are_taken_together():
+    gains = made("dfa", 0.3, net=SMALL, chord=0.3, net_options={"gains": True})
+    noisy, precise = made("dfa", 0.3, net=SMALL, chord=0.3), made("dfa", 0.3, net=SMALL, chord=1e-6)
+    assert noise(Found([noisy, gains])).kind == "confirmed"
+    assert noise(Found([precise, gains])).kind == "open"
+    assert noise(Found([noisy])).note == "one seed"
+    assert noise(Found([noisy, gains])).note == ""
 
 
 def test_first_firings_and_what_stopping_there_costs():
@@ -571,7 +606,7 @@ def test_ep_in_float32_is_a_method_of_its_own():
 
 def zeros(runs: list[Run], shares: list[float]) -> list[Run]:
     """The same runs whose last snapshots count so many credits that are exactly zero."""
-    counted = {"zero credits": [Reading(value=share, status="ok") for share in shares]}
+    counted = {"zero credits": [ReadingRecord(value=share, status="ok") for share in shares]}
     for run in runs:
         run.snapshots[-1] = run.snapshots[-1].model_copy(update={"measured": counted})
     return runs

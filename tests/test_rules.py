@@ -7,8 +7,8 @@ import torch
 
 import walkback as wb
 from walkback.errors import BadValue, UnknownName
-from walkback.nets import make_net
-from walkback.rules import RULES, Batch, find_rule, fingerprint, make_rule, normalize_credit, output_error, probe_signal
+from walkback.nets import defaults, make_net
+from walkback.rules import RULES, Batch, find_rule, make_rule, normalize_credit, output_error, probe_signal, rule_source
 from walkback.studies.reproduced.found import SCALED
 
 NET = make_net("resmlp", (5,), 4, {"width": 20, "depth": 3})
@@ -117,10 +117,10 @@ def test_foreign_rule_from_a_file(tmp_path):
     file.write_text(RULE_FILE)
     assert find_rule(f"{file}:Mine").__name__ == "Mine"
     assert find_rule(str(file)).__name__ == "Mine"  # it is the only one
-    before = fingerprint(f"{file}:Mine")
+    before = rule_source(f"{file}:Mine")
     file.write_text(RULE_FILE + "\n# edited\n")
-    assert fingerprint(f"{file}:Mine") != before  # an edited rule is another run
-    assert fingerprint("dfa") is None
+    assert rule_source(f"{file}:Mine") != before  # an edited rule is another run
+    assert rule_source("dfa") is None
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,29 @@ def test_register_rule_takes_rules_only_and_names_once():
         wb.register_rule("test-rule", B)
     with pytest.raises(BadValue, match="not a rule"):
         wb.register_rule("other", dict)
+
+
+def test_closed_form_a_rule_that_passes_common_on_has_the_options_of_the_class_above():
+    class Mine(wb.Rule):
+        def __init__(self, net, generator, *, gain=1.0, **common):
+            super().__init__(net, generator, **common)
+
+    class Same(Mine):
+        pass
+
+    class Other(Same):
+        def __init__(self, net, generator, *, top=2, gain=3.0, **common):
+            super().__init__(net, generator, gain=gain, **common)
+
+    class Closed(Mine):
+        def __init__(self, net, generator, *, top=2):
+            super().__init__(net, generator)
+
+    assert defaults(Mine) == defaults(Same) == {"normalize": None, "gain": 1.0}
+    assert defaults(Other) == {"normalize": None, "gain": 3.0, "top": 2}
+    assert defaults(Closed) == {"top": 2}
+    assert defaults(lambda *, a=1, **more: None) == {"a": 1}
+    net = make_net("resmlp", (5,), 3, {"width": 4, "depth": 1})
+    assert Other(net, torch.Generator(), normalize="batch").normalize == "batch"
+    with pytest.raises(TypeError, match="scale"):
+        Other(net, torch.Generator(), scale=1)

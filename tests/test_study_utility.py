@@ -19,10 +19,10 @@ from walkback.records import CosineRecord, DeepProbes, NullRecord, PrecisionReco
 from walkback.records.schema import Valued
 from walkback.report.figures import save, style
 from walkback.studies import sweep, utility
-from walkback.studies.base import Collected, Extent, Gap, gather
+from walkback.studies.base import STUDIES, Collected, Extent, Gap, gather
 from walkback.studies.sweep import by_verdict, first_changes, stretches
 
-STUDY = utility.STUDIES.get("utility")
+STUDY = STUDIES.get("utility")
 EXTENT = Extent(quick=True)
 L = 4
 WALKED, NOT, OPEN, ASIDE = "walked back", "not", "inconclusive", "not applicable"

@@ -9,8 +9,9 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from walkback.errors import BadValue, UnknownName
 from walkback.files import read_bytes
@@ -63,25 +64,37 @@ def is_kind_of(thing: Any, base: type) -> bool:
     return isinstance(thing, type) and issubclass(thing, base) and thing is not base
 
 
-def find_class(name: str, registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
-    """A registered name (`dfa`), or a class derived from `base` in a file (`my_rule.py:MyRule`).
+@dataclass(frozen=True)
+class Classes(Generic[T]):
+    """The classes derived from `base`: those in a registry, and those in users' own files.
 
     shown   the page of the documentation that shows one
     """
-    if not in_file(name):
-        return registry.get(name)
-    example = f"path/to/my_{registry.kind}.py:My{base.__name__}"
-    remedy = f"derive a class from walkback.{base.__name__} there; {shown} shows one"
-    found: type[T] = from_file(name, registry.kind, lambda thing: is_kind_of(thing, base), example, remedy)
-    return found
 
+    registry: Registry[type[T]]
+    base: type[Any]
+    shown: str
 
-def add_class(name: str, thing: type[T], registry: Registry[type[T]], base: type[Any], shown: str) -> type[T]:
-    """Register a class of the user's; refused if it is not derived from `base`."""
-    if not is_kind_of(thing, base):
-        remedy = f"derive it from walkback.{base.__name__}; {shown} shows one"
-        raise BadValue(f"{thing!r} is not a {registry.kind}", remedy)
-    return registry.add(name, thing)
+    def find(self, name: str) -> type[T]:
+        """A registered name (`dfa`), or a class in a file (`my_rule.py:MyRule`)."""
+        kind, base = self.registry.kind, self.base
+        if not in_file(name):
+            return self.registry.get(name)
+        example = f"path/to/my_{kind}.py:My{base.__name__}"
+        remedy = f"derive a class from walkback.{base.__name__} there; {self.shown} shows one"
+        found: type[T] = from_file(name, kind, lambda thing: is_kind_of(thing, base), example, remedy)
+        return found
+
+    def add(self, name: str, thing: type[T]) -> type[T]:
+        """Register a class of the user's; refused if it is not derived from `base`."""
+        if not is_kind_of(thing, self.base):
+            remedy = f"derive it from walkback.{self.base.__name__}; {self.shown} shows one"
+            raise BadValue(f"{thing!r} is not a {self.registry.kind}", remedy)
+        return self.registry.add(name, thing)
+
+    def source(self, name: str) -> str | None:
+        """A hash of the source of a user's class: an edited class is another run. None for ours."""
+        return source_hash(name, self.find(name))
 
 
 def load_file(path: Path) -> Any:

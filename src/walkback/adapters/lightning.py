@@ -25,11 +25,11 @@ def lightning_callback(
     optimizer   which optimizer's steps are counted, if there are several: 0, 1, …
     """
     bases = tuple(module.Callback for module in imported(NAMES, "PyTorch Lightning", "lightning"))
-    kind = type("WatchCallback", (_WatchCallback, *bases), {"__module__": __name__})
+    kind = type("WatchCallback", (_LightningWatch, *bases), {"__module__": __name__})
     return kind(blocks, probe, model, optimizer, options)
 
 
-class _WatchCallback:
+class _LightningWatch:
     """The callback's methods; the class given to Lightning also derives from Lightning's own."""
 
     def __init__(

@@ -26,10 +26,10 @@ def transformers_callback(blocks: str | Sequence[str], *, probe: Any, **options:
     if not hasattr(base, "on_pre_optimizer_step"):
         raise MissingPackage(f"transformers {module.__version__} has no callback between backward and update",
                              "pip install 'walkback[transformers]'")  # fmt: skip
-    return type("WatchCallback", (_WatchCallback, base), {"__module__": __name__})(blocks, probe, options)
+    return type("WatchCallback", (_TransformersWatch, base), {"__module__": __name__})(blocks, probe, options)
 
 
-class _WatchCallback:
+class _TransformersWatch:
     """The callback's methods; the class given to the trainer also derives from its own."""
 
     def __init__(self, blocks: str | Sequence[str], probe: Any, options: dict[str, Any]):

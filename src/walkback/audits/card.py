@@ -32,7 +32,7 @@ from walkback.probes.transport import (
 )
 from walkback.probes.update import alignment
 from walkback.records.card import Card
-from walkback.rules import START, Batch, Clock, Rule, fingerprint, make_rule
+from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
 from walkback.train.adamw import AdamW
 from walkback.train.computing import arithmetic
 
@@ -52,7 +52,7 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
     known = defaults(family)
     sizes = {name: value for name, value in SIZES.items() if name in known}
     facts: dict[str, Any] = {
-        "rule": as_written(rule), "rule_options": given, "rule_source": fingerprint(rule),
+        "rule": as_written(rule), "rule_options": given, "rule_source": rule_source(rule),
         "net": family.words({**known, **sizes}),
     }  # fmt: skip
     with arithmetic():
@@ -67,7 +67,7 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
         except WalkbackError as error:
             return Card(**facts, refused=error.what)
         except Exception as error:
-            if fingerprint(rule) is None:
+            if rule_source(rule) is None:
                 raise
             return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
 

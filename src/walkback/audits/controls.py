@@ -36,7 +36,7 @@ class Setting(NamedTuple):
     places: Sequence[int | None] = ()
 
 
-class Seen(NamedTuple):
+class Controlled(NamedTuple):
     """A subject as its controls are found by: its name, whether its own frozen net is there, and its runs."""
 
     name: str
@@ -52,7 +52,7 @@ class Here(NamedTuple):
     own      the controls of loops of somebody's own
     """
 
-    subjects: Sequence[Seen]
+    subjects: Sequence[Controlled]
     runs: Sequence[Known]
     judged: Callable[[Thresholds, Protocol], Audit]
     probes: Callable[[Known], DeepProbes | None]
@@ -67,7 +67,7 @@ class Here(NamedTuple):
         in_full = {run.path: run for run in runs}
         evidences = [evidence for evidence, _ in gathered]
         return cls(
-            [Seen(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
+            [Controlled(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
             _once(evidences), lambda run: in_full[run.path].probes,
             lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
         )  # fmt: skip

@@ -8,12 +8,12 @@ or not.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from walkback.audits.controls import Here, Seen, without_controls
+from walkback.audits.controls import Controlled, Here, without_controls
 from walkback.audits.grouped import (
-    Job,
-    Judged,
+    GroupJob,
+    JudgedGroup,
     Read,
-    Way,
+    Standard,
     clean,
     completed,
     judge_group,
@@ -61,7 +61,7 @@ class Crowd:
         self._digests = {outline.path: outline.digest for outline in outlines}  # empty: not read in full yet
         self._whole = bool(own_checks())  # which may date by whatever a moment has
 
-    def judgements(self, ways: Sequence[Way]) -> list[list[Judgement]]:
+    def judgements(self, ways: Sequence[Standard]) -> list[list[Judgement]]:
         """For each way of judging the judgements of all subjects, each read once, whatever the number of ways."""
         found: list[list[Judgement]] = [[] for _ in self.groups]
         try:
@@ -80,7 +80,7 @@ class Crowd:
         found += [[judge(completed(evidence, self.given), *way) for way in ways] for evidence in self.logs]
         return [[judgements[way] for judgements in found] for way in range(len(ways))]
 
-    def _one_by_one(self, ways: Sequence[Way], found: list[list[Judgement]]) -> None:
+    def _one_by_one(self, ways: Sequence[Standard], found: list[list[Judgement]]) -> None:
         done = 0
         # Those trained by bp first: they are baselines of the others, and then known already.
         for place in sorted(range(len(self.groups)), key=lambda at: self.groups[at].runs[0].config.rule != "bp"):
@@ -88,30 +88,32 @@ class Crowd:
             found[place] = self._known(group, ways) or self._judge(group, ways)
             self.note(done := done + len(group.runs), len(self.outlines))
 
-    def _side_by_side(self, ways: Sequence[Way], found: list[list[Judgement]], workers: Workers) -> None:
+    def _side_by_side(self, ways: Sequence[Standard], found: list[list[Judgement]], workers: Workers) -> None:
         """What is not known is judged by the workers, each subject as if its runs and baselines were no copies of each
         other: that is asked when all are read, and a subject of which it is not so is judged again."""
         unknown = []
         for place, group in enumerate(self.groups):
             found[place] = self._known(group, ways)
             unknown += [] if found[place] else [place]
-        jobs: list[Job | Outline] = [Job(self.groups[place], self.given, ways, self._whole) for place in unknown]
+        jobs: list[GroupJob | Outline] = [
+            GroupJob(self.groups[place], self.given, ways, self._whole) for place in unknown
+        ]
         theirs = {run.path for place in unknown for run in self.groups[place].runs}
         jobs += [each for each in self.outlines if each.path not in theirs and not self._is_possible(each)]
-        tasks = batches(jobs, lambda job: len(job.group.runs) if isinstance(job, Job) else 1, AT_ONCE)
+        tasks = batches(jobs, lambda job: len(job.group.runs) if isinstance(job, GroupJob) else 1, AT_ONCE)
         by_path = {outline.path: outline for outline in self.outlines}
-        answers: dict[int, list[Judged | Read]] = {}
-        done = len(self.outlines) - sum(len(job.group.runs) if isinstance(job, Job) else 1 for job in jobs)
+        answers: dict[int, list[JudgedGroup | Read]] = {}
+        done = len(self.outlines) - sum(len(job.group.runs) if isinstance(job, GroupJob) else 1 for job in jobs)
         for task, answer in workers.each(judged_of, tasks):
             if answer is None:
                 raise RecordError("a run is not what it says", "see which")  # never seen: the first of them is told
             answers[task] = answer
             for each in answer:
-                for read in each.read if isinstance(each, Judged) else [each]:
+                for read in each.read if isinstance(each, JudgedGroup) else [each]:
                     self._note_read(by_path[read.path], read)
                     done += 1
             self.note(done, len(self.outlines))
-        judged = [each for _, answer in sorted(answers.items()) for each in answer if isinstance(each, Judged)]
+        judged = [each for _, answer in sorted(answers.items()) for each in answer if isinstance(each, JudgedGroup)]
         for place, each in zip(unknown, judged, strict=True):
             if copies([by_path[path] for path in each.told_apart], self._prints_of):
                 found[place] = self._judge(self.groups[place], ways)
@@ -128,9 +130,9 @@ class Crowd:
         evidence = evidence_of_runs(group.title, runs, group.others, baselines=shallow, prints=self._prints_of)
         return completed(evidence, self.given), runs
 
-    def here(self, ways: Sequence[Way]) -> Here:
+    def here(self, ways: Sequence[Standard]) -> Here:
         """What `controls.settled` takes: every subject judged in each of these ways."""
-        distinct: list[Way] = []
+        distinct: list[Standard] = []
         for way in ways:
             if way not in distinct:
                 distinct.append(way)
@@ -139,15 +141,15 @@ class Crowd:
         def judged(thresholds: Thresholds, protocol: Protocol) -> Audit:
             return without_controls(judgements[distinct.index((thresholds, protocol))], thresholds, protocol)
 
-        subjects = [Seen(clean(group.title), self._has_frozen(group), group.runs) for group in self.groups]
-        subjects += [Seen(clean(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
+        subjects = [Controlled(clean(group.title), self._has_frozen(group), group.runs) for group in self.groups]
+        subjects += [Controlled(clean(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
         return Here(subjects, self.outlines, judged, read_probes, read_first)
 
     def _has_frozen(self, group: Group[Outline]) -> bool:
         config, depth = group.runs[0].config, depth_of(group.runs)
         return "frozen" in self.given or any("frozen" in roles(each.config, config, depth) for each in group.others)
 
-    def _keys(self, group: Group[Outline], ways: Sequence[Way]) -> list[str]:
+    def _keys(self, group: Group[Outline], ways: Sequence[Standard]) -> list[str]:
         """What the judgements of a subject are kept by: all that they rest on."""
         about = digest_of_parts(
             group.title, _text(self.given), *(f"{each.config.data} {_counts(each)}" for each in group.runs[:1]),
@@ -163,7 +165,7 @@ class Crowd:
         digest = self._digest(outline)
         return bool(digest) and self.index.is_possible(digest)
 
-    def _known(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
+    def _known(self, group: Group[Outline], ways: Sequence[Standard]) -> list[Judgement]:
         """The judgements of a subject that were made before; none, unless there is one for every way."""
         rests_on = [*group.runs, *group.others, *group.shallow]
         if not all(self._is_possible(each) for each in rests_on):
@@ -174,18 +176,18 @@ class Crowd:
         self._vouched |= {each.path for each in rests_on}
         return [judgement for judgement in known if judgement is not None]
 
-    def _judge(self, group: Group[Outline], ways: Sequence[Way]) -> list[Judgement]:
+    def _judge(self, group: Group[Outline], ways: Sequence[Standard]) -> list[Judgement]:
         """A subject, read and judged here."""
         own = {run.path for run in group.runs}
         for outline in (*group.others, *group.shallow):
             if outline.path not in own:
                 self._vouch(outline)
-        judged = judge_group(Job(group, self.given, ways, self._whole), self._prints_of)
+        judged = judge_group(GroupJob(group, self.given, ways, self._whole), self._prints_of)
         for outline, read in zip(group.runs, judged.read, strict=True):
             self._note_read(outline, read)
         return self._kept(group, ways, judged.judgements)
 
-    def _kept(self, group: Group[Outline], ways: Sequence[Way], judgements: list[Judgement]) -> list[Judgement]:
+    def _kept(self, group: Group[Outline], ways: Sequence[Standard], judgements: list[Judgement]) -> list[Judgement]:
         """Judgements, noted for the next time if everything that they rest on is as it was."""
         rests_on = [*group.runs, *group.others, *group.shallow]
         if all(each.path not in self._changed and self._is_possible(each) for each in rests_on):

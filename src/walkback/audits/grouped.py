@@ -13,7 +13,7 @@ from walkback.records.doubts import Print, prints_of
 from walkback.records.outline import Outline, read_alike, read_outline
 from walkback.records.run import Known
 
-Way = tuple[Thresholds, Protocol]
+Standard = tuple[Thresholds, Protocol]
 PRINT = struct.Struct("=q16s")
 
 
@@ -27,16 +27,16 @@ class Read(NamedTuple):
     prints: bytes  # packed: there is one for every snapshot of every run
 
 
-class Job(NamedTuple):
+class GroupJob(NamedTuple):
     """A subject to judge. `whole` is as in `moments_of_run`."""
 
     group: Group[Outline]
     given: Mapping[str, Baseline]
-    ways: Sequence[Way]
+    ways: Sequence[Standard]
     whole: bool
 
 
-class Judged(NamedTuple):
+class JudgedGroup(NamedTuple):
     """A subject: judged in each way, its runs, and by their paths the runs that were to be told from each other."""
 
     judgements: list[Judgement]
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
     told_apart: list[Path]
 
 
-def judge_group(job: Job, prints: Callable[[Known], Sequence[Print]] | None = None) -> Judged:
+def judge_group(job: GroupJob, prints: Callable[[Known], Sequence[Print]] | None = None) -> JudgedGroup:
     """Read the runs of a subject and judge it. Without `prints` its runs are taken to have different numbers."""
     group, told_apart = job.group, list[Path]()
     runs, read = [], []
@@ -65,7 +65,7 @@ def judge_group(job: Job, prints: Callable[[Known], Sequence[Print]] | None = No
         group.title, runs, group.others, baselines=shallow, prints=prints_of_run, whole=job.whole
     )
     evidence = completed(evidence, job.given)
-    return Judged([judge(evidence, *way) for way in job.ways], read, told_apart)
+    return JudgedGroup([judge(evidence, *way) for way in job.ways], read, told_apart)
 
 
 def read_in_full(outline: Outline) -> tuple[Run, Read]:
@@ -108,9 +108,9 @@ def outlines_of(paths: Sequence[Path], whole: bool = True) -> list[Outline] | No
         return None
 
 
-def judged_of(jobs: Sequence[Job | Outline]) -> list[Judged | Read] | None:
+def judged_of(jobs: Sequence[GroupJob | Outline]) -> list[JudgedGroup | Read] | None:
     """Subjects judged, and other runs read in full."""
     try:
-        return [judge_group(job) if isinstance(job, Job) else read_in_full(job)[1] for job in jobs]
+        return [judge_group(job) if isinstance(job, GroupJob) else read_in_full(job)[1] for job in jobs]
     except RecordError:
         return None

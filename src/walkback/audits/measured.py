@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.audits.notes import dead_notes, proof_notes, seen_notes
-from walkback.audits.reference import Asked, Reference, reference_of, uncut
+from walkback.audits.reference import Asked, TrueGradient, reference_of, uncut
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -40,17 +40,17 @@ THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is 
 BACKWARD: Literal["backward"] = "backward"
 
 
-class Judged(NamedTuple):
+class MeasuredModel(NamedTuple):
     """One model: its moment, what the hooks saw of it, and notes."""
 
     moment: Moment
     seen: Look
     notes: list[str]
-    reference: Reference
+    reference: TrueGradient
     doubts: list[str]  # why it cannot hold, whatever the checks say
 
 
-def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = None) -> Judged:
+def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = None) -> MeasuredModel:
     """Everything that the checks ask of one model.
 
     known   proofs of an earlier look at the same model, taken as they are: finite differences are not taken again
@@ -102,10 +102,10 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
-    return Judged(Moment(**fields), seen, [*notes, *doubts], reference, doubts)
+    return MeasuredModel(Moment(**fields), seen, [*notes, *doubts], reference, doubts)
 
 
-def _doubts(credits: Sequence[Tensor | None], reference: Reference) -> list[str]:
+def _doubts(credits: Sequence[Tensor | None], reference: TrueGradient) -> list[str]:
     """Whether credits are of other samples than they are given for, as in a loader's other order."""
     states = zip(credits, reference.rows[1:], reference.which[1:], strict=True)
     own = [
@@ -166,7 +166,7 @@ def _sizes(seen: Look) -> dict[str, Any]:
 class _Differences:
     """What finite differences tell where autograd is wrong: each state and credit is measured once."""
 
-    def __init__(self, reference: Reference, cls: bool, reduction: str):
+    def __init__(self, reference: TrueGradient, cls: bool, reduction: str):
         self.reference, self.cls, self.reduction = reference, cls, reduction
         self.generator = torch.Generator().manual_seed(3)
         self.known: dict[tuple[int, int], slopes.Along] = {}
@@ -197,7 +197,7 @@ class _Differences:
         return median(norms)
 
 
-def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> list[float | None]:
+def _gradient_norms(seen: Look, reference: TrueGradient, probing: _Differences) -> list[float | None]:
     found: list[float | None] = []
     for layer, (rows, hidden) in enumerate(zip(reference.rows, seen.hidden, strict=True)):
         if rows is not None:
@@ -209,7 +209,7 @@ def _gradient_norms(seen: Look, reference: Reference, probing: _Differences) -> 
 
 
 def _directions(
-    model: nn.Module, seen: Look, reference: Reference, probing: _Differences,
+    model: nn.Module, seen: Look, reference: TrueGradient, probing: _Differences,
     credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], asked: Asked,
 ) -> tuple[Directions, dict[str, Any]]:  # fmt: skip
     """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
@@ -254,7 +254,7 @@ def _of(credit: Tensor | None, which: Tensor | None) -> Tensor | None:
     return credit if credit is None or which is None else credit[which.to(credit.device)]
 
 
-def _cosine(seen: Look, reference: Reference, probing: _Differences, layer: int, credit: Tensor | None) -> Cosine:
+def _cosine(seen: Look, reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None) -> Cosine:
     """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
     standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
     if credit is None or hidden is None or standing == "not measured":
@@ -269,7 +269,7 @@ def _cosine(seen: Look, reference: Reference, probing: _Differences, layer: int,
 
 
 def _null(
-    reference: Reference, probing: _Differences, layer: int, credit: Tensor | None,
+    reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None,
     shapes: Sequence[tuple[int, ...] | None],
 ) -> Null:  # fmt: skip
     """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""

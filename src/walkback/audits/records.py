@@ -32,7 +32,7 @@ from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.case import Case, Material
 from walkback.train import seed_list
 
-Gathered = list[tuple[Evidence, list[Run]]]
+GatheredRuns = list[tuple[Evidence, list[Run]]]
 SEED_ORDER = seed_list(LOOKS[-1])
 
 
@@ -95,7 +95,7 @@ def judged_material(
 class Records(NamedTuple):
     """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others."""
 
-    gathered: Gathered
+    gathered: GatheredRuns
     runs: list[Run]
     own: list[OwnTrainings]
 
@@ -114,7 +114,7 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
     gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
     if not gathered:
         raise no_subject()
-    found: Gathered = []
+    found: GatheredRuns = []
     for evidence, own in gathered:
         # A log, or a file name, may hold half a character, which no JSON can be written with.
         name = evidence.name.encode(errors="replace").decode()

@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     residual: bool | None
 
 
-class Reference(NamedTuple):
+class TrueGradient(NamedTuple):
     """The true gradient at h_0 … h_L, as far as it is known.
 
     rows     as rows of samples; None where only slopes along directions tell it, or nothing does
@@ -59,7 +59,7 @@ class Reference(NamedTuple):
 
 def reference_of(
     model: nn.Module, seen: Look, asked: Asked, known: Sequence[Proof] | None, training: bool
-) -> Reference:
+) -> TrueGradient:
     """Prove autograd's gradient on a few samples, and take the place of it where it is not the gradient."""
     states = len(seen.gradients)
     double, why = None, ""
@@ -120,10 +120,10 @@ def reference_of(
                     # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
                     again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
                     last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
-    return Reference(proofs, rows, which, picked, last, double, values, "" if double is None else why, dtype)
+    return TrueGradient(proofs, rows, which, picked, last, double, values, "" if double is None else why, dtype)
 
 
-def uncut(model: nn.Module, asked: Asked) -> tuple[Look, Reference] | None:
+def uncut(model: nn.Module, asked: Asked) -> tuple[Look, TrueGradient] | None:
     """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
     whole = Uncut(model)
     try:

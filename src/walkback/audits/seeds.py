@@ -13,7 +13,7 @@ from walkback.errors import BadValue
 from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import on_tensors
-from walkback.probes.outputs import Reading
+from walkback.probes.outputs import Logits
 from walkback.probes.undisturbed import undisturbed
 from walkback.records import Moment, SeedEvidence
 
@@ -111,7 +111,7 @@ def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits"
     """
 
     def safe(reading: nn.Module, inputs: Any, labels: Tensor, *draw: int) -> list[Tensor | None]:
-        model = reading.model if isinstance(reading, Reading) else reading
+        model = reading.model if isinstance(reading, Logits) else reading
         with undisturbed(model, whole=True) as changes:
             with blamed(name):
                 given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
-from walkback.audits.measured import BACKWARD, Judged, measured
+from walkback.audits.measured import BACKWARD, MeasuredModel, measured
 from walkback.audits.model import scored
 from walkback.audits.reference import Asked
 from walkback.checks import DEFAULT, Thresholds
@@ -35,7 +35,7 @@ from walkback.probes.task import settle
 from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
-from walkback.records import Evidence, Moment, Reading, Watched, WatchEnd, WatchHeader, WatchLook
+from walkback.records import Evidence, Moment, ReadingRecord, Watched, WatchEnd, WatchHeader, WatchLook
 from walkback.records.evidence import Ended
 from walkback.records.watched import UPDATE, Loss, make_room
 from walkback.report.live import Live
@@ -296,11 +296,11 @@ class Watch:
         if last:
             readings = []
         elif found.reference.worker is None:
-            readings = [Reading(value=math.nan, status="no float64 copy")] * len(self._blocks)
+            readings = [ReadingRecord(value=math.nan, status="no float64 copy")] * len(self._blocks)
         else:
             aligned = against_probe(updates, found.reference.worker, prove=again, differences=due)
             notes += aligned.notes
-            readings = [Reading.of(each) for each in aligned.update]
+            readings = [ReadingRecord.of(each) for each in aligned.update]
             halves = [each.value if each.status == "ok" else None for each in aligned.halves]
         if readings:
             moment = moment.model_copy(update={"measured": {**moment.measured, UPDATE: readings}})
@@ -313,7 +313,7 @@ class Watch:
         self._alarms.about(look, fires, self.looks[0] if self.looks else None)
         return look
 
-    def _directly(self, heard: Heard, found: Judged) -> Heard:
+    def _directly(self, heard: Heard, found: MeasuredModel) -> Heard:
         """With direct feedback told apart, where the model's backward pass is overridden."""
         worker, proofs = found.reference.worker, found.reference.proofs
         if worker is None or "crosses" not in heard.crosses or all(p.standing != "wrong" for p in proofs):
@@ -322,7 +322,7 @@ class Watch:
         crosses: list[Crossing] = ["direct feedback" if c == "crosses" and d else c for c, d in both]
         return heard._replace(crosses=crosses)
 
-    def _probed(self, known: list[Proof] | None) -> tuple[Judged, Moment]:
+    def _probed(self, known: list[Proof] | None) -> tuple[MeasuredModel, Moment]:
         reading = self._task.reading(self._model)
         with undisturbed(self._model, whole=True):
             found = measured(reading, self._asked, known)

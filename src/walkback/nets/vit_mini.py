@@ -27,7 +27,7 @@ class Patches(nn.Module):
         return torch.cat([self.cls.expand(len(x), -1, -1), tokens], 1) + self.position
 
 
-class Block(nn.Module):
+class ViTBlock(nn.Module):
     """f(h) = u + MLP(LN(h + u)) with u = attention(LN(h)): both residual branches of a transformer block as one."""
 
     def __init__(self, width: int, heads: int, ratio: int, gains: bool):
@@ -105,7 +105,7 @@ class ViTMini(Net):
         super().__init__(shape, classes)
         self.residual = skip
         self.embed = Patches(shape, width, patch)
-        self.blocks = nn.ModuleList(Block(width, heads, ratio, gains) for _ in range(depth))
+        self.blocks = nn.ModuleList(ViTBlock(width, heads, ratio, gains) for _ in range(depth))
         self.readout = Readout(width, classes, terminal_norm)
 
     def embed_rows(self, h: Tensor) -> Tensor:

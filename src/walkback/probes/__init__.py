@@ -9,7 +9,7 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
-from walkback.probes.growth import Growth, Ratio, growth
+from walkback.probes.growth import Ratio, StreamGrowth, growth
 from walkback.probes.identity import Identity, identity
 from walkback.probes.measure import Measurement, Quantities, measure, quantities
 from walkback.probes.modules import Layer, Look, look
@@ -32,7 +32,6 @@ __all__ = [
     "Correlation",
     "Cosine",
     "Drift",
-    "Growth",
     "Identity",
     "Layer",
     "Look",
@@ -49,6 +48,7 @@ __all__ = [
     "Ratio",
     "Reading",
     "Replay",
+    "StreamGrowth",
     "View",
     "accuracy_and_loss",
     "credit_cosine",

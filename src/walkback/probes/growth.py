@@ -13,7 +13,7 @@ class Ratio(NamedTuple):
     status: str
 
 
-class Growth(NamedTuple):
+class StreamGrowth(NamedTuple):
     """Every block's ratio, and the largest of those that exist with its block.
 
     `status` is "ok" only if every ratio is: a stream that died or overflowed never counts as a quiet one.
@@ -25,11 +25,12 @@ class Growth(NamedTuple):
     status: str
 
 
-def growth(hidden_norms: Sequence[float | None]) -> Growth:
+def growth(hidden_norms: Sequence[float | None]) -> StreamGrowth:
     """r_l = ‖h_{l+1}‖ / ‖h_l‖ for l = 0..L−1, from the norms of h_0 … h_L (None: not measured).
 
-    >>> growth([9.0, 18.0, 18.0])
-    Growth(ratios=[Ratio(value=2.0, status='ok'), Ratio(value=1.0, status='ok')], largest=2.0, block=0, status='ok')
+    >>> growth([9.0, 18.0, 18.0])  # doctest: +NORMALIZE_WHITESPACE
+    StreamGrowth(ratios=[Ratio(value=2.0, status='ok'), Ratio(value=1.0, status='ok')],
+                 largest=2.0, block=0, status='ok')
     >>> growth([9.0, 0.0, 18.0]).status
     'block 0: zero norm at h_1'
     >>> growth([1.0, 3.0, float("inf")])[1:]
@@ -46,13 +47,13 @@ def growth(hidden_norms: Sequence[float | None]) -> Growth:
         else:
             ratios.append(Ratio(after / before, "ok"))
     if not ratios:
-        return Growth([], math.nan, None, "fewer than 2 hidden states")
+        return StreamGrowth([], math.nan, None, "fewer than 2 hidden states")
     first = next((f"block {block}: {r.status}" for block, r in enumerate(ratios) if r.status != "ok"), "ok")
     known = [(r.value, -block) for block, r in enumerate(ratios) if r.status == "ok"]
     if not known:
-        return Growth(ratios, math.nan, None, first)
+        return StreamGrowth(ratios, math.nan, None, first)
     largest, minus_block = max(known)  # of equal ones the lowest block
-    return Growth(ratios, largest, -minus_block, first)
+    return StreamGrowth(ratios, largest, -minus_block, first)
 
 
 def _trouble(norm: float | None, layer: int) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from walkback.nets import Net
 from walkback.probes.cosine import Cosine, compared
 from walkback.probes.feedback import feedback_null
-from walkback.probes.growth import Growth, growth
+from walkback.probes.growth import StreamGrowth, growth
 from walkback.probes.layers import directions
 from walkback.probes.norms import gradient_norm, median_norm
 from walkback.probes.null import NullReport, random_null
@@ -59,7 +59,7 @@ class Measurement(NamedTuple):
     """The quantities, the largest growth, and the nulls; `observation` for a probe that needs the tensors."""
 
     quantities: Quantities
-    growth: Growth
+    growth: StreamGrowth
     null: NullReport
     observation: Observation
 

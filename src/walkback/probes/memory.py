@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from walkback.probes.outputs import Reading
+from walkback.probes.outputs import Logits
 
 HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
 
@@ -41,7 +41,7 @@ def remembered(*modules: nn.Module) -> Iterator["Memory"]:
 
 
 def _inside(module: nn.Module) -> nn.Module:
-    return module.model if isinstance(module, Reading) else module
+    return module.model if isinstance(module, Logits) else module
 
 
 class Memory:

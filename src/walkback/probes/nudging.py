@@ -32,16 +32,15 @@ def nudging(
     >>> nudging([0 * h], [h], lambda _, moved: moved.square().sum(1))[0].status
     'zero credit'
     """
-    found = []
-    for layer, credit in enumerate(credits):
+
+    def of_block(layer: int, credit: Tensor | None) -> Nudge:
         if credit is None:
-            found.append(Nudge(math.nan, 0, "not measured"))
-            continue
+            return Nudge(math.nan, 0, "not measured")
         h, a = hidden[layer].double(), credit.double()
         if not a.isfinite().all() or not a.any():
-            found.append(Nudge(math.nan, len(a), "zero credit" if not a.any() else "not finite"))
-            continue
+            return Nudge(math.nan, len(a), "zero credit" if not a.any() else "not finite")
         change = float((loss_from(layer, h - eta * a) - loss_from(layer, h)).mean())
         finite = math.isfinite(change)
-        found.append(Nudge(change if finite else math.nan, len(a), "ok" if finite else "not finite"))
-    return found
+        return Nudge(change if finite else math.nan, len(a), "ok" if finite else "not finite")
+
+    return [of_block(layer, credit) for layer, credit in enumerate(credits)]

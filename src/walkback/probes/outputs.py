@@ -159,7 +159,7 @@ def shape_said(t: Tensor) -> str:
     return str(tuple(t.shape))
 
 
-class Reading(nn.Module):
+class Logits(nn.Module):
     """A user's model as one that returns its logits. Names, modes and weights are those of the model inside."""
 
     def __init__(self, model: nn.Module, take: Taken) -> None:

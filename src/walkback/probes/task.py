@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import blamed, own_line
 from walkback.probes.inputs import Pair, tensors_of
-from walkback.probes.outputs import Asked, Reading, Taken, taken
+from walkback.probes.outputs import Asked, Logits, Taken, taken
 from walkback.probes.undisturbed import undisturbed
 
 IGNORED = -100  # as in F.cross_entropy
@@ -32,9 +32,9 @@ class Task(NamedTuple):
     notes: list[str]
     classes: int | None = None  # how many the logits tell apart, where labels are class numbers
 
-    def reading(self, model: nn.Module) -> Reading:
+    def reading(self, model: nn.Module) -> Logits:
         """The model as one that gives its logits."""
-        return Reading(model, self.take)
+        return Logits(model, self.take)
 
 
 def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: PerSampleLoss | None = None) -> Task:

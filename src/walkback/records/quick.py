@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from walkback.records import invariants
 from walkback.records.expected import Expected, is_scheduled, is_whole, rate_at
 from walkback.records.invariants import ROUNDING, Broken
-from walkback.records.schema import CosineRecord, NullRecord, Reading, Record, RunConfig, Snapshot
+from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord, Record, RunConfig, Snapshot
 
 MOST = 1e18  # a whole number of 18 digits, which every reader takes, and a float that may have been written as one
 NotKnown = Literal["NaN"]  # as records write it
@@ -269,11 +269,11 @@ def _cosine(found: _Cosine) -> CosineRecord:
     return trusted(CosineRecord, asdict(found) | {"value": as_number(found.value)}, COSINE)
 
 
-def as_reading(found: QuickReading) -> Reading:
+def as_reading(found: QuickReading) -> ReadingRecord:
     """What the full reader would have made of it."""
     null = trusted(NullRecord, asdict(found.null), NULL) if isinstance(found.null, _Null) else None
     values = {"value": as_number(found.value), "status": found.status, "null": null}
-    return trusted(Reading, values, WITHOUT_NULL if found.null is UNSET else WITH_NULL)
+    return trusted(ReadingRecord, values, WITHOUT_NULL if found.null is UNSET else WITH_NULL)
 
 
 def as_number(value: float | NotKnown) -> float:

@@ -30,6 +30,7 @@ from walkback.records.schema import (
     Record,
     Result,
     RunConfig,
+    Sitting,
     Snapshot,
     refused,
 )
@@ -83,6 +84,11 @@ class Run:
     notes: list[str]  # what was odd about the folder, in words
     identity: IdentityRecord | None = None  # of the net at init, if a study measured it
     cost: CostRecord | None = None  # of a step, likewise
+
+
+def sittings_of(*runs: Known) -> list[Sitting]:
+    """All sittings of some runs; of a run that came without its environment there are none."""
+    return [sitting for run in runs if run.environment is not None for sitting in run.environment.sittings]
 
 
 def parse(model: type[R], content: bytes, where: str) -> R:
@@ -195,10 +201,10 @@ def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool 
     environment = known.environment if known else optional(Environment, path, files, "environment.json", quick=quick)
     probes = optional(DeepProbes, path, files, "probes.json", quick=quick)
     identity = optional(IdentityRecord, path, files, "identity.json")
-    branches = None if identity is None else len(identity.branch)
-    check_run(path, config, snapshots, result, probes, environment, branches, files, surely=surely is not None)
     cost = optional(CostRecord, path, files, "cost.json")
-    return Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
+    run = Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
+    check_run(run, files, surely=surely is not None)
+    return run
 
 
 def read_probes(run: Known) -> DeepProbes | None:

@@ -26,8 +26,7 @@ from walkback.errors import RecordError
 from walkback.records import invariants
 
 if TYPE_CHECKING:  # records are read without torch
-    from walkback.probes import Cosine, Null, Precision
-    from walkback.probes import Reading as ProbeReading
+    from walkback.probes import Cosine, Null, Precision, Reading
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
 Whole = Annotated[int, Field(ge=1)]
@@ -207,7 +206,7 @@ class NullRecord(Record):
         return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
 
 
-class Reading(Record):
+class ReadingRecord(Record):
     """A number of one block, layer or net, by a probe of one file. It counts only with status "ok"."""
 
     value: float
@@ -215,13 +214,13 @@ class Reading(Record):
     null: NullRecord | None = None  # what chance would give, where the probe tells
 
     @classmethod
-    def of(cls, found: "ProbeReading") -> "Reading":
+    def of(cls, found: "Reading") -> "ReadingRecord":
         """A probe's answer."""
         null = None if found.null is None else NullRecord.of(found.null)
         return cls(value=found.value, status=_status(found.value, found.status), null=null)
 
 
-def _bounded(readings: dict[str, list[Reading]]) -> dict[str, list[Reading]]:
+def _bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingRecord]]:
     """The readings of our own probes lie where their formulas can; what another probe's may be is not known."""
     for name, bound in (("update", invariants.cosine), ("zero credits", invariants.share)):
         for reading in readings.get(name, []):
@@ -230,7 +229,7 @@ def _bounded(readings: dict[str, list[Reading]]) -> dict[str, list[Reading]]:
     return readings
 
 
-Readings = Annotated[dict[str, list[Reading]], AfterValidator(_bounded)]
+Readings = Annotated[dict[str, list[ReadingRecord]], AfterValidator(_bounded)]
 
 
 class Snapshot(Record):

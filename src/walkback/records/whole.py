@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RecordError
 from walkback.files import check_regular
@@ -19,11 +19,14 @@ from walkback.records.invariants import broken, is_there
 from walkback.records.schema import (
     DeepProbes,
     Environment,
-    Reading,
+    ReadingRecord,
     Result,
     RunConfig,
     Snapshot,
 )
+
+if TYPE_CHECKING:
+    from walkback.records.run import Run
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
@@ -32,38 +35,19 @@ LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
 
-def check_run(
-    path: Path,
-    config: RunConfig,
-    snapshots: Sequence[Snapshot],
-    result: Result | None,
-    probes: DeepProbes | None,
-    environment: Environment | None,
-    branches: int | None,
-    headers: Mapping[str, bytes],
-    *,
-    surely: bool = False,
-) -> None:
+def check_run(run: "Run", headers: Mapping[str, bytes], *, surely: bool = False) -> None:
     """Refuse a folder whose files do not fit each other.
 
-    branches   of how many blocks identity.json tells
     headers    of the checkpoints that are there, by their names
     surely     every snapshot was found to fit the config already, by quick.py
     """
-    for where, name, words in _flaws(config, snapshots, result, probes, environment, branches, headers, surely):
-        raise RecordError(f"{path / where}: {broken(name, words)}", REMEDY)
+    for where, name, words in _flaws(run, headers, surely):
+        raise RecordError(f"{run.path / where}: {broken(name, words)}", REMEDY)
 
 
-def _flaws(
-    config: RunConfig,
-    snapshots: Sequence[Snapshot],
-    result: Result | None,
-    probes: DeepProbes | None,
-    environment: Environment | None,
-    branches: int | None,
-    headers: Mapping[str, bytes],
-    surely: bool,
-) -> Iterator[Flaw]:
+def _flaws(run: "Run", headers: Mapping[str, bytes], surely: bool) -> Iterator[Flaw]:
+    config, snapshots, result = run.config, run.snapshots, run.result
+    branches = None if run.identity is None else len(run.identity.branch)
     read: Sequence[Snapshot] = getattr(snapshots, "read", snapshots)  # quickly: the same fields, and none is built
     expected = Expected.of(config, [snapshot.step for snapshot in read[:2]])
     if config.train_last > config.blocks:
@@ -77,11 +61,11 @@ def _flaws(
     if result is not None:
         for field, name, words in _of_result(result, config, last, expected.per_epoch):
             yield f"result.json: {field}", name, words
-    if probes is not None:
-        for field, name, words in _of_probes(probes, config, last, result):
+    if run.probes is not None:
+        for field, name, words in _of_probes(run.probes, config, last, result):
             yield f"probes.json: {field}", name, words
-    if environment is not None:
-        for field, name, words in _of_sittings(environment, result):
+    if run.environment is not None:
+        for field, name, words in _of_sittings(run.environment, result):
             yield f"environment.json: {field}", name, words
     yield from _of_checkpoints(headers, config, result)
 
@@ -139,7 +123,7 @@ def _values(snapshot: Snapshot) -> Iterator[tuple[str, float, str]]:
     yield from _readings(snapshot.measured)
 
 
-def _readings(measured: Mapping[str, list[Reading]]) -> Iterator[tuple[str, float, str]]:
+def _readings(measured: Mapping[str, list[ReadingRecord]]) -> Iterator[tuple[str, float, str]]:
     for name, found in measured.items():
         yield from ((f"measured.{name}.{place}.value", r.value, r.status) for place, r in enumerate(found))
 

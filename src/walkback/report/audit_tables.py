@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol, check_named, in_order
 from walkback.checks.finding import listed
-from walkback.records.run import Known
+from walkback.records.run import Known, sittings_of
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Summarised, Table
-from walkback.report.verdicts import asked, finding_cells
+from walkback.report.verdicts import KEY, asked, finding_cells
 from walkback.version import own_version
-
-SIGNS = "✓ passes, ✗ fires, ? inconclusive, – not applicable."
 
 
 def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
@@ -34,7 +32,7 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     verdicts = Table(
         name, title, ["subject", "verdict", "accuracy", "n", *checks],
         [_verdict(subject, checks, audit.counts(subject.name)) for subject in audit.subjects],
-        [SIGNS, words, audit.says, made],
+        [f"{KEY}.", words, audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",
@@ -79,7 +77,7 @@ def footnote(audit: Audit, runs: Sequence[Known] = ()) -> str:
 
 def trained_with(runs: Sequence[Known]) -> str:
     """The versions that the runs were trained with, each once."""
-    sittings = [sitting for run in runs if run.environment for sitting in run.environment.sittings]
+    sittings = sittings_of(*runs)
     told = {
         "walkback": [f"{s.walkback} ({s.commit})" if s.commit else s.walkback for s in sittings],
         "torch": [s.torch for s in sittings],

@@ -64,7 +64,7 @@ class Case:
     @property
     def by_seed(self) -> list[tuple[str, Moment]]:
         """The moment that is judged of every seed, by the seed's label."""
-        return [(name, seed.final) for name, seed in zip(self.evidence.labels(), self.evidence.seeds, strict=True)]
+        return [(name, seed.final) for name, seed in self.evidence.labelled()]
 
     @property
     def finals(self) -> list[Moment]:

@@ -9,11 +9,11 @@ from rich.table import Table
 from walkback.checks import in_order
 from walkback.data import DATASETS, is_cached, is_own
 from walkback.registry import Registry
-from walkback.report.fitting import words
+from walkback.report.fitting import plain_table, words
 
 
 def _table(title: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left", show_header=False)
+    table = plain_table(title=title, show_header=False)
     table.add_column(no_wrap=True, min_width=13)
     return table
 

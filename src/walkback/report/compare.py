@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.plain import seen
+from walkback.report.fitting import print_words
 from walkback.report.verdicts import STYLES, finding_cell
 
 ARROW = " → "
@@ -194,10 +195,7 @@ def change_words(change: Change) -> str:
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """Lines, not a table: they wrap, and lose nothing on a narrow terminal."""
-
-    def line(words: str, indent: int = 0, style: str = "") -> None:
-        console.print(Padding(Text(seen(words), style), (0, 0, 0, indent)))
-
+    line = partial(print_words, console)
     line(f"before: {found.before.label}")
     line(f"after:  {found.after.label}")
     line(found.says(), style="bold")

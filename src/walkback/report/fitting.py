@@ -1,12 +1,15 @@
 """Tables in a terminal, whole: one that does not fit becomes a list, and says so. No cell is ever cut."""
 
+from collections.abc import Container
+from typing import Any
+
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from walkback.plain import one_line
+from walkback.plain import one_line, seen
 
 
 def words(text: str, style: str = "") -> Text:
@@ -14,9 +17,17 @@ def words(text: str, style: str = "") -> Text:
     return Text(one_line(text), style)
 
 
-def too_wide(console: Console) -> Text:
-    """What is said below a table that became a list."""
-    return Text(f"(the table is too wide for {console.width} columns, so each row is a list)", "dim")
+def plain_table(*headings: str, left: Container[str] = (), **looks: Any) -> Table:
+    """A table without lines; columns of numbers stand at the right, those of words, which are named, at the left."""
+    table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", **looks)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
+    return table
+
+
+def print_words(console: Console, text: str, indent: int = 0, style: str = "") -> None:
+    """Somebody's words in lines that wrap, so many columns from the left."""
+    console.print(Padding(Text(seen(text), style), (0, 0, 0, indent)))
 
 
 def fits(table: Table, console: Console) -> bool:
@@ -54,7 +65,7 @@ def print_whole(table: Table, console: Console) -> None:
         console.print(Text(title, "bold"))
         pairs = zip(headings[1:], cells[1:], strict=True)
         console.print(Padding(Text("; ".join(f"{h} {cell}".strip() for h, cell in pairs if cell)), (0, 0, 0, 2)))
-    console.print(too_wide(console))
+    console.print(Text(f"(the table is too wide for {console.width} columns, so each row is a list)", "dim"))
 
 
 def _plain(cell: object) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 
 from walkback.records.status import RunStatus, State, counted, reasons
-from walkback.report.fitting import print_whole, words
+from walkback.report.fitting import plain_table, print_whole, words
 from walkback.report.harmless import csv_line
 
 GLYPHS: dict[State, str] = {
@@ -50,9 +49,7 @@ def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
     """A table of the runs that are trained now; how many were left out."""
     if not found:
         return 0
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("running", "seed", "epoch", ""):
-        table.add_column(heading, justify="left" if heading in ("running", "") else "right", no_wrap=True)
+    table = plain_table("running", "seed", "epoch", "", left=("running", ""))
     for status in found[:rows]:
         name = f"{status.data} {status.net} {status.label}"
         table.add_row(words(name), str(status.seed), f"{status.epochs}/{status.of}", words(status.says))

@@ -1,13 +1,11 @@
 """A judgement in one sentence, and what to do about a finding: the checks' own words, put together."""
 
-import re
 from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
 from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.gain import GainCheck
-from walkback.checks.judge import FirstFired
 from walkback.checks.looks import is_open, needed
 from walkback.records import Evidence
 
@@ -63,12 +61,6 @@ def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evide
     if isinstance(check, GainCheck) and advice == check.bp_missing and all(name in known for name in of_bp):
         return "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin either."
     return advice
-
-
-def followed(fired: FirstFired) -> bool:
-    """Whether a check was measured through training, and not at the end alone: only then has it a first epoch."""
-    told = re.match(r"(?:known|told) at (\d+) of \d+ moments", fired.says)  # older audits say told
-    return told is not None and int(told[1]) > len(fired.epochs)
 
 
 def _says(judgement: Judgement) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
-from walkback.report.fitting import print_whole, words
+from walkback.report.fitting import plain_table, print_whole, words
 from walkback.report.harmless import csv_line
 from walkback.report.numbers import duration, number, relative
 
@@ -160,11 +160,10 @@ class LiveTable:
         return [glyph, name, *told, tail]
 
     def _table(self) -> Table:
-        table = Table(
-            box=None, padding=(0, 2, 0, 0), caption=self.summary(), caption_justify="left", caption_style="bold"
-        )
-        for heading in ("", "run", "epoch", "accuracy", "‖h_L‖", "‖g_L‖", "left"):
-            table.add_column(heading, justify="left" if heading in ("", "run") else "right", no_wrap=True)
+        table = plain_table(
+            "", "run", "epoch", "accuracy", "‖h_L‖", "‖g_L‖", "left", left=("", "run"), caption=self.summary(),
+            caption_justify="left", caption_style="bold",
+        )  # fmt: skip
         hidden = 0
         room = max(4, self.console.height - 5)
         order = sorted(range(len(self.configs)), key=lambda i: (i in self.ends, i not in self.latest, i))
@@ -197,10 +196,8 @@ def _compared(run: Run) -> list[CosineRecord]:
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """A row a run: what it reached, and what the layers say."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
     headings = ("run", "seed", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "cosine by block", "")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("run", "") else "right", no_wrap=True)
+    table = plain_table(*headings, left=("run", ""))
     for run in runs:
         last = run.snapshots[-1] if run.snapshots else None
         row = [run.config.label(), str(run.config.seed)]
@@ -272,9 +269,8 @@ def show_run(run: Run, console: Console) -> None:
 
 
 def _layers(snapshot: Snapshot, depth: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), title=f"layers at epoch {snapshot.epoch}", title_justify="left")
-    for heading in ("l", "‖h_l‖", "‖g_l‖", "‖f_l‖", "‖a_l‖", "cos(a_l, g_l)", "cos(a_l, g_l+1)", "alive"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("l", "‖h_l‖", "‖g_l‖", "‖f_l‖", "‖a_l‖", "cos(a_l, g_l)", "cos(a_l, g_l+1)", "alive")
+    table = plain_table(*headings, title=f"layers at epoch {snapshot.epoch}")
     for layer in range(depth + 1):
         row = [str(layer), number(snapshot.hidden_norms[layer]), number(snapshot.gradient_norms[layer])]
         if layer < depth:
@@ -288,9 +284,8 @@ def _layers(snapshot: Snapshot, depth: int) -> Table:
 
 def _history(snapshots: Sequence[Snapshot], most: int = 12) -> Table:
     few = f": {most} of {len(snapshots)} snapshots" if len(snapshots) > most else ""
-    table = Table(box=None, padding=(0, 2, 0, 0), title=f"through training{few}", title_justify="left")
-    for heading in ("epoch", "train loss", "test loss", "accuracy", "‖h_L‖", "‖g_L‖", "Γ"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("epoch", "train loss", "test loss", "accuracy", "‖h_L‖", "‖g_L‖", "Γ")
+    table = plain_table(*headings, title=f"through training{few}")
     count = len(snapshots)
     chosen = sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count > most else range(count)
     for s in (snapshots[i] for i in chosen):

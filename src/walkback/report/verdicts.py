@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -11,12 +10,13 @@ from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.looks import needed
 from walkback.plain import seen
-from walkback.report.fitting import print_whole
+from walkback.report.fitting import print_whole, print_words
 from walkback.report.numbers import number
-from walkback.report.summary import followed, waits_for_seeds
+from walkback.report.summary import waits_for_seeds
 
 GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
 VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
+KEY = ", ".join(f"{glyph} {outcome}" for outcome, glyph in GLYPHS.items())
 MOST = 40  # subjects that are named, where nothing is said: more nobody reads
 ORDER = ("walked back", "inconclusive", "holds", "not applicable")
 STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
@@ -118,27 +118,26 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
             words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
             if finding.basis != "exact":
                 words += f" (basis: {finding.basis})"
-            console.print(Padding(_plain(words), (0, 0, 0, 2)))
+            print_words(console, words, 2)
             if waits_for_seeds(finding, subject.accuracy.n):
                 need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
-                console.print(Padding(_plain(f"{need.advice()}; there are {subject.accuracy.n}"), (0, 0, 0, 4)))
+                print_words(console, f"{need.advice()}; there are {subject.accuracy.n}", 4)
             for warning in finding.warnings:
-                console.print(Padding(_plain(f"! {warning}"), (0, 0, 0, 4)), style="yellow")
+                print_words(console, f"! {warning}", 4, "yellow")
         for name, first in subject.first_fired.items():
             epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
-            if epochs and followed(first):
-                words = f"{name} first fired at epoch {' / '.join(epochs)}"
-                console.print(Padding(_plain(words), (0, 0, 0, 2)), style="dim")
+            if epochs and first.followed:
+                print_words(console, f"{name} first fired at epoch {' / '.join(epochs)}", 2, "dim")
         for note in subject.notes:
-            console.print(Padding(_plain(f"note: {note}"), (0, 0, 0, 2)), style="dim")
+            print_words(console, f"note: {note}", 2, "dim")
     console.print()
     for control in controls:
         mark = Text("✓", "green") if control.ok else Text("✗", "red")
-        words = f"control {control.name}: expected {control.expected}; got {control.got}"
-        console.print(mark, _plain(words))
+        console.print(mark, _plain(f"control {control.name}: expected {control.expected}; got {control.got}"))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)
-        words = f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
-        console.print(_plain(words))
+        print_words(
+            console, f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
+        )
     console.print(_plain(audit.says if audit.valid else audit.void_words), style="" if audit.valid else "bold red")
     console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")

@@ -9,7 +9,7 @@ from walkback.rules.base import (
     check_normalization,
     normalize_credit,
 )
-from walkback.rules.library import RULES, find_rule, fingerprint, make_rule, register_rule
+from walkback.rules.library import RULES, find_rule, make_rule, register_rule, rule_source
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
 from walkback.rules.words import RuleWords, rule_words
 
@@ -28,11 +28,11 @@ __all__ = [
     "Signal",
     "check_normalization",
     "find_rule",
-    "fingerprint",
     "make_rule",
     "normalize_credit",
     "output_error",
     "probe_signal",
     "register_rule",
+    "rule_source",
     "rule_words",
 ]

@@ -1,7 +1,8 @@
-"""The auxiliary net of a bridge (`sb`, `cb`), and how its gradient becomes a credit."""
+"""What the bridges (`sb`, `cb`) share: the auxiliary net, its options, and how its gradient becomes a credit."""
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits
+from walkback.rules.base import Credits, Rule
 from walkback.rules.signal import Signal
 
 FREQUENCIES = 8
@@ -56,16 +57,27 @@ class Auxiliary(nn.Module):
         return out
 
 
-def condition_width(net: Net, condition: str) -> int:
-    """The width of s."""
-    if condition not in CONDITIONS:
-        raise BadValue(f"a bridge cannot be conditioned on {condition!r}", "give condition=error or condition=top")
-    return net.classes if condition == "error" else net.widths[-1]
+class Bridge(Rule):
+    """A rule whose credits come from an auxiliary net of `hidden` units, given s: the output error, or ∂ℓ/∂h_L."""
 
+    default_normalize = "sample"
 
-def condition_of(signal: Signal, condition: str) -> Tensor:
-    """s: the output error e, or the gradient at h_L."""
-    return signal.error if condition == "error" else signal.top
+    def __init__(
+        self, net: Net, generator: torch.Generator, *, hidden: int = 256, condition: str = "error", **common: Any
+    ):
+        super().__init__(net, generator, **common)
+        if condition not in CONDITIONS:
+            raise BadValue(f"a bridge cannot be conditioned on {condition!r}", "give condition=error or condition=top")
+        self.hidden, self.condition = hidden, condition
+
+    def auxiliary(self, net: Net, widths: Sequence[int], outputs: int) -> Auxiliary:
+        """A fresh auxiliary net for states of these widths."""
+        given = net.classes if self.condition == "error" else net.widths[-1]
+        return Auxiliary(widths, given, outputs, self.hidden, self.generator)
+
+    def given(self, signal: Signal) -> Tensor:
+        """s: the output error e, or the gradient at h_L."""
+        return signal.error if self.condition == "error" else signal.top
 
 
 def times_of(net: Net) -> list[float]:

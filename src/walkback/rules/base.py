@@ -95,7 +95,8 @@ class Rule(nn.Module):
 
     Write `credits`, and walkback does the training. Or write `backward`, for a rule without credits. Read sizes from
     the net in __init__ (`net.widths`, `net.depth`, `net.classes`), and do not keep the net. Options are keyword
-    arguments with defaults. `normalize` is an option of every rule; each class sets its default.
+    arguments with defaults; take `**common` as well and pass it on, for those that every rule has. That is `normalize`,
+    whose default each class sets.
     """
 
     default_normalize: ClassVar[str] = "none"

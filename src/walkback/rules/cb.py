@@ -2,6 +2,7 @@
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +10,8 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.auxiliary import (
-    Auxiliary,
-    as_credits,
-    condition_of,
-    condition_width,
-    credited_states,
-    times_of,
-)
-from walkback.rules.base import Credits, Rule
+from walkback.rules.auxiliary import Bridge, as_credits, credited_states, times_of
+from walkback.rules.base import Credits
 from walkback.rules.dfa import DFA
 from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
@@ -25,7 +19,7 @@ from walkback.rules.signal import Signal
 WARM_UP, VALUE = "dfa warm-up", "value"
 
 
-class CreditBridge(Rule):
+class CreditBridge(Bridge):
     """Credit Bridge: a small net learns the loss that every hidden state leads to; credit is the slope of that value.
 
     credit      a_l = ∇_{h_l} V(h_l, l/L, s),  s = e, the output error. Until `warmup` of the steps are done: dfa's,
@@ -46,23 +40,19 @@ class CreditBridge(Rule):
     source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
-    default_normalize = "sample"
-
     def __init__(
         self,
         net: Net,
         generator: torch.Generator,
         *,
-        normalize: str | None = None,
-        hidden: int = 256,
-        condition: str = "error",
         warmup: float = 0.2,
         ema: float = 0.995,
         tau: float = 0.1,
         sigma: float = 0.1,
         draws: int = 2,
+        **common: Any,
     ):
-        super().__init__(net, generator, normalize=normalize)
+        super().__init__(net, generator, **common)
         if not (0 <= warmup <= 1 and 0 <= ema < 1):
             raise BadValue(
                 f"cb needs warmup from 0 to 1 and ema from 0 to below 1, not {warmup!r} and {ema!r}",
@@ -74,15 +64,15 @@ class CreditBridge(Rule):
                 f"{draws!r}",
                 "give tau=0.1 sigma=0.1 draws=2",
             )
-        self.condition, self.warmup, self.ema = condition, warmup, ema
+        self.warmup, self.ema = warmup, ema
         self.tau, self.sigma, self.draws = tau, sigma, draws
         self.dfa = DFA(net, generator)  # drawn first: the feedback that a dfa run of the same seed has
-        self.V = Auxiliary(net.widths, condition_width(net, condition), 1, hidden, generator)
+        self.V = self.auxiliary(net, net.widths, 1)
         self.average = as_buffers(copy.deepcopy(self.V))
 
     def credits(self, signal: Signal) -> Credits:
         """dfa's during the warm-up, then the slopes of V; either way with V's own loss."""
-        net, times, s = signal.net, times_of(signal.net), condition_of(signal, self.condition)
+        net, times, s = signal.net, times_of(signal.net), self.given(signal)
         warming = signal.clock.progress < self.warmup
         with torch.enable_grad():
             rows = [h.detach().requires_grad_(not warming) for h in signal.hidden[:-1]]

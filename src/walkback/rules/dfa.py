@@ -1,5 +1,7 @@
 """Direct feedback alignment (Nøkland 2016): the output error, projected straight to every block."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -27,8 +29,8 @@ class DFA(Rule):
 
     default_normalize = "sample"
 
-    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
-        super().__init__(net, generator, normalize=normalize)
+    def __init__(self, net: Net, generator: torch.Generator, **common: Any):
+        super().__init__(net, generator, **common)
         first, *outputs = net.widths
         std = net.classes**-0.5
         self.B = self.feedbacks([(width, net.classes) for width in outputs], [std] * len(outputs))

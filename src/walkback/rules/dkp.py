@@ -1,5 +1,7 @@
 """Direct Kolen–Pollack learning (Webster, Choi & Ahn 2021): direct feedback alignment whose feedback is learned."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -23,8 +25,8 @@ class DKP(Rule):
     source      Webster, Choi & Ahn 2021, Learning the connections in direct feedback alignment
     """
 
-    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):
-        super().__init__(net, generator, normalize=normalize)
+    def __init__(self, net: Net, generator: torch.Generator, **common: Any):
+        super().__init__(net, generator, **common)
         first, *outputs = net.widths
         self.embeds = any(True for _ in net.embed.parameters()) and first != outputs[0]
         draw = [torch.randn(d, net.classes, generator=generator) for d in [*outputs, *([first] if self.embeds else [])]]

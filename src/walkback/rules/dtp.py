@@ -1,5 +1,7 @@
 """Difference target propagation (Lee et al. 2015): learned inverses pass targets down, one per block."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -58,16 +60,8 @@ class DTP(Rule):
 
     fresh_is_null = False  # over a skip connection a fresh inverse carries the exact gradient of the top down
 
-    def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        normalize: str | None = None,
-        step: float = 0.1,
-        sigma: float = 0.1,
-    ):
-        super().__init__(net, generator, normalize=normalize)
+    def __init__(self, net: Net, generator: torch.Generator, *, step: float = 0.1, sigma: float = 0.1, **common: Any):
+        super().__init__(net, generator, **common)
         if not step > 0 or not sigma >= 0:
             raise BadValue(f"dtp needs a step above 0 and a sigma of at least 0, not {step!r} and {sigma!r}",
                            "give step=0.1 sigma=0.1")  # fmt: skip

@@ -1,6 +1,7 @@
 """Equilibrium propagation (Scellier & Bengio 2017) in the form of the published audit: credits are displacements."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,40 @@ from walkback.rules.signal import Signal
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class EP(Rule):
+class Relaxing(Rule):
+    """A rule whose states relax: `steps` steps of size `eta` in a precision of their own."""
+
+    def __init__(
+        self,
+        net: Net,
+        generator: torch.Generator,
+        *,
+        eta: float = 0.1,
+        steps: int = 8,
+        precision: str = "float64",
+        **common: Any,
+    ):
+        super().__init__(net, generator, **common)
+        name = type(self).__name__.lower()
+        if precision not in PRECISIONS:
+            raise BadValue(f"{name} cannot relax in {precision!r}", "give precision=float64 or precision=float32")
+        if not eta > 0:
+            raise BadValue(f"{name} needs an eta above 0, not {eta!r}", "give eta=0.1")
+        if not isinstance(steps, int) or steps < 1:
+            raise BadValue(
+                f"{name} needs a whole number of relaxation steps, at least 1, not {steps!r}", "give steps=8"
+            )
+        self.eta, self.steps, self.precision = eta, steps, precision
+
+    def dtype(self, like: Tensor) -> torch.dtype:
+        """The type of the relaxing states; refused if the device of `like` does not have it."""
+        dtype = PRECISIONS[self.precision]
+        if like.device.type == "mps" and dtype == torch.float64:
+            raise BadValue("this device has no float64", "give --device cpu, or --rule-option precision=float32")
+        return dtype
+
+
+class EP(Relaxing):
     """Equilibrium propagation: nudge the output towards the label, let the hidden states relax, and see how they move.
 
     credit      a_l = −(h_{l+1}^nudged − h_{l+1}^free)/β.  E = ½ Σ_l ‖h_{l+1} − join(h_l, f_l(h_l))‖² per sample, h_0
@@ -42,32 +76,16 @@ class EP(Rule):
     if the stream is large; `precision=float32` shows that, and the probe `zero credits` counts it.
     """
 
-    def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        normalize: str | None = None,
-        beta: float = 0.1,
-        eta: float = 0.1,
-        steps: int = 8,
-        precision: str = "float64",
-    ):
-        super().__init__(net, generator, normalize=normalize)
-        if precision not in PRECISIONS:
-            raise BadValue(f"ep cannot relax in {precision!r}", "give precision=float64 or precision=float32")
-        if not beta > 0 or not eta > 0:
-            raise BadValue(f"ep needs beta and eta above 0, not {beta!r} and {eta!r}", "give beta=0.1 eta=0.1")
-        if not isinstance(steps, int) or steps < 1:
-            raise BadValue(f"ep needs a whole number of relaxation steps, at least 1, not {steps!r}", "give steps=8")
-        self.beta, self.eta, self.steps, self.precision = beta, eta, steps, precision
+    def __init__(self, net: Net, generator: torch.Generator, *, beta: float = 0.1, **common: Any):
+        super().__init__(net, generator, **common)
+        if not beta > 0:
+            raise BadValue(f"ep needs a beta above 0, not {beta!r}", "give beta=0.1")
+        self.beta = beta
 
     def credits(self, signal: Signal) -> Credits:
         """Relax, and take the displacements."""
         net, like = signal.net, signal.states[0]
-        dtype = PRECISIONS[self.precision]
-        if like.device.type == "mps" and dtype == torch.float64:
-            raise BadValue("this device has no float64", "give --device cpu, or --rule-option precision=float32")
+        dtype = self.dtype(like)
         blocks = [fixed(block, dtype) for block in net.blocks]
         read = fixed(net.readout, dtype)
 

@@ -32,8 +32,8 @@ class FA(Rule):
 
     added: ClassVar[Mapping[str, Any]] = {"embed": "chain"}
 
-    def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None, embed: str = "chain"):
-        super().__init__(net, generator, normalize=normalize)
+    def __init__(self, net: Net, generator: torch.Generator, *, embed: str = "chain", **common: Any):
+        super().__init__(net, generator, **common)
         if embed not in ("chain", "block"):
             raise BadValue(f"fa has no embedding credit named {embed!r}", "give embed=chain or embed=block")
         self.embed = embed

@@ -7,29 +7,18 @@ import torch
 
 from walkback.errors import BadValue
 from walkback.nets import Net, check_options
-from walkback.own import add_class, find_class, source_hash
+from walkback.own import Classes
 from walkback.registry import Registry
 from walkback.rules.base import Rule
 
 RULES: Registry[type[Rule]] = Registry("rule")
-
-
-SHOWN = "docs/write-a-rule.md"
+CLASSES = Classes(RULES, Rule, "docs/write-a-rule.md")
+find_rule, rule_source = CLASSES.find, CLASSES.source
 
 
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
     """Register your own rule under `name` in this process."""
-    return add_class(name, rule, RULES, Rule, SHOWN)
-
-
-def find_rule(name: str) -> type[Rule]:
-    """A registered name (`dfa`), or a class in a file (`my_rule.py:MyRule`)."""
-    return find_class(name, RULES, Rule, SHOWN)
-
-
-def fingerprint(name: str) -> str | None:
-    """A hash of the source of a user's rule: an edited rule is another run. None for ours."""
-    return source_hash(name, find_rule(name))
+    return CLASSES.add(name, rule)
 
 
 def make_rule(name: str, net: Net, generator: torch.Generator, options: Mapping[str, Any]) -> Rule:

@@ -1,5 +1,7 @@
 """Weight mirrors (Akrout et al. 2019): feedback learns the weights from noise that passes through them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -31,16 +33,8 @@ class Mirror(DrawnFeedback):
     source      Akrout, Wilson, Humphreys, Lillicrap & Tweed 2019, NeurIPS (arXiv:1904.05391)
     """
 
-    def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        readout: str = "feedback",
-        rate: float = 0.01,
-        samples: int = 32,
-    ):
-        super().__init__(net, generator, readout=readout)
+    def __init__(self, net: Net, generator: torch.Generator, *, rate: float = 0.01, samples: int = 32, **common: Any):
+        super().__init__(net, generator, **common)
         if not 0 < rate <= 1 or not isinstance(samples, int) or samples < 1:
             raise BadValue(
                 f"mirror needs a rate above 0 and up to 1, and a whole number of samples, not {rate!r} and {samples!r}",

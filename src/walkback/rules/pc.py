@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.ep import PRECISIONS, Predict, fixed, relax
+from walkback.rules.base import Credits
+from walkback.rules.ep import Predict, Relaxing, fixed, relax
 from walkback.rules.library import RULES
 from walkback.rules.local import backward, branch_penalty, has_parameters, read_loss, trains
 from walkback.rules.signal import Batch, Signal
@@ -25,7 +25,7 @@ class Rest(NamedTuple):
     sources: list[Tensor]
 
 
-class PC(Rule):
+class PC(Relaxing):
     """Predictive coding: each state settles between what the block below predicts and what the label requires.
 
     credit      a_l = −ε_l,  ε_l = x_{l+1} − join(x_l, f_l(x_l)), at the states x that `steps` steps of size `eta` on
@@ -59,16 +59,10 @@ class PC(Rule):
         steps: int = 8,
         precision: str = "float64",
     ):
-        super().__init__(net, generator)
+        super().__init__(net, generator, eta=eta, steps=steps, precision=precision)
         if form not in FORMS:
             raise BadValue(f"pc has no form named {form!r}", "give form=state or form=error")
-        if precision not in PRECISIONS:
-            raise BadValue(f"pc cannot relax in {precision!r}", "give precision=float64 or precision=float32")
-        if not eta > 0:
-            raise BadValue(f"pc needs an eta above 0, not {eta!r}", "give eta=0.1")
-        if not isinstance(steps, int) or steps < 1:
-            raise BadValue(f"pc needs a whole number of relaxation steps, at least 1, not {steps!r}", "give steps=8")
-        self.form, self.eta, self.steps, self.precision = form, eta, steps, precision
+        self.form = form
 
     def credits(self, signal: Signal) -> Credits:
         """The errors of the relaxed states, with the sign of a gradient."""
@@ -97,9 +91,8 @@ class PC(Rule):
 
     def _relax(self, net: Net, inputs: Tensor, states: Sequence[Tensor], labels: Tensor) -> Rest:
         """Errors and sources in the precision of the net: of h_0 … h_L, or of h_1 … h_L where h_0 is the input."""
-        dtype, like = PRECISIONS[self.precision], states[0]
-        if like.device.type == "mps" and dtype == torch.float64:
-            raise BadValue("this device has no float64", "give --device cpu, or --rule-option precision=float32")
+        like = states[0]
+        dtype = self.dtype(like)
         calls = [self._block(net, layer, dtype) for layer in range(net.depth)]
         if has_parameters(net.embed):
             calls.insert(0, fixed(net.embed, dtype))

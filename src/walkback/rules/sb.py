@@ -1,25 +1,20 @@
 """State Bridge: a learned predictor of the last hidden state replaces the blocks above (arXiv:2606.21126)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
 from walkback.nets.base import looking
-from walkback.rules.auxiliary import (
-    Auxiliary,
-    as_credits,
-    condition_of,
-    condition_width,
-    credited_states,
-    times_of,
-)
-from walkback.rules.base import Credits, Rule
+from walkback.rules.auxiliary import Bridge, as_credits, credited_states, times_of
+from walkback.rules.base import Credits
 from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
 
 
-class StateBridge(Rule):
+class StateBridge(Bridge):
     """State Bridge: a small net learns to predict h_L from every hidden state; credit comes through it.
 
     credit      a_l = ∇_{h_l} ℓ(readout(G(h_l, l/L, s))), of each sample's own loss;  s = e, the output error.
@@ -36,23 +31,11 @@ class StateBridge(Rule):
     source      Hao, Wan & Zhai, arXiv:2606.21126
     """
 
-    default_normalize = "sample"
-
-    def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        normalize: str | None = None,
-        hidden: int = 256,
-        condition: str = "error",
-    ):
-        super().__init__(net, generator, normalize=normalize)
+    def __init__(self, net: Net, generator: torch.Generator, **common: Any):
+        super().__init__(net, generator, **common)
         with looking(net) as black:
             net.read(black.new_zeros(2, net.widths[-1]))  # refused here if the readout needs more than these rows
-        self.condition = condition
-        widths = [net.widths[layer] for layer in credited_states(net)]
-        self.G = Auxiliary(widths, condition_width(net, condition), net.widths[-1], hidden, generator)
+        self.G = self.auxiliary(net, [net.widths[layer] for layer in credited_states(net)], net.widths[-1])
 
     def credits(self, signal: Signal) -> Credits:
         """One pass of G over the states: its own loss, and the gradient of the net's loss through it."""
@@ -60,7 +43,7 @@ class StateBridge(Rule):
         times, last = times_of(net), signal.hidden[-1]
         with torch.enable_grad():
             rows = [signal.hidden[layer].detach().requires_grad_() for layer in asked]
-            predicted = self.G(rows, [times[layer] for layer in asked], condition_of(signal, self.condition))
+            predicted = self.G(rows, [times[layer] for layer in asked], self.given(signal))
             loss = (predicted - last).square().mean() / (last.square().mean() + 1e-6)
             logits = [net.read(guess) for guess in predicted]
             each: Tensor = sum(F.cross_entropy(z, signal.labels, reduction="sum") for z in logits)  # type: ignore[assignment]

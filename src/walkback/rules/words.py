@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walkback.errors import UnknownName
 from walkback.own import in_file
-from walkback.rules.library import RULES, fingerprint
+from walkback.rules.library import RULES, rule_source
 
 
 class RuleWords(NamedTuple):
@@ -27,7 +27,7 @@ def rule_words(name: str, source: str | None = None) -> RuleWords:
     >>> rule_words("dfa").parts["embedding"]
     'a_0, the same credit as block 0'
     """
-    doc, here = _read(name) if in_file(name) else (RULES.get(name).__doc__, fingerprint(name))
+    doc, here = _read(name) if in_file(name) else (RULES.get(name).__doc__, rule_source(name))
     if here != source:
         raise UnknownName("the rule has changed since the run", "fill it in by hand")
     if not doc or not doc.strip():
@@ -56,7 +56,7 @@ def split(doc: str) -> RuleWords:
 
 
 def _read(name: str) -> tuple[str | None, str | None]:
-    """The docstring of a class in a file, and the hash of the file, as `fingerprint` takes it."""
+    """The docstring of a class in a file, and the hash of the file, as `rule_source` takes it."""
     place, _, wanted = name.partition(":")
     path = Path(place)
     if not path.is_file():

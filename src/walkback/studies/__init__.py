@@ -1,7 +1,19 @@
 """The studies: one file each, found by walking this folder. What is run, compared and drawn; drawing needs records."""
 
 from walkback.registry import walk
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Gap, Study, gather, in_order, next_up, studies
+from walkback.studies.base import (
+    STUDIES,
+    Arm,
+    Collected,
+    Extent,
+    Gap,
+    Study,
+    gather,
+    in_order,
+    next_up,
+    register,
+    studies,
+)
 from walkback.studies.carry_out import carry_out, catalogue, draw, measure, tables, train_studies
 from walkback.studies.sizing import left, sizing
 
@@ -22,6 +34,7 @@ __all__ = [
     "left",
     "measure",
     "next_up",
+    "register",
     "sizing",
     "studies",
     "tables",

@@ -16,8 +16,8 @@ from walkback.checks import CHECKS, DEFAULT
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, level, log_scale, say_empty
 from walkback.report.tables import Cell, Stat, Table
-from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.report.verdicts import GLYPHS, asked
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.judged import KEY, BothVerdicts, both, finding, glyph, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA, UPDATE
 
@@ -61,10 +61,6 @@ def _judged(g: Collected, epochs: int) -> dict[str, BothVerdicts]:
     return {method: both(evidence) for method, evidence in found.items() if evidence is not None}
 
 
-def _checks(judged: Mapping[str, BothVerdicts]) -> list[str]:
-    return list(dict.fromkeys(f.check for each in judged.values() for f in each.ours.findings))
-
-
 def tables(g: Collected) -> list[Table]:
     """One table per budget: accuracy beside the published, Γ, update alignment, every check, both verdicts."""
     made = []
@@ -75,7 +71,7 @@ def tables(g: Collected) -> list[Table]:
     )
     for epochs in _budgets(g.extent):
         judged = _judged(g, epochs)
-        checks = _checks(judged)
+        checks = asked([each.ours for each in judged.values()])
         rows: list[list[Cell]] = []
         for method, ink in METHODS.items():
             arm, frozen, of = _name(method, epochs), _name(method, epochs, " frozen"), judged.get(method)
@@ -98,7 +94,7 @@ def draw(g: Collected) -> Figure:
     budgets = _budgets(g.extent)  # the longest at which one of the new methods is there; else the shortest
     epochs = next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])
     judged = _judged(g, epochs)
-    checks = _checks(judged)
+    checks = asked([each.ours for each in judged.values()])
     note = g.note(
         f"Bars: smallest to largest seed; for depth and reach the 95 % interval of the mean. Dashed: the threshold "
         f"({DEFAULT.version}). {KEY}.",
@@ -153,10 +149,7 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
         log_scale(axes)
 
 
-STUDIES.add(
-    "audit",
-    Study(
-        "audit", "What do the checks say about the paper's five methods, compared with backprop?", arms, tables,
-        {"audit": draw}, place=5,
-    ),
-)  # fmt: skip
+register(Study(
+    "audit", "What do the checks say about the paper's five methods, compared with backprop?", arms, tables,
+    {"audit": draw}, place=5,
+))  # fmt: skip

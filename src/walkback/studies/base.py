@@ -277,6 +277,11 @@ class Study:
         return list({c.hash(): c for arm in arms for c in arm.configs}.values())
 
 
+def register(study: Study) -> Study:
+    """Let a study be found by its name."""
+    return STUDIES.add(study.name, study)
+
+
 def studies(*names: str) -> list[Study]:
     """The studies of those names in the order of their places; all of them without any."""
     return sorted((STUDIES.get(name) for name in names or STUDIES.names()), key=lambda study: (study.place, study.name))

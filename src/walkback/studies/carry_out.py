@@ -12,6 +12,7 @@ from rich.text import Text
 
 from walkback.checks import DEFAULT
 from walkback.records import RunConfig
+from walkback.records.run import sittings_of
 from walkback.report.numbers import relative
 from walkback.report.tables import Table, print_table
 from walkback.studies.base import Arm, Collected, Extent, Study, gather, in_order, next_up
@@ -46,8 +47,7 @@ def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: P
 
 def tables(study: Study, gathered: Collected) -> list[Table]:
     """The tables of a study, each with a footnote that names the thresholds and what the runs were trained with."""
-    sittings = [s for run in gathered.every() if run.environment is not None for s in run.environment.sittings]
-    versions = {f"walkback {s.walkback}, torch {s.torch}" for s in sittings}
+    versions = {f"walkback {s.walkback}, torch {s.torch}" for s in sittings_of(*gathered.every())}
     trained = f"; trained with {' and '.join(sorted(versions))}" if versions else ""
     footnote = f"Thresholds {DEFAULT.version}{trained}."
     return [replace(table, notes=[*table.notes, footnote]) for table in study.tables(gathered)]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from walkback.report.figures import INKS, level
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import CHANCE, Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, GROWTH, STREAM, UPDATE
 
@@ -63,14 +63,7 @@ def draw(g: Collected) -> Figure:
     )  # fmt: skip
 
 
-STUDIES.add(
-    "controls",
-    Study(
-        "controls",
-        "What goes wrong without true labels, the residual connection or the terminal norm?",
-        arms,
-        tables,
-        {"controls": draw},
-        place=80,
-    ),
-)
+register(Study(
+    "controls", "What goes wrong without true labels, the residual connection or the terminal norm?", arms, tables,
+    {"controls": draw}, place=80,
+))  # fmt: skip

@@ -23,7 +23,7 @@ from walkback.records import Evidence
 from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import CHANCE, Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import scaled
 from walkback.studies.judged import KEY, finding, glyph
 from walkback.studies.quantities import ACCURACY, FLOOR, GAMMA, cosine_at, gradient_at, hidden_at
@@ -291,4 +291,4 @@ def _by_layer(g: Collected) -> Table:
     return Table("layers", "Layer by layer", headings, rows, [words])
 
 
-STUDIES.add("hero", Study("hero", "What do accuracy and Γ miss?", arms, tables, {"hero": draw}, place=40))
+register(Study("hero", "What do accuracy and Γ miss?", arms, tables, {"hero": draw}, place=40))

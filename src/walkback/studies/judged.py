@@ -6,9 +6,8 @@ from typing import NamedTuple
 from walkback.checks import Finding, Judgement, judge
 from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
 from walkback.report.verdicts import GLYPHS
+from walkback.report.verdicts import KEY as KEY
 from walkback.studies.base import CLASSES, Collected
-
-KEY = "✓ passes, ✗ fires, ? inconclusive, – not applicable"
 
 
 class BothVerdicts(NamedTuple):

@@ -17,7 +17,7 @@ from walkback.files import write_whole
 from walkback.nets import find_net
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, legend, level, say_empty
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import CHANCE, STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import CHANCE, Arm, Collected, Extent, Study, register
 from walkback.studies.quantities import ACCURACY, branch_at
 from walkback.train import Trainer, arithmetic, identity_now
 
@@ -172,10 +172,7 @@ def measure(g: Collected, data_folder: Path | None) -> None:
         write_whole(run.path / "identity.json", record.model_dump_json(by_alias=True, indent=1).encode(), follow=False)
 
 
-STUDIES.add(
-    "ladder",
-    Study(
-        "ladder", "What does each further trained block gain?",
-        arms, tables, {"ladder": draw, "identity": draw_identity}, measure, place=50,
-    ),
-)  # fmt: skip
+register(Study(
+    "ladder", "What does each further trained block gain?",
+    arms, tables, {"ladder": draw, "identity": draw_identity}, measure, place=50,
+))  # fmt: skip

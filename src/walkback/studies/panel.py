@@ -21,10 +21,11 @@ from walkback.checks import Judgement, judge
 from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.files import write_whole
-from walkback.records import CostRecord, Run, evidence_of_runs
+from walkback.records import BaselineName, CostRecord, Run
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import CLASSES, STUDIES, Arm, Collected, Extent, Study
-from walkback.studies.judged import KEY, glyph
+from walkback.report.verdicts import asked
+from walkback.studies.base import CLASSES, Arm, Collected, Extent, Study, register
+from walkback.studies.judged import KEY, glyph, known_of
 from walkback.studies.panel_figure import draw
 from walkback.studies.quantities import ACCURACY
 from walkback.studies.rates import RATES, Choice, choose
@@ -145,18 +146,15 @@ def _standing(g: Collected, rule: str) -> Standing:
 
 def _judgement(g: Collected, rule: str) -> Judgement | None:
     """By every check. bp, its frozen net and its upper half are bp's at bp's own rate, whatever the rule's is."""
-    if not g.ended(rule):
-        return None
-    beside = {"bp": "bp", "frozen_bp": frozen("bp"), "half_bp": half("bp"), "shallow": "shallow"}
-    given: dict[Any, Sequence[Run]] = {name: g.ended(arm) for name, arm in beside.items() if g.ended(arm)}
-    own = [run for arm in (frozen(rule), half(rule)) if arm in g.arms for run in g.ended(arm)]
-    return judge(evidence_of_runs(rule, g.ended(rule), own, baselines=given, classes=CLASSES))
+    of_bp: dict[BaselineName, str] = {"bp": "bp", "frozen_bp": frozen("bp"), "half_bp": half("bp")}
+    evidence = known_of(g, rule, {**of_bp, "shallow": "shallow", "frozen": frozen(rule), "half": half(rule)})
+    return None if evidence is None else judge(evidence)
 
 
 def tables(g: Collected) -> list[Table]:
     """The panel, and the trials behind its learning rates."""
     found = standings(g)
-    checks = list(dict.fromkeys(f.check for each in found if each.judgement for f in each.judgement.findings))
+    checks = asked([each.judgement for each in found if each.judgement])
     rows: list[list[Cell]] = [_row(g, each, checks) for each in found]
     rows += [_floor(g, floor, len(checks)) for floor in FLOORS]
     headings = [
@@ -290,10 +288,7 @@ def _shape(data: str, data_folder: Path | None) -> tuple[int, ...]:
     return load(data, data_folder).shape
 
 
-STUDIES.add(
-    "panel",
-    Study(
-        "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
-        {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
-    ),
-)  # fmt: skip
+register(Study(
+    "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
+    {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
+))  # fmt: skip

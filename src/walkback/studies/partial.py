@@ -23,7 +23,7 @@ from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
 from walkback.report.verdicts import GLYPHS
 from walkback.studies import penalty
-from walkback.studies.base import STUDIES, Collected, Study
+from walkback.studies.base import Collected, Study, register
 from walkback.studies.drawing import matrix
 from walkback.studies.judged import KEY
 
@@ -281,10 +281,7 @@ def _cell(axes: Axes, x: float, y: float, line: Line, source: str) -> None:
         axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, zorder=3))
 
 
-STUDIES.add(
-    "partial",
-    Study(
-        "partial", "What can be judged from a log of three numbers, and is it what all the evidence says?",
-        penalty.arms, tables, {"partial": draw}, place=30,
-    ),
-)  # fmt: skip
+register(Study(
+    "partial", "What can be judged from a log of three numbers, and is it what all the evidence says?",
+    penalty.arms, tables, {"partial": draw}, place=30,
+))  # fmt: skip

@@ -19,19 +19,10 @@ from walkback.report.figures import INKS, PAGE, Ink, curve, draw_curve, draw_ste
 from walkback.report.figures import whole_epochs as epochs_axis
 from walkback.report.tables import Cell, Table
 from walkback.report.verdicts import GLYPHS
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import BANDS, scaled
 from walkback.studies.judged import finding, known_of
-from walkback.studies.quantities import (
-    ACCURACY,
-    DEEP_COSINE,
-    DEEP_RHO,
-    GRADIENT,
-    GROWTH,
-    STREAM,
-    Quantity,
-    rhos,
-)
+from walkback.studies.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIENT, GROWTH, STREAM, Quantity, rhos
 
 RULES = ("dfa", "bp")
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -244,10 +235,7 @@ def _or_why(g: Collected, arm: str, quantity: Quantity) -> Cell:
     return ", ".join(dict.fromkeys(deep)) if quantity is DEEP_COSINE else "not measured"
 
 
-STUDIES.add(
-    "penalty",
-    Study(
-        "penalty", "What does a penalty on the blocks' outputs repair, and what not?",
-        arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep}, place=20,
-    ),
-)  # fmt: skip
+register(Study(
+    "penalty", "What does a penalty on the blocks' outputs repair, and what not?",
+    arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep}, place=20,
+))  # fmt: skip

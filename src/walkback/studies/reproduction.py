@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from walkback.checks import DEFAULT
 from walkback.checks.student import two_sided
 from walkback.records import Run
+from walkback.records.run import sittings_of
 from walkback.report import published as theirs
 from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
@@ -22,6 +23,7 @@ from walkback.studies.reproduced.layers import cosines, gradient, noise, stream
 from walkback.studies.reproduced.main_audit import accuracies, frozen_nets, short, verdicts
 from walkback.studies.reproduced.tried import differences
 from walkback.studies.reproduced.words import Writer, percent
+from walkback.studies.sizing import seconds_of
 
 SECTIONS: Sequence[tuple[str, Callable[[Writer], list[str]]]] = (
     ("Accuracy", accuracies),
@@ -127,7 +129,7 @@ def _used(used: Sequence[Run]) -> str:
     for run in used:
         kinds.setdefault(f"{net_words(run.config)} for {run.config.epochs} epochs", []).append(run)
     told = "; ".join(f"{len(runs)} of {kind}{_each(runs)}" for kind, runs in kinds.items())
-    sittings = [sitting for run in used if run.environment for sitting in run.environment.sittings]
+    sittings = sittings_of(*used)
     if not sittings:
         return f"Runs used: {told}."
     least = "at least " if any(sitting.seconds is None for sitting in sittings) else ""
@@ -139,8 +141,7 @@ def _used(used: Sequence[Run]) -> str:
 
 def _each(runs: Sequence[Run]) -> str:
     """How long they took. Of a run that was killed on its way a part is unknown: it does not stand for the others."""
-    sittings = [run.environment.sittings for run in runs if run.environment]
-    spent = [sum(s.seconds for s in run if s.seconds) for run in sittings if all(s.seconds is not None for s in run)]
+    spent = [seconds for run in runs if (seconds := seconds_of(run)) is not None]
     if not spent:
         return " (no times)"
     low, high = duration(min(spent)), duration(max(spent))

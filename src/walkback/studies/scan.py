@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from walkback.report.figures import INKS, PAGE, draw_steps, figure, legend, level
 from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import scaled
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, GROWTH, STREAM, UPDATE
 
@@ -76,4 +76,4 @@ def draw(g: Collected) -> Figure:
     return fig
 
 
-STUDIES.add("scan", Study("scan", "Do the findings depend on depth and width?", arms, tables, {"scan": draw}, place=70))
+register(Study("scan", "Do the findings depend on depth and width?", arms, tables, {"scan": draw}, place=70))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from walkback.report import published
 from walkback.report.figures import INKS, Ink
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GRADIENT, STREAM, cosine_at
 
@@ -74,10 +74,7 @@ def draw(g: Collected) -> Figure:
     return through_training(g, rows, (ACCURACY, STREAM, GRADIENT), height=2.0)
 
 
-STUDIES.add(
-    "schedule",
-    Study(
-        "schedule", "Do schedule and embedding explain the difference from the published figures?", arms, tables,
-        {"schedule": draw}, place=65,
-    ),
-)  # fmt: skip
+register(Study(
+    "schedule", "Do schedule and embedding explain the difference from the published figures?", arms, tables,
+    {"schedule": draw}, place=65,
+))  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from walkback.errors import BadValue, RecordError
 from walkback.records import Run, RunConfig, find_runs, read_run
+from walkback.records.run import sittings_of
 from walkback.report.numbers import duration
 from walkback.report.tables import Table
 from walkback.studies.base import Arm
@@ -52,7 +53,7 @@ def _kinds(config: RunConfig) -> list[tuple[str, ...]]:
 
 def seconds_of(run: Run) -> float | None:
     """Seconds of all its sittings; None if one of them was killed and left no word."""
-    each = [sitting.seconds for sitting in run.environment.sittings] if run.environment is not None else []
+    each = [sitting.seconds for sitting in sittings_of(run)]
     return sum(s for s in each if s is not None) if each and None not in each else None
 
 

@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, FirstFired, first_fired
-from walkback.checks.judge import UNDATED
 from walkback.records import Run
 from walkback.report.figures import INKS, PAGE, Ink
 from walkback.report.tables import Cell, Stat, Table
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import through_training
 from walkback.studies.quantities import ACCURACY, GRADIENT, STREAM, gradient_at
 
@@ -102,7 +101,7 @@ FIRED = {"scale": "scale", "reference floor": "floor", "reference": "precision",
 
 def _epochs(first: FirstFired) -> str:
     """By seed, as the field writes it: 8 / 11 / 8."""
-    if first.says == UNDATED:
+    if first.fired is None:
         return "not measured"
     if all(epoch is None for epoch in first.epochs.values()):
         return "never"
@@ -121,10 +120,7 @@ def _stops(runs: Sequence[Run], first: dict[str, FirstFired]) -> list[tuple[floa
     return found
 
 
-STUDIES.add(
-    "snapshot",
-    Study(
-        "snapshot", "How do the stream and the gradient change in training?",
-        arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
-    ),
-)  # fmt: skip
+register(Study(
+    "snapshot", "How do the stream and the gradient change in training?",
+    arms, tables, {"snapshot": draw, "snapshot-vit": draw_vit, "architectures": draw_architectures}, place=10,
+))  # fmt: skip

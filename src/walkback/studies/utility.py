@@ -23,7 +23,7 @@ from walkback.records import BaselineName, Evidence
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
 from walkback.report.tables import Cell, Table
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, Study
+from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import matrix
 from walkback.studies.judged import BothVerdicts, both, finding, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA
@@ -369,10 +369,7 @@ def _room(axes: Axes, low: float, high: float, default: float) -> tuple[float, f
     return float(to_axes.inverted().transform(((start + end) / 2, 0))[0]), end - start
 
 
-STUDIES.add(
-    "utility",
-    Study(
-        "utility", "Which claims does each check walk back, and how do the answers move with the thresholds?",
-        arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds}, place=60,
-    ),
-)  # fmt: skip
+register(Study(
+    "utility", "Which claims does each check walk back, and how do the answers move with the thresholds?",
+    arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds}, place=60,
+))  # fmt: skip

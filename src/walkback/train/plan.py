@@ -10,7 +10,7 @@ from walkback.errors import BadValue
 from walkback.nets import check_options, defaults, find_net, net_source, recorded
 from walkback.own import as_written
 from walkback.records import RunConfig
-from walkback.rules import check_normalization, find_rule, fingerprint
+from walkback.rules import check_normalization, find_rule, rule_source
 
 SEEDS = (42, 123, 456)
 
@@ -84,7 +84,7 @@ def plan(
                 "augment": usual if augment is None else augment,
                 "net": as_written(net), "net_options": recorded(resolved_net, family.added),
                 "net_source": net_source(net), "blocks": blocks, "residual": family.residual_in(resolved_net),
-                "rule": as_written(rule), "rule_options": options, "rule_source": fingerprint(rule),
+                "rule": as_written(rule), "rule_options": options, "rule_source": rule_source(rule),
                 "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
                 "penalty": penalty, "train_last": last, "probe_images": probe_images,
                 "stop_when_fired": stop_when_fired, "schedule": schedule, "labels": labels,

@@ -16,7 +16,7 @@ from walkback.data.held_out import held_out
 from walkback.errors import RecordError
 from walkback.nets import Net, OncePerStep, make_net
 from walkback.probes import REFERENCE_BATCH, Observation, View, accuracy_and_loss, observe, quantities, readings
-from walkback.records import CosineRecord, Reading, RunConfig, Snapshot
+from walkback.records import CosineRecord, ReadingRecord, RunConfig, Snapshot
 from walkback.records.run import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
 from walkback.train.adamw import AdamW
@@ -122,13 +122,13 @@ class Trainer:
             return self.latest[1]
         return self.observe()
 
-    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
+    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[ReadingRecord]]:
         """What the probes that are one file each read now."""
         view = View(
             self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
             fresh=self.fresh_rule, draws=lambda p: stream(self.config.seed, p, self.step),
         )  # fmt: skip
-        return {name: [Reading.of(r) for r in found] for name, found in readings(view).items()}
+        return {name: [ReadingRecord.of(r) for r in found] for name, found in readings(view).items()}
 
     def snapshot(self) -> Snapshot:
         """Measure everything now, and begin the next epoch's running loss."""

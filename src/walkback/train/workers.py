@@ -3,15 +3,22 @@
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+AtWork = dict[Connection, tuple[Any, T | None]]
+"""By our end of its pipe: the process of each worker, and the task that it has."""
 
 
-class Lost:
-    """What is received from a worker that is no more."""
+class Lost(NamedTuple):
+    """What is received from a worker that is no more: the task it had, and how its process ended."""
+
+    task: Any
+    how: str
 
 
 def start_worker(life: Callable[..., None], *given: Any) -> tuple[Connection, Any]:
@@ -34,14 +41,16 @@ def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
         return
 
 
-def received(pipes: Iterable[Connection], seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
-    """What the workers have sent, waiting so long for the first; `Lost()` for one whose process has ended."""
-    for pipe in wait(list(pipes), timeout=seconds):
+def received(workers: AtWork[T], seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
+    """What the workers have sent, waiting so long for the first. One that has ended is taken out, and is `Lost`."""
+    for pipe in wait(list(workers), timeout=seconds):
         assert isinstance(pipe, Connection)
         try:
             message = pipe.recv()
         except (EOFError, OSError):
-            message = Lost()
+            process, task = workers.pop(pipe)
+            process.join()
+            message = Lost(task, ended(process.exitcode))
         yield pipe, message
 
 

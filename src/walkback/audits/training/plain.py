@@ -10,7 +10,7 @@ from walkback.errors import BadValue
 from walkback.probes.inputs import gather
 from walkback.probes.modules import PerSampleLoss, call, on_tensors, per_sample_losses
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.outputs import Reading
+from walkback.probes.outputs import Logits
 from walkback.probes.task import settle
 
 MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -52,7 +52,7 @@ def plain_loop(
     for _ in range(epochs):
         pairs = gather(epoch_of(train_batches, seed), model, None, own_loss=loss is not None).batches
         task = settle(model, pairs, output, loss)
-        reading = Reading(model, task.take)
+        reading = Logits(model, task.take)
         model.train()
         for inputs, labels in task.batches:
             stepper.zero_grad()

@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -23,7 +23,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.workers import Lost, ended, received, start_worker
+from walkback.train.workers import AtWork, Lost, received, start_worker
 
 LOG = "training.log"
 
@@ -92,7 +92,7 @@ def _one(job: Job, wanted: Wanted, out: Path) -> TrainingEnd:
 
 def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path, jobs: int, note: Note) -> None:
     waiting = list(wanted)[::-1]
-    workers: dict[Connection, tuple[Any, Wanted | None]] = {}
+    workers: AtWork[Wanted] = {}
 
     def start() -> None:
         with _without_main():
@@ -112,10 +112,8 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
         while workers:
             for pipe, message in received(workers):
                 if isinstance(message, Lost):
-                    process, task = workers.pop(pipe)
-                    process.join()
-                    if task is not None:
-                        note(TrainingEnd(task, None, ended(process.exitcode)))
+                    if message.task is not None:
+                        note(TrainingEnd(message.task, None, message.how))
                         if waiting:
                             start()
                     elif waiting and not workers:  # it could not even begin: here at least it says why

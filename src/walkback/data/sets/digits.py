@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
-from walkback.data.embedded import Embedded
+from walkback.data.embedded import embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +14,12 @@ SEED = 1797
 TEST = 36  # of each class, 20 % of the smallest
 
 
+@embedded(
+    "digits",
+    summary="handwritten digits, 1437 + 360 grey images 8×8, 10 classes; from scikit-learn",
+    counts=(1437, 360),
+    libraries=("scikit-learn", "numpy"),
+)
 def make() -> tuple[Split, Split]:
     """scikit-learn's 1797 handwritten digits of 8×8: 1437 to train on, 360 (36 of each class) to test on.
 
@@ -37,15 +42,3 @@ def make() -> tuple[Split, Split]:
         return Split(torch.from_numpy(images[chosen]), torch.from_numpy(labels[chosen]))
 
     return split(~is_test), split(is_test)
-
-
-DATASETS.add(
-    "digits",
-    Embedded(
-        name="digits",
-        summary="handwritten digits, 1437 + 360 grey images 8×8, 10 classes; from scikit-learn",
-        counts=(1437, 360),
-        make=make,
-        libraries=("scikit-learn", "numpy"),
-    ),
-)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
-from walkback.data.embedded import Embedded
+from walkback.data.embedded import embedded
 from walkback.data.sets import mnist1d
 
 if TYPE_CHECKING:
@@ -16,6 +15,13 @@ TEST_SEED = 1042
 TEST = 10_000
 
 
+@embedded(
+    "mnist1d-10k",
+    summary="MNIST-1D, 4000 + 10000 sequences of 40, 10 classes; mnist1d's training part, a larger test part",
+    counts=(4000, 10_000),
+    libraries=("mnist1d", "numpy", "scipy"),
+    builds_on=(mnist1d.make,),
+)
 def make() -> tuple[Split, Split]:
     """The 4000 training sequences of `mnist1d`, bit for bit, and 10,000 new test sequences, 1000 of each class.
 
@@ -46,16 +52,3 @@ def raw(seed: int, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
     sequences = np.stack([transform(templates["x"][label], templates["t"], settings)[0] for label in labels])
     order = np.random.permutation(len(labels))
     return sequences[order], labels[order]
-
-
-DATASETS.add(
-    "mnist1d-10k",
-    Embedded(
-        name="mnist1d-10k",
-        summary="MNIST-1D, 4000 + 10000 sequences of 40, 10 classes; mnist1d's training part, a larger test part",
-        counts=(4000, 10_000),
-        make=make,
-        libraries=("mnist1d", "numpy", "scipy"),
-        builds_on=(mnist1d.make,),
-    ),
-)

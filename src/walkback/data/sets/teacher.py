@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
-from walkback.data.embedded import Embedded
+from walkback.data.embedded import embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,6 +13,12 @@ if TYPE_CHECKING:
 SEED = 1128
 
 
+@embedded(
+    "teacher",
+    summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
+    counts=(8192, 2048),
+    libraries=("numpy",),
+)
 def make() -> tuple[Split, Split]:
     """A synthetic teacher–student task: 8192 + 2048 vectors of 128, ten classes.
 
@@ -40,15 +45,3 @@ def make() -> tuple[Split, Split]:
         return Split(torch.from_numpy(inputs[part].copy()), torch.from_numpy(labels[part].astype(np.int64)))
 
     return split(slice(8192)), split(slice(8192, None))
-
-
-DATASETS.add(
-    "teacher",
-    Embedded(
-        name="teacher",
-        summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
-        counts=(8192, 2048),
-        make=make,
-        libraries=("numpy",),
-    ),
-)

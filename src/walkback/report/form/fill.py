@@ -130,10 +130,7 @@ def _recipe(case: Case) -> Section:
 
 
 def _seeds(case: Case) -> Section:
-    ends = [
-        f"{label} ({seed.ended})" if seed.ended else label
-        for label, seed in zip(case.evidence.labels(), case.evidence.seeds, strict=True)
-    ]
+    ends = [f"{label} ({seed.ended})" if seed.ended else label for label, seed in case.evidence.labelled()]
     feedback = case.feedback
     unasked = "the null, which would show it, was not measured" if case.runs else case.silent
     rows = [

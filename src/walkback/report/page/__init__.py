@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from walkback.checks.finding import listed
+from walkback.records.run import sittings_of
 from walkback.report.audit_tables import audit_tables
 from walkback.report.cards import NOTES
 from walkback.report.case import Case, Material, distinct
@@ -53,7 +54,7 @@ def page(material: Material) -> str:
         curves=curves, first=first_firings(cases), histories=histories(cases, curves), headings=headings(),
         rules=cards_view(material), gaps=gaps(cases, curves), lines=lines[0], unsaid=lines[1], units=units,
         configuration=configuration(material), runs=run_rows(material.runs), versions=versions(material.runs),
-        unknown=sum(run.environment is None or not run.environment.sittings for run in material.runs),
+        unknown=sum(not sittings_of(run) for run in material.runs),
         prints=fingerprints(material.runs), everyone=_everyone(material),
     )  # fmt: skip
 

@@ -9,23 +9,9 @@ from walkback.checks.coverage import BAND, Place, clears, compared, covered
 from walkback.checks.finding import known
 from walkback.records import NullRecord
 from walkback.report.case import Case
-from walkback.report.page.drawing import ENDS, HEIGHT, Figure, dots, listing, shifts, ticks, why
+from walkback.report.page.drawing import ACROSS, ENDS, HEIGHT, UP, Figure, dots, listing, shifts, ticks, why
 from walkback.report.page.markup import plain, tag
-from walkback.report.page.svg import (
-    BOTTOM,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Axis,
-    Chart,
-    Style,
-    Track,
-    drawable,
-    line,
-    mark,
-    strip,
-)
+from walkback.report.page.svg import Axis, Chart, Style, Track, drawable, line, mark, strip
 
 WHAT: Mapping[Place, tuple[str, str]] = {
     "input": ("credit", "cos(a_l, g_l)"), "output": ("credit", "cos(a_l, g_{l+1})"),
@@ -78,9 +64,9 @@ def _by_block(check: Check, case: Case, style: Style, band: float) -> Figure:
         for end in (null.mean - band * null.std, null.mean + band * null.std)
     ]  # fmt: skip
     gammas = [cells[-1][1] for _, cells in columns]
-    y = Axis.over([0.0, *values, *gammas, *ends], HEIGHT - BOTTOM, TOP)
+    y = Axis.over([0.0, *values, *gammas, *ends], *UP)
     count = max(len(cells) - 1 for _, cells in columns)
-    x = Axis(-0.6, count + 0.9, LEFT, WIDTH - RIGHT)
+    x = Axis(-0.6, count + 0.9, *ACROSS)
     places = {compared(moment, evidence.residual).place for _, moment in case.by_seed}
     of, title = next((WHAT[place] for place in ("update", "output") if place in places), WHAT["input"])
     chart = Chart(x, y, HEIGHT, "block, and Γ", title)

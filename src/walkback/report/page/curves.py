@@ -14,10 +14,9 @@ from walkback.checks.base import Date
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.case import Case
-from walkback.report.page.drawing import HEIGHT, Figure, deepest
+from walkback.report.page.drawing import HEIGHT, UP, Figure, deepest
 from walkback.report.page.markup import num, tag
-from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, Axis, Chart, Style, drawable, mark, polyline
-from walkback.report.summary import followed
+from walkback.report.page.svg import LEFT, RIGHT, Axis, Chart, Style, drawable, mark, polyline
 
 TOGETHER = 5  # so many subjects share their axes; more would not be told apart
 MARKS = 9  # along a mean
@@ -27,7 +26,7 @@ WIDE, SPARK = 290, (150, 40)  # how wide a figure is, four beside each other; an
 Points = dict[int, float | None]  # by epoch; None: no number that could be drawn, so the line has a gap there
 
 
-class Quantity(NamedTuple):
+class CurveQuantity(NamedTuple):
     """One thing that is followed through training."""
 
     name: str
@@ -48,14 +47,14 @@ def _gradient(moment: Moment, batch: float) -> float | None:
 
 
 QUANTITIES = (
-    Quantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
-    Quantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
-    Quantity("‖g_L‖", "‖g_L‖, log scale", True, "gradient", _gradient),
-    Quantity("Γ", "Γ", False, "gamma", lambda m, _: m.gamma),
+    CurveQuantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
+    CurveQuantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
+    CurveQuantity("‖g_L‖", "‖g_L‖, log scale", True, "gradient", _gradient),
+    CurveQuantity("Γ", "Γ", False, "gamma", lambda m, _: m.gamma),
 )  # fmt: skip
 
 
-class Followed(NamedTuple):
+class SubjectCurve(NamedTuple):
     """One quantity of one subject: by seed, and the mean over seeds where every seed has a number."""
 
     seeds: dict[str, Points]
@@ -74,13 +73,13 @@ class Followed(NamedTuple):
         return [(e, v) for points in self.seeds.values() for e, v in points.items() if v is not None]
 
 
-def curve(case: Case, quantity: Quantity, thresholds: Thresholds) -> Followed:
+def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> SubjectCurve:
     """What can be drawn, and how much cannot."""
     batch = thresholds[BATCH]
     seeds: dict[str, Points] = {}
     told = moments = undrawn = unplaced = 0
     evidence = case.evidence
-    for name, seed in zip(evidence.labels(), evidence.seeds, strict=True):
+    for name, seed in evidence.labelled():
         points = seeds[name] = {}
         for moment in seed.moments:
             value = quantity.of(moment, batch)
@@ -91,7 +90,7 @@ def curve(case: Case, quantity: Quantity, thresholds: Thresholds) -> Followed:
             unplaced += fit and moment.epoch is None
             if moment.epoch is not None:
                 points[moment.epoch] = value if fit else None
-    return Followed(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
+    return SubjectCurve(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
 
 
 def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
@@ -134,7 +133,7 @@ class Curves:
         epochs, values = [e for e, _ in drawn], [v for _, v in drawn]
         q = QUANTITIES[quantity]
         more = [0.0] if q.name == "Γ" else [self.thresholds[FLOOR]] if q.name == "‖g_L‖" else []
-        y = Axis.over([*values, *more], HEIGHT - BOTTOM, TOP, log=q.log)
+        y = Axis.over([*values, *more], *UP, log=q.log)
         first, last = min(epochs), max(epochs)
         if first == last:
             first, last = first - 1, last + 1
@@ -191,7 +190,7 @@ class Curves:
         ]  # fmt: skip
         for date in q.dates():
             fired = self.cases[place].judgement.first_fired.get(date.key)
-            for seed, epoch in fired.epochs.items() if fired and followed(fired) else ():
+            for seed, epoch in fired.epochs.items() if fired and fired.followed else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
                     said = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
@@ -228,6 +227,6 @@ def _some(epochs: Sequence[int], most: int) -> list[int]:
     return [epochs[i] for i in sorted({math.floor(n * (count - 1) / (most - 1) + 0.5) for n in range(most)})]
 
 
-def chosen_epochs(found: Sequence[Followed], most: int = 11) -> list[int]:
+def chosen_epochs(found: Sequence[SubjectCurve], most: int = 11) -> list[int]:
     """The epochs that a table shows."""
     return _some(sorted({epoch for c in found for epoch in c.known()}), most)

@@ -12,7 +12,7 @@ from walkback.records import BaselineName, Evidence, Moment
 from walkback.report.case import Case
 from walkback.report.inks import INKS
 from walkback.report.page.markup import clean, num
-from walkback.report.page.svg import LEFT, RIGHT, WIDTH, Axis, Chart, Style
+from walkback.report.page.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, Chart, Style
 
 HEIGHT = 176
 MANY = 12  # more subjects than that are folded
@@ -22,6 +22,8 @@ BASELINES: Mapping[BaselineName, str] = {
     "half_bp": "bp with the lower half frozen",
 }  # fmt: skip
 ENDS = (8.0, WIDTH - 10.0)  # of a strip's axis
+ACROSS = (LEFT, WIDTH - RIGHT)  # of a chart's axes: from left to right, from bottom to top
+UP = (HEIGHT - BOTTOM, TOP)
 
 
 class Figure(NamedTuple):
@@ -143,6 +145,6 @@ def ticks(count: int) -> list[tuple[float, str]]:
 
 def by_block(count: int, y: Axis, x_label: str, y_label: str) -> Chart:
     """A chart with a place for each block or state."""
-    chart = Chart(Axis(-0.6, count - 0.4, LEFT, WIDTH - RIGHT), y, HEIGHT, x_label, y_label)
+    chart = Chart(Axis(-0.6, count - 0.4, *ACROSS), y, HEIGHT, x_label, y_label)
     chart.x_ticks(ticks(count))
     return chart

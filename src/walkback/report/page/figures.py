@@ -17,7 +17,7 @@ from walkback.report.case import Case
 from walkback.report.page.cosines import cosines
 from walkback.report.page.drawing import (
     ENDS,
-    HEIGHT,
+    UP,
     Figure,
     by_block,
     dots,
@@ -32,7 +32,7 @@ from walkback.report.page.drawing import (
 )
 from walkback.report.page.gains import gains
 from walkback.report.page.markup import num, plain, tag
-from walkback.report.page.svg import BOTTOM, TOP, Axis, Style, Track, drawable, mark, polyline, strip
+from walkback.report.page.svg import Axis, Style, Track, drawable, mark, polyline, strip
 
 
 def figures(finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
@@ -114,7 +114,7 @@ def _growth(caption: str, case: Case, style: Style, limit: float) -> Figure:
     """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
     evidence = case.evidence
     steps: dict[str, list[tuple[int, int, float]]] = {}  # from which state, to which, by how much a block
-    starts = {name: seed.init for name, seed in zip(evidence.labels(), evidence.seeds, strict=True)}
+    starts = {name: seed.init for name, seed in evidence.labelled()}
     for name, moment in case.by_seed:
         norms = list((norms_of(moment) if evidence.residual is not False else over_init(moment, starts[name])).items())
         grown = [(i, j, (math.log(b) - math.log(a)) / (j - i)) for (i, a), (j, b) in pairwise(norms)]
@@ -125,7 +125,7 @@ def _growth(caption: str, case: Case, style: Style, limit: float) -> Figure:
             None, f"Growth by block cannot be drawn: {why(evidence, 'the norms of the hidden states are not known')}."
         )
     blocks = evidence.blocks or max(j for _, j in every)
-    y = Axis.over([limit, 1.0, *(v for those in steps.values() for _, _, v in those)], HEIGHT - BOTTOM, TOP, log=True)
+    y = Axis.over([limit, 1.0, *(v for those in steps.values() for _, _, v in those)], *UP, log=True)
     over = " over that at init" if evidence.residual is False else ""
     chart = by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
     for shift, (name, those) in zip(shifts(len(steps)), steps.items(), strict=True):
@@ -186,7 +186,7 @@ def _gradients(check: Check, case: Case, style: Style, thresholds: Thresholds, j
             None, f"‖g_l‖ by layer cannot be drawn: {why(evidence, 'the norms of the gradient are not known')}."
         )
     last = max(evidence.blocks or 0, *(layer for those in sizes.values() for layer in those))
-    y = Axis.over([*values, *([floor] if stated else [])], HEIGHT - BOTTOM, TOP, log=True)
+    y = Axis.over([*values, *([floor] if stated else [])], *UP, log=True)
     chart = by_block(last + 1, y, "state", "‖g_l‖, log scale")
     for shift, (name, those) in zip(shifts(len(sizes)), sizes.items(), strict=True):
         points = {layer: (chart.x.at(layer + shift), y.at(g)) for layer, g in those.items()}

@@ -8,24 +8,10 @@ from markupsafe import Markup
 from walkback.checks import Finding, Thresholds, check_named
 from walkback.checks.finding import known
 from walkback.report.case import Case
-from walkback.report.page.drawing import ENDS, HEIGHT, MANY, Figure, gain
+from walkback.report.page.drawing import ACROSS, ENDS, HEIGHT, MANY, UP, Figure, gain
 from walkback.report.page.heat import seed_values
 from walkback.report.page.markup import num, plain, tag
-from walkback.report.page.svg import (
-    BOTTOM,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Axis,
-    Chart,
-    Style,
-    Track,
-    drawable,
-    line,
-    mark,
-    strip,
-)
+from walkback.report.page.svg import Axis, Chart, Style, Track, drawable, line, mark, strip
 
 Margins = Sequence[tuple[Case, Style, Finding]]
 
@@ -39,8 +25,8 @@ def reported(cases: Sequence[Case], styles: Sequence[Style]) -> Figure:
             points.append((case, style, statistics.fmean(gammas), accuracy))
     if not points:
         return Figure(None, "Usually reported, accuracy against Γ: not known together for any subject.")
-    x = Axis.over([0.0, *(gamma for _, _, gamma, _ in points)], LEFT, WIDTH - RIGHT)
-    y = Axis.over([accuracy for *_, accuracy in points], HEIGHT - BOTTOM, TOP, least=0.05)
+    x = Axis.over([0.0, *(gamma for _, _, gamma, _ in points)], *ACROSS)
+    y = Axis.over([accuracy for *_, accuracy in points], *UP, least=0.05)
     chart = Chart(x, y, HEIGHT, "Γ, the mean cosine of credit and true gradient", "test accuracy")
     chart.x_ticks([(tick, x.said(tick, 6)) for tick in x.ticks(6)])
     for case, style, gamma, accuracy in points:
@@ -85,8 +71,8 @@ def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int], 
 def _ranked(margins: Margins, axis: Axis, limit: tuple[float, str], said: str) -> Markup:
     """Many margins as one cloud, sorted: the smallest at the bottom."""
     ordered = sorted(margins, key=lambda one: one[2].value or 0.0)
-    y = Axis(-1, len(ordered), HEIGHT - BOTTOM, TOP)
-    x = Axis(axis.low, axis.high, LEFT, WIDTH - RIGHT)
+    y = Axis(-1, len(ordered), *UP)
+    x = Axis(axis.low, axis.high, *ACROSS)
     chart = Chart(x, y, HEIGHT, "percentage points", "", ticks=False)
     chart.x_ticks([(tick, x.said(tick)) for tick in x.ticks()])
     for at, class_ in ((0.0, "zero"), (limit[0], "limit")):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from walkback.checks.looks import looks_of
 from walkback.records import Run, RunConfig
+from walkback.records.run import sittings_of
 from walkback.report.case import Material, settings
 from walkback.report.numbers import duration
 from walkback.report.page.markup import num
@@ -93,7 +94,7 @@ def versions(runs: Sequence[Run]) -> list[tuple[dict[str, str], int]]:
     """Each different environment that runs were trained in, and how many runs it had a part in."""
     found: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for run in runs:
-        for sitting in run.environment.sittings if run.environment is not None else ():
+        for sitting in sittings_of(run):
             words = {
                 "walkback": sitting.walkback + (f" ({sitting.commit})" if sitting.commit else ""),
                 "python": sitting.python, "torch": sitting.torch, "platform": sitting.platform, "cpu": sitting.cpu,

@@ -1,6 +1,5 @@
 """The evidence: for each subject its verdict, and check by check what it rests on, drawn and told."""
 
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from walkback.report.page.figures import figures
 from walkback.report.page.glance import gammas_of
 from walkback.report.page.markup import LONG, clean, clip, num, plain
 from walkback.report.page.svg import Style
-from walkback.report.summary import followed, remedy, sentence
+from walkback.report.summary import remedy, sentence
 
 BASES: Mapping[Basis, str] = {
     "exact": "everything that the check asks for is known",
@@ -163,20 +162,14 @@ def _stable(finding: Finding) -> str:
     )
 
 
-def told_in_part(says: str) -> bool:
-    """Whether a sentence of `first_fired` says that not every moment could tell."""
-    found = re.match(r"(?:known|told) at (\d+) of (\d+) moments", says)  # older audits say told
-    return found is not None and found[1] != found[2]
-
-
 def _first(check: Check, case: Case) -> str:
     """The epochs of first firing, where a check was followed through training."""
     words = []
     for date in check.dates:
         fired = case.judgement.first_fired.get(date.key)
-        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired and followed(fired) else {}
+        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired and fired.followed else {}
         if epochs:
-            partly = f" ({fired.says})" if fired and told_in_part(fired.says) else ""
+            partly = f" ({fired.says})" if fired and fired.in_part else ""
             words.append(date.before + ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items()) + partly)
     return "; ".join(words)
 

@@ -10,8 +10,6 @@ from walkback.report.case import Case
 from walkback.report.page.curves import QUANTITIES, Curves, chosen_epochs
 from walkback.report.page.drawing import BASELINES, MANY
 from walkback.report.page.markup import num, prose, said
-from walkback.report.page.subjects import told_in_part
-from walkback.report.summary import followed
 
 Remark = tuple[str, str, str]  # what, its status, and why
 
@@ -31,7 +29,7 @@ def first_firings(cases: Sequence[Case]) -> tuple[list[str], list[tuple[Case, li
 def _epochs(case: Case, name: str) -> Mapping[str, int | None]:
     """By seed the first epoch; nothing where it never fired, or was not followed."""
     fired = case.judgement.first_fired.get(name)
-    if fired is None or not followed(fired) or all(epoch is None for epoch in fired.epochs.values()):
+    if fired is None or not fired.followed or all(epoch is None for epoch in fired.epochs.values()):
         return {}
     return fired.epochs
 
@@ -40,12 +38,12 @@ def _first(case: Case, name: str) -> str:
     fired = case.judgement.first_fired.get(name)
     if fired is None:
         return "not known"
-    if not followed(fired):
-        return "measured at the end only" if fired.says.startswith(("known at", "told at")) else said(fired.says)
-    partly = f" ({fired.says.partition(';')[0]})" if told_in_part(fired.says) else ""
+    if not fired.followed:
+        return "measured at the end only" if fired.known_at else said(fired.says)
+    partly = f" (known at {fired.known_at} of {fired.moments} moments)" if fired.in_part else ""
     epochs = _epochs(case, name)
     if not epochs:
-        return f"never{partly}" if fired.says.endswith("it never fired") else said(fired.says)
+        return f"never{partly}" if fired.fired is False else said(fired.says)
     if len(set(epochs.values())) == 1:
         every = "" if len(epochs) == 1 else " (every seed)"
         return f"{next(iter(epochs.values()))}{every}{partly}"

@@ -138,11 +138,6 @@ class Found:
         """Those whose missing runs the page is to name."""
         return [group for key, group in self._groups.items() if key in self._wanted]
 
-    def epochs_of(self, net: str) -> list[int]:
-        """The budgets that this net was trained with."""
-        configs = [runs[0].config for runs in self._by_config.values()]
-        return sorted({config.epochs for config in configs if config.net == net and config.data == DATA})
-
     def used(self) -> list[Run]:
         """All runs that were asked for and can be used."""
         return [run for group in self._groups.values() for run in group.runs]

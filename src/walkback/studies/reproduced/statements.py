@@ -9,15 +9,7 @@ from walkback.checks.finding import listed, seeds_said
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs
 from walkback.report import published as theirs
-from walkback.report.agreement import (
-    MISSING,
-    Agreement,
-    of_direction,
-    of_fact,
-    of_spread,
-    seeds_counted,
-    together,
-)
+from walkback.report.agreement import MISSING, Agreement, of_direction, of_fact, of_spread, seeds_counted, together
 from walkback.report.tables import Stat, gain
 from walkback.studies.quantities import GRADIENT, GROWTH
 from walkback.studies.reproduced.found import BP, DFA, VARIANTS, Found, Ours, Trained, paired

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from walkback.errors import BadValue
 from walkback.nets import check_options
-from walkback.own import find_class
+from walkback.own import Classes
 from walkback.records import RunConfig
 from walkback.registry import Registry
 from walkback.train.task import Event, Settings
@@ -52,7 +52,7 @@ EXECUTORS: Registry[type[Executor]] = Registry("executor")
 
 def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
     """An executor with its options; unknown options and impossible values are refused."""
-    kind = find_class(name, EXECUTORS, Executor, "docs/cluster.md")
+    kind = Classes(EXECUTORS, Executor, "docs/cluster.md").find(name)
     what = f"executor {name}"
     check_options(what, kind, options)
     hints = typing.get_type_hints(kind.__init__, include_extras=True)

@@ -4,7 +4,6 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any
 
 from walkback.errors import BadValue
 from walkback.records import RunConfig
@@ -12,7 +11,7 @@ from walkback.train.bring import NEVER_SENT, Brought, bring, brought
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.executors.serial import Serial
 from walkback.train.task import Event, Settings, cores, train_one
-from walkback.train.workers import Lost, ended, received, start_worker
+from walkback.train.workers import AtWork, Lost, received, start_worker
 
 
 class Processes(Executor):
@@ -38,7 +37,7 @@ def _in_processes(
 ) -> None:
     """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
     waiting = list(enumerate(configs))[::-1]
-    workers: dict[Connection, tuple[Any, int]] = {}  # pipe → (process, the run it has, or -1)
+    workers: AtWork[int] = {}
     stopping = False
     lost = ""  # how a worker without a run ended
 
@@ -50,16 +49,16 @@ def _in_processes(
                 f"a rule, net or data set of yours could not be sent to another process: {error}",
                 NEVER_SENT,
             ) from error
-        workers[ours] = (process, -1)
+        workers[ours] = (process, None)
 
     def give(pipe: Connection) -> None:
         process, _ = workers[pipe]
         task = waiting.pop() if waiting and not interrupted() else None
-        workers[pipe] = (process, -1 if task is None else task[0])
+        workers[pipe] = (process, None if task is None else task[0])
         try:
             pipe.send(task)
         except OSError:  # it is dead, which the pipe will show; another worker gets the run
-            workers[pipe] = (process, -1)
+            workers[pipe] = (process, None)
             waiting.extend([] if task is None else [task])
 
     for _ in range(jobs):
@@ -67,14 +66,12 @@ def _in_processes(
     while workers:
         for pipe, message in received(workers):
             if isinstance(message, Lost):
-                process, index = workers.pop(pipe)
-                process.join()
-                if index >= 0:
-                    note(Event(index, "failed", says=f"{ended(process.exitcode)}; the same command resumes the run"))
+                if message.task is not None:
+                    note(Event(message.task, "failed", says=f"{message.how}; the same command resumes the run"))
                     if waiting and not interrupted():
                         start()
                 elif waiting:
-                    lost = ended(process.exitcode)  # it is not replaced: another would end the same way
+                    lost = message.how  # it is not replaced: another would end the same way
             elif message == "ready":
                 give(pipe)
             else:
