@@ -38,7 +38,7 @@ from walkback.checks.thresholds_file import completed
 from walkback.checks.verdict import verdict
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.records import Baseline
-from walkback.records.schema import Reading
+from walkback.records.schema import ReadingRecord
 
 EXAMPLE = "see docs/checks.md for an example"
 OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
@@ -593,7 +593,7 @@ def test_a_lower_half_that_is_not_asked_about_rests_on_what_is_known() -> None:
 
 
 def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
-    readings = {"update": [Reading(value=0.5, status="ok", null=null())] * 4}
+    readings = {"update": [ReadingRecord(value=0.5, status="ok", null=null())] * 4}
     found = judge(subject({"measured": readings}))
     assert found.described.measured == dict.fromkeys(("42", "123", "456"), readings)
     copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
