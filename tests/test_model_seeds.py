@@ -84,7 +84,7 @@ def test_planted_three_trainings_hold() -> None:
         (nudged, "the same model", 2),
         (nn.DataParallel, "the same model", 2),
         (other_head, "have the same weights in every block", 3),
-        (permuted, "measure the same at every layer", 3),
+        (permuted, "measured the same, but for changes below 1 in 10,000", 3),
     ],
     ids=["object", "copy", "rounded", "wrapped", "other head", "permuted"],
 )

@@ -109,7 +109,7 @@ class _Environment(Struct, forbid_unknown_fields=True, gc=False):
     sittings: list[_Sitting]
 
 
-class _Null(Struct, forbid_unknown_fields=True, gc=False):
+class _ProbedNull(Struct, forbid_unknown_fields=True, gc=False):
     mean: Number | NotKnown
     std: Size | NotKnown
     n: Count
@@ -133,9 +133,9 @@ class _Probes(Struct, forbid_unknown_fields=True, gc=False):
     step: Count
     images: Count
     precision: list[_Precision]
-    null: list[_Null]
-    null_out: list[_Null]
-    null_gamma: _Null
+    null: list[_ProbedNull]
+    null_out: list[_ProbedNull]
+    null_gamma: _ProbedNull
     drift: _Valued
     drift_batches: Count
     rho: list[_Valued]
@@ -268,7 +268,7 @@ def _precision(found: _Precision) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _null(found: _Null) -> NullRecord:
+def _null(found: _ProbedNull) -> NullRecord:
     mean, std = as_number(found.mean), as_number(found.std)
     return trusted(NullRecord, {"mean": mean, "std": std, "n": found.n, "kind": found.kind}, NULL)
 
