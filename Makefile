@@ -11,7 +11,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
-.PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-network test-ray test-slurm test-slow fuzz mutants \
+.PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-docs test-network test-ray test-slurm test-slow fuzz mutants \
         bench bench-executors crowd sentences clean help
 .DEFAULT_GOAL := help
 
@@ -83,6 +83,9 @@ test-wheel: $(STAMP)  ## Build the wheel, install it in a fresh environment, and
 test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST, which is fetched; BioTorch, installed for it
 	$(BIN)/python -m pip install --quiet --no-deps biotorch==0.0.16
 	$(BIN)/pytest -m slow -s
+
+test-docs: $(STAMP)  ## Run every command and example of the documents (the README's are in `make test`; minutes)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m documents -n $(CORES) tests/test_docs.py
 
 test-ray: $(STAMP)  ## The tests on a Ray cluster of two nodes, on this machine (minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[ray]'

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,12 +92,22 @@ def shrunk(words: list[str]) -> list[str]:
 
 
 LONG = ("studies.md", "reproduction.md")  # minutes: every study is run, drawn and printed
-COMMANDS = [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG else []) for p in PAGES]
 
 
-@pytest.mark.parametrize("page", COMMANDS)
-def test_the_commands_of_the_documents_run(page, carried_out, tmp_path):
+def pages(names: list[str]) -> list[Any]:
+    """What is run of each page, by how long it takes: the README with every change, the others by `make test-docs`."""
+    marks = {name: pytest.mark.slow if name in LONG else pytest.mark.documents for name in names if name != "README.md"}
+    return [pytest.param(name, id=name, marks=marks.get(name, ())) for name in names]
+
+
+def place(name: str) -> Path:
+    return ROOT / name if name == "README.md" else ROOT / "docs" / name
+
+
+@pytest.mark.parametrize("name", pages([page.name for page in PAGES]))
+def test_the_commands_of_the_documents_run(name, carried_out, tmp_path):
     """Every walkback line, in the order of the page, where what the page speaks of is; only the budget is cut."""
+    page = place(name)
     root, _ = carried_out
     lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("walkback ")]
     for name in ("runs", "results"):
@@ -127,21 +138,20 @@ for line, words in json.load(sys.stdin):
 """  # one process a page: torch is imported once
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/audit-your-model.md",
-        "docs/your-training.md",
-        "docs/checks.md",
-        "docs/studies.md",
-        "docs/bring-your-data.md",
-        "docs/bring-your-net.md",
-        "docs/cluster.md",
-    ],
-)
+PYTHON = [
+    "README.md", "audit-your-model.md", "your-training.md", "studies.md", "bring-your-data.md",
+    "bring-your-net.md", "cluster.md",
+]  # fmt: skip
+
+
+def test_every_page_with_python_is_run():
+    own = {"write-a-rule.md", "CONTRIBUTING.md"}  # run by tests of their own
+    assert {page.name for page in PAGES if blocks(page, "python")} - own == set(PYTHON)
+
+
+@pytest.mark.parametrize("page", pages(PYTHON))
 def test_the_python_of_the_documents_runs(page, tmp_path):
-    for number, block in enumerate(write_files(ROOT / page, tmp_path)):
+    for number, block in enumerate(write_files(place(page), tmp_path)):
         (tmp_path / "block.py").write_text(block)
         done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, text=True, capture_output=True, timeout=240)
         assert done.returncode == 0, f"{page}, block {number}: {done.stderr}"
