@@ -12,7 +12,7 @@ import pytest
 
 from test_crowd import write_crowd
 from walkback.audits import many_cases, records
-from walkback.audits.many import judge_many
+from walkback.audits.many import Many, judge_many
 from walkback.audits.many_cases import LazyCases, are_many, material_to_show, material_to_tell
 from walkback.audits.records import judged_material, report_paths
 from walkback.audits.told import told_by
@@ -32,17 +32,21 @@ def runs(tmp_path_factory) -> Path:
     return out
 
 
+def many(paths) -> Many:
+    return judge_many(paths, *USUAL, lambda *_: None, 0)
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_page_of_thin_cases_is_the_page_of_all_that_there_is(runs, recorded) -> None:
     paths = find_runs(ROOT / "results/mnist1d-bridges")[::3] if recorded else [runs]
-    thin = page(material_to_show(paths, *USUAL))
+    thin = page(material_to_show(many(paths)))
     assert thin == page(judged_material(paths, *USUAL))
     assert not DATA.search(thin)
 
 
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 def test_forms_that_are_filled_in_one_by_one_are_the_same(runs, form) -> None:
-    lazy, whole = material_to_tell([runs], *USUAL), judged_material([runs], *USUAL)
+    lazy, whole = material_to_tell(many([runs])), judged_material([runs], *USUAL)
     words = [render((fill(case, m.audit) for case in m.subjects), form) for m in (lazy, whole)]
     assert words[0] == words[1]
     assert len(lazy.subjects) == len(whole.subjects) > 3
@@ -50,7 +54,7 @@ def test_forms_that_are_filled_in_one_by_one_are_the_same(runs, form) -> None:
 
 def test_a_page_names_the_most_serious_and_offers_all_as_data(runs, monkeypatch) -> None:
     monkeypatch.setattr(many_cases, "SHOWN", 2)
-    whole, shown = judged_material([runs], *USUAL), material_to_show([runs], *USUAL)
+    whole, shown = judged_material([runs], *USUAL), material_to_show(many([runs]))
     assert shown.audit.text() == whole.audit.text()
     assert len(shown.subjects) == 2
     assert len(shown.left_out) == len(whole.subjects) - 2
@@ -67,7 +71,7 @@ def test_a_page_names_the_most_serious_and_offers_all_as_data(runs, monkeypatch)
 
 
 def test_a_case_is_kept_by_nobody(runs) -> None:
-    cases = LazyCases(judge_many([runs], *USUAL, lambda *_: None, 0), [0, 1])
+    cases = LazyCases(many([runs]), [0, 1])
     case = cases[0]
     seen = weakref.ref(case.runs[0])
     assert [each.judgement.name for each in cases[:1]] == [case.judgement.name]
@@ -77,7 +81,7 @@ def test_a_case_is_kept_by_nobody(runs) -> None:
 
 
 def test_what_is_kept_for_a_page_is_the_last_snapshot(runs) -> None:
-    for case in material_to_show([runs], *USUAL).subjects:
+    for case in material_to_show(many([runs])).subjects:
         assert all(len(run.snapshots) == 1 and run.probes is None for run in case.runs)
         between = [moment for seed in case.evidence.seeds for moment in seed.moments[1:-1]]
         assert all(moment.hidden_norms is None and moment.cosine is None for moment in between)

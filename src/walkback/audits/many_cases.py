@@ -4,16 +4,15 @@ A form is filled in from one case after the other. A page shows the subjects tha
 what it shows, and offers all of them as data. What is shown is the same as if everything had been read at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
-from walkback.audits.many import Many, Note, judge_many
-from walkback.checks import Protocol, Thresholds
+from walkback.audits.many import Many
 from walkback.files import is_folder
-from walkback.records import Baseline, Evidence, Run, find_runs, read_run
+from walkback.records import Evidence, Run, find_runs, read_run
 from walkback.records.run import Known
 from walkback.records.thin import thinned
 from walkback.records.training import find_trainings
@@ -75,24 +74,16 @@ def are_many(paths: Sequence[Path | str]) -> bool:
     return len(find_runs(*folders)) >= MANY and not find_trainings(*folders)
 
 
-def material_to_tell(
-    paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None, thresholds: Thresholds | None,
-    protocol: Protocol | None, note: Note = lambda *_: None, processes: int = 0,
-) -> Material:  # fmt: skip
+def material_to_tell(many: Many) -> Material:
     """An audit whose cases are read one after the other, for whoever looks at each once."""
-    many = judge_many(paths, baselines, thresholds, protocol, note, processes)
     split = _Split(many)
     return Material(
         many.audit, LazyCases(many, split.subjects()), LazyCases(many, split.controls()), outlines=many.crowd.outlines
     )
 
 
-def material_to_show(
-    paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None, thresholds: Thresholds | None,
-    protocol: Protocol | None, note: Note = lambda *_: None, processes: int = 0,
-) -> Material:  # fmt: skip
+def material_to_show(many: Many) -> Material:
     """What a page shows of many runs: of at most `SHOWN` subjects, the most serious, only what is drawn and told."""
-    many = judge_many(paths, baselines, thresholds, protocol, note, processes)
     split = _Split(many)
     subjects, controls = split.subjects(), split.controls()
     order = most_serious_first(many.audit.subjects)

@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from walkback.audits.carded import cards_beside
 from walkback.audits.controls import Here, settled
-from walkback.audits.many import Note, audits_beside, folders_and_logs, no_runs, no_subject, nothing_to_judge
+from walkback.audits.many import (
+    Note,
+    audits_beside,
+    folders_and_logs,
+    judge_many,
+    no_runs,
+    no_subject,
+    nothing_to_judge,
+)
 from walkback.audits.many_cases import are_many, material_to_show
 from walkback.audits.result import PagedAudit
 from walkback.audits.subjects import runs_by_subject
@@ -73,7 +81,7 @@ def report_paths(
             raise nothing_to_judge(folders[0])
         return Material.alone(next(iter(audits.values())), source)
     if are_many(paths):
-        material = material_to_show(paths, baselines, thresholds, protocol, note, processes)
+        material = material_to_show(judge_many(paths, baselines, thresholds, protocol, note, processes))
     else:
         material = judged_material(paths, baselines, thresholds, protocol)
     return replace(material, source=source, cards=cards_beside(paths))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from walkback.audits.many import Note, judge_crowd, nothing_to_judge
+from walkback.audits.many import Note, judge_crowd, judge_many, nothing_to_judge
 from walkback.audits.many_cases import are_many, material_to_tell
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue, RecordError
@@ -41,7 +41,7 @@ def told_by(
         )
         return [*found, Material(audit, [], outlines=outlines)]
     if records and are_many(records):
-        return [*found, material_to_tell(records, baselines, thresholds, protocol, note, processes)]
+        return [*found, material_to_tell(judge_many(records, baselines, thresholds, protocol, note, processes))]
     if not records:
         return found
     from walkback.audits.records import judged_material  # here: it brings torch, and who tells tables needs none

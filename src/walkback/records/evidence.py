@@ -220,12 +220,14 @@ def _listing(counts: Mapping[str, int]) -> str:
 
 def moment_of_snapshot(snapshot: Snapshot) -> Moment:
     """A line of a run's folder as evidence."""
-    return Moment(
-        **{name: getattr(snapshot, name) for name in TOLD_BY},
-        gamma=snapshot.gamma if snapshot.gamma_blocks else None,  # a mean over no block is not known
-        cosine=list(snapshot.cosine),
-        cosine_out=list(snapshot.cosine_out),
-    )
+    return Moment(**_told(snapshot))
+
+
+def _told(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in TOLD_BY} | {
+        "gamma": snapshot.gamma if snapshot.gamma_blocks else None,  # a mean over no block is not known
+        "cosine": list(snapshot.cosine), "cosine_out": list(snapshot.cosine_out),
+    }  # fmt: skip
 
 
 TOLD_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "measured")
@@ -264,12 +266,7 @@ def is_sure(run: Run) -> bool:
 
 def _sure(snapshots: QuickSnapshots, place: int) -> Moment:
     """`moment_of_snapshot`, without asking again what was asked of the snapshot."""
-    snapshot = snapshots[place]
-    told = {name: getattr(snapshot, name) for name in TOLD_BY} | {
-        "gamma": snapshot.gamma if snapshot.gamma_blocks else None,
-        "cosine": snapshot.cosine, "cosine_out": snapshot.cosine_out,
-    }  # fmt: skip
-    return trusted(Moment, BARE | told, WHOLE)
+    return trusted(Moment, BARE | _told(snapshots[place]), WHOLE)
 
 
 def _bare(snapshots: QuickSnapshots, place: int) -> Moment:

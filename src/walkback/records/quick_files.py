@@ -7,7 +7,7 @@ of the records by whole.py, however they were read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
 from msgspec.json import Decoder
@@ -44,6 +44,7 @@ from walkback.records.schema import (
     Valued,
 )
 
+S = TypeVar("S", bound=Struct)
 Positive = Annotated[float, Meta(gt=0, le=MOST)]
 Integer = Annotated[int, Meta(ge=-(10**18), le=10**18)]
 Option = str | Integer | Number | bool | None
@@ -152,9 +153,14 @@ _config, _result = Decoder(_Config).decode, Decoder(_Result).decode
 _environment, _probes = Decoder(_Environment).decode, Decoder(_Probes).decode
 
 
-def _plain(content: bytes) -> bool:
-    """Whether no text in it is written otherwise than it reads."""
-    return content.isascii() and b"\\" not in content
+def _parsed(decode: Callable[[bytes], S], content: bytes) -> S | None:
+    """What a file holds; None if it does not parse, or if a text in it is written otherwise than it reads."""
+    if not content.isascii() or b"\\" in content:
+        return None
+    try:
+        return decode(content)
+    except MsgspecError:
+        return None
 
 
 def _each_once(content: bytes, keys: int, *texts: str | None) -> bool:
@@ -164,11 +170,8 @@ def _each_once(content: bytes, keys: int, *texts: str | None) -> bool:
 
 def quick_config(content: bytes) -> RunConfig | None:
     """What config.json holds."""
-    if not _plain(content):
-        return None
-    try:
-        found = _config(content)
-    except MsgspecError:
+    found = _parsed(_config, content)
+    if found is None:
         return None
     values = asdict(found)
     options = (found.net_options, found.rule_options)
@@ -193,11 +196,8 @@ def quick_config(content: bytes) -> RunConfig | None:
 
 def quick_result(content: bytes) -> Result | None:
     """What result.json holds."""
-    if not _plain(content):
-        return None
-    try:
-        found = _result(content)
-    except MsgspecError:
+    found = _parsed(_result, content)
+    if found is None:
         return None
     if not _each_once(content, len(RESULT), found.says, found.schema):
         return None
@@ -206,11 +206,8 @@ def quick_result(content: bytes) -> Result | None:
 
 def quick_environment(content: bytes) -> Environment | None:
     """What environment.json holds."""
-    if not _plain(content):
-        return None
-    try:
-        found = _environment(content)
-    except MsgspecError:
+    found = _parsed(_environment, content)
+    if found is None:
         return None
     sittings = [asdict(sitting) for sitting in found.sittings]
     texts = [value for sitting in sittings for value in sitting.values() if type(value) is str]
@@ -222,10 +219,10 @@ def quick_environment(content: bytes) -> Environment | None:
 
 def quick_probes(content: bytes) -> DeepProbes | None:
     """What probes.json holds."""
-    if not _plain(content):
+    found = _parsed(_probes, content)
+    if found is None:
         return None
     try:
-        found = _probes(content)
         nulls = [*found.null, *found.null_out, found.null_gamma]
         for null in nulls:
             if null.mean != "NaN" and null.std != "NaN":
@@ -234,7 +231,7 @@ def quick_probes(content: bytes) -> DeepProbes | None:
             for name, readings in found.measured.items():
                 if not bounded(name, readings):
                     return None
-    except (MsgspecError, Broken):
+    except Broken:
         return None
     correlations = [found.drift, *found.rho]
     if any(c.status == "ok" and (c.value == "NaN" or abs(c.value) > 1 + ROUNDING) for c in correlations):
