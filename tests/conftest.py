@@ -1,14 +1,13 @@
 """What the tests share: one thread, small runs, and a data cache of the session's own."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
 
+from commands import walkback
 from walkback.data import Dataset, Split
 
 torch.set_num_threads(1)
@@ -76,22 +75,30 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def walkback(*words: str, cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess:
-    """The command line, in a process of its own."""
-    command = [sys.executable, "-c", "from walkback.cli import main; main()", *words]
-    return subprocess.run(command, cwd=cwd, text=True, capture_output=True, timeout=timeout)
+STUDIED = ("hero", "ladder", "partial", "penalty")  # with every change; all of them by `make test-slow`
 
 
 @pytest.fixture(scope="session")
 def carried_out(tmp_path_factory) -> tuple[Path, str]:
-    """Every study with --quick, one seed of one epoch, dfa in the panel; once, whatever the number of workers."""
+    """Some studies with --quick, one seed of one epoch; and what was said."""
+    return _carried_out(tmp_path_factory, *STUDIED)
+
+
+@pytest.fixture(scope="session")
+def all_carried_out(tmp_path_factory) -> tuple[Path, str]:
+    """Every study, dfa in the panel; minutes."""
+    return _carried_out(tmp_path_factory, "all")
+
+
+def _carried_out(tmp_path_factory, *names: str) -> tuple[Path, str]:
+    """Once, whatever the number of workers."""
     base = tmp_path_factory.getbasetemp()
-    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "studies"
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"studies-{names[0]}"
     with FileLock(f"{root}.lock"):
         if not root.exists():
             root.mkdir()
             words = ("--quick", "--seeds", "42,", "--epochs", "1", "--rules", "dfa")
-            done = walkback("study", "run", "all", *words, cwd=root)
+            done = walkback("study", "run", *names, *words, cwd=root)
             assert done.returncode == 0, done.stdout + done.stderr
             (root / "said.txt").write_text(done.stdout)
             assert walkback("export", "runs", "--to", "results", cwd=root).returncode == 0

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from commands import walkback as command
 from walkback.audits.records import gather
 from walkback.checks import Audit, judge
 
@@ -43,7 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def walkback(*words: str, cwd: Path) -> Done:
-    done = subprocess.run([*MAIN, *words], text=True, capture_output=True, timeout=240, cwd=cwd, env=environment())
+    done = command(*words, timeout=240, cwd=cwd, **environment())
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return Done(done.returncode, done.stdout + done.stderr)
 

@@ -5,14 +5,11 @@ import sys
 
 import pytest
 
-MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
+from commands import walkback as command
 
 
 def walkback(*words, cwd=None, **environment):
-    import os
-
-    env = {**os.environ, "COLUMNS": "120", **environment}
-    return subprocess.run([*MAIN, *words], text=True, capture_output=True, timeout=240, cwd=cwd, env=env)
+    return command(*words, timeout=240, cwd=cwd, **{"COLUMNS": "120", **environment})
 
 
 def said_by(code):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import walkback
-from conftest import walkback as command
+from commands import walkback as command
 
 PLANTED = '''
 """Vectors whose class is the sign of their sum."""

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from commands import walkback
+from conftest import STUDIED
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
@@ -47,8 +50,7 @@ def test_the_command_of_write_a_rule_works(tmp_path):
     rule, *_ = blocks(ROOT / "docs/write-a-rule.md", "python")
     (tmp_path / "sign_symmetry.py").write_text(rule)
     words = ["train", "--rules", "sign_symmetry.py:SignSymmetry", "--rule-option", "gain=0.1", "--epochs", "1"]
-    command = [sys.executable, "-c", "from walkback.cli import main; main()", *words]
-    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=240)
+    done = walkback(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SignSymmetry" in done.stdout
 
@@ -81,6 +83,7 @@ def shrunk(words: list[str]) -> list[str]:
         if option in words:
             del words[words.index(option) : words.index(option) + 2]
     if study:
+        words = [each for word in words for each in (STUDIED if word == "all" else [word])]
         return [*words, "--quick", "--epochs", "1", "--seeds", "42,", "--rules", "dfa"]
     if words[0] == "audit" and any(word.endswith(".py") for word in words):
         return [*words, "--seeds", "42,"]  # what else is trained stands in the file
@@ -91,7 +94,7 @@ def shrunk(words: list[str]) -> list[str]:
     return words
 
 
-LONG = ("studies.md", "reproduction.md")  # minutes: every study is run, drawn and printed
+LONG = ("studies.md", "reproduction.md")  # minutes: many studies are run, drawn and printed
 
 
 def pages(names: list[str]) -> list[Any]:
@@ -105,10 +108,10 @@ def place(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", pages([page.name for page in PAGES]))
-def test_the_commands_of_the_documents_run(name, carried_out, tmp_path):
+def test_the_commands_of_the_documents_run(name, request, tmp_path):
     """Every walkback line, in the order of the page, where what the page speaks of is; only the budget is cut."""
     page = place(name)
-    root, _ = carried_out
+    root, _ = request.getfixturevalue("all_carried_out" if name in LONG else "carried_out")
     lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("walkback ")]
     for name in ("runs", "results"):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("*.safetensors"))

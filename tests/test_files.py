@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import small_plan, walkback
+from commands import walkback
+from conftest import small_plan
 from fake_runs import write_run
 from fuzz import LOGS, dirty
 from walkback import cli, files, plain

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import walkback
-from conftest import walkback as command
+from commands import walkback as command
 from walkback.checks import CHECKS
 from walkback.nets import NETS
 from walkback.rules import RULES

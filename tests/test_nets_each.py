@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from conftest import image_data, walkback
+from commands import walkback
+from conftest import image_data
 from walkback.errors import BadValue
 from walkback.nets import OncePerStep, make_net
 from walkback.probes import (

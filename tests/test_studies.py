@@ -13,7 +13,8 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from conftest import walkback
+from commands import walkback
+from conftest import STUDIED
 from fake_runs import write_run
 from latex_sound import compiles, sound
 from walkback.probes import identity
@@ -40,9 +41,11 @@ def test_every_study_is_there():
     assert sorted(STUDIES.names()) == list(EVERY)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_study_runs_from_the_command_line_to_its_figures_and_tables(carried_out, name):
-    root, said = carried_out
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in STUDIED else pytest.mark.slow) for name in EVERY]
+)
+def test_a_study_runs_from_the_command_line_to_its_figures_and_tables(request, name):
+    root, said = request.getfixturevalue("carried_out" if name in STUDIED else "all_carried_out")
     study = STUDIES.get(name)
     there = gather(study, SMALL, root / "runs")
     assert not there.gaps
@@ -60,7 +63,7 @@ def test_nothing_is_trained_twice(carried_out):
     """Studies share their runs by config; each was worked on in one sitting from its first step to its last."""
     root, _ = carried_out
     runs = [read_run(path) for path in sorted((root / "runs").iterdir()) if path.is_dir()]
-    each = [STUDIES.get(name).configs(SMALL, root / "runs") for name in EVERY]
+    each = [STUDIES.get(name).configs(SMALL, root / "runs") for name in STUDIED]
     wanted = {config.hash() for configs in each for config in configs}
     assert {run.config.hash() for run in runs} == wanted
     assert len(runs) == len(wanted) < sum(map(len, each))
@@ -83,7 +86,7 @@ def test_tables_need_records_alone(carried_out):
     """Exported records, without a checkpoint, in another folder: the same tables."""
     root, _ = carried_out
     assert not list((root / "results").rglob("*.safetensors"))
-    for name in EVERY:
+    for name in STUDIED:
         study = STUDIES.get(name)
         here, there = (gather(study, SMALL, root / place) for place in ("results", "runs"))
         for exported, own in zip(study.tables(here), study.tables(there), strict=True):
@@ -91,8 +94,8 @@ def test_tables_need_records_alone(carried_out):
 
 
 @pytest.mark.slow
-def test_figures_need_records_alone(carried_out, tmp_path):
-    root, _ = carried_out
+def test_figures_need_records_alone(all_carried_out, tmp_path):
+    root, _ = all_carried_out
     words = ("study", "draw", "all", "--quick", "--seeds", "42,", "--epochs", "1", "--rules", "dfa")
     done = walkback(*words, "--from", str(root / "results"), "--to", "drawn", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import walkback
+from commands import walkback
 from fake_runs import write_run
 from walkback.data import Split, load
 from walkback.errors import RecordError, WalkbackError
@@ -365,8 +365,9 @@ def test_the_figure_names_the_verdict_by_glyph_and_colour_and_marks_the_edge(tmp
     assert tall.get_size_inches()[1] < 9.5  # a page, whatever is missing
 
 
-def test_what_a_step_costs_is_measured_once_and_kept_with_the_run(carried_out):
-    root, _ = carried_out
+@pytest.mark.slow
+def test_what_a_step_costs_is_measured_once_and_kept_with_the_run(all_carried_out):
+    root, _ = all_carried_out
     extent = Extent(quick=True, seeds=(42,), epochs=1, rules=("dfa",))
     there = gather(PANEL, extent, root / "results")
     costs = {rule: there[rule][0].cost for rule in ("bp", "dfa", "mono-forward")}

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from conftest import image_data, small_plan, walkback
+from commands import walkback
+from conftest import image_data, small_plan
 from walkback.audits.trained import evidence_by_subject
 from walkback.data import Split, load
 from walkback.data.held_out import held_out
