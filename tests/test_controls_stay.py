@@ -284,6 +284,9 @@ def test_a_subject_whose_setting_has_no_controls_counts_by_itself_and_that_is_sa
     found = judge_paths(folder)
     assert counted(found) == {"bp": False, "fa": False, "dfa": True}
     assert "No controls were trained in the setting of dfa." in found.says
+    for epochs in (16, 32, 64):
+        write_run(folder, config("dfa", 1, epochs=epochs), 200.0, 0.3, [0.4, 0.0, 0.0])
+    assert "trained in the setting of 4 subjects, such as dfa · " in judge_paths(folder).says
 
 
 def test_an_audit_of_one_setting_is_written_as_ever_and_a_contradiction_is_refused(both: Path, mixed: Path) -> None:

@@ -11,7 +11,7 @@ from walkback.checks.finding import listed
 if TYPE_CHECKING:
     from walkback.audits.controls import Here, Setting
 
-NAMED = 6  # subjects without controls that are named
+NAMED = 3  # subjects without controls that are named
 
 
 def settings_of(
@@ -99,8 +99,10 @@ def several_words(failed: Sequence[Control], settings: Sequence[SettingValidity]
     """Of several settings, whose controls are named by them."""
     named = {name for setting in settings for name in setting.subjects}
     alone = [subject.name for subject in subjects if subject.name not in named] if settings else []
-    names = alone if len(alone) <= NAMED else [*alone[:NAMED], f"{len(alone) - NAMED} more"]
-    without = f" No controls were trained in the setting of {listed(names)}." if alone else ""
+    without = ""
+    if alone:
+        names = listed(alone) if len(alone) <= NAMED else f"{len(alone):,} subjects, such as {alone[0]}"
+        without = f" No controls were trained in the setting of {names}."
     if not failed:
         each = ", in each of the settings" if len(settings) != 1 else ""
         return f"Every control behaved as expected{each}.{without}"
