@@ -16,11 +16,17 @@ if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads it; pytest 9.2 has i
     pytest.Item._nodeid = property(lambda item: item.nodeid)
 
 
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all the workers of this session."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory):
     """Embedded data are generated once for the session, and no test sees or leaves anything in the user's cache."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("WALKBACK_CACHE", str(tmp_path_factory.mktemp("cache")))
+    patch.setenv("WALKBACK_CACHE", str(shared(tmp_path_factory) / "cache"))
     yield
     patch.undo()
 
@@ -92,8 +98,7 @@ def all_carried_out(tmp_path_factory) -> tuple[Path, str]:
 
 def _carried_out(tmp_path_factory, *names: str) -> tuple[Path, str]:
     """Once, whatever the number of workers."""
-    base = tmp_path_factory.getbasetemp()
-    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"studies-{names[0]}"
+    root = shared(tmp_path_factory) / f"studies-{names[0]}"
     with FileLock(f"{root}.lock"):
         if not root.exists():
             root.mkdir()

@@ -36,6 +36,7 @@ def test_shapes_types_and_balance(name: str) -> None:
     dataset = load(name, say=QUIET)
     assert isinstance(dataset, Dataset)
     assert (dataset.name, dataset.shape, dataset.classes, dataset.augment) == (name, shape, 10, False)
+    assert DATASETS.get(name).counts == (train, test), "which records are held against"
     for split, count in ((dataset.train, train), (dataset.test, test)):
         assert split.inputs.shape == (count, *shape)
         assert split.inputs.dtype == dtype

@@ -11,7 +11,6 @@ import pytest
 from report_material import config, write_run
 from walkback.audits import judge_paths, report_paths, told_by
 from walkback.checks import Audit, judge
-from walkback.data import DATASETS, load
 from walkback.errors import WalkbackError
 from walkback.records import INVARIANTS, Moment, RunConfig, evidence_of_log, find_runs, join_seeds, read_run
 from walkback.records.doubts import doubts_of
@@ -328,12 +327,6 @@ def test_every_recorded_run_and_audit_keeps_every_invariant() -> None:
         assert read_run(path).snapshots
     for file in ROOT.glob("results/*/audit.json"):
         assert Audit.read(file) is not None
-
-
-@pytest.mark.parametrize("name", ["mnist1d", "mnist1d-10k", "digits", "teacher"])
-def test_oracle_the_counts_of_a_data_set_are_those_of_its_data(name: str) -> None:
-    data = load(name)
-    assert DATASETS.get(name).counts == (len(data.train.labels), len(data.test.labels))
 
 
 def test_a_diverged_run_may_hold_what_is_not_finite(folder: Path) -> None:

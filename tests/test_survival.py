@@ -49,15 +49,17 @@ def written(out: Path) -> int:
     return sum(p.stat().st_mtime_ns for p in out.glob("*/*.safetensors"))
 
 
-@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_sigkill_again_and_again_then_the_same_bits(tmp_path, jobs):
-    """Killed before anything is there, then five times soon after it went on: in a step, a snapshot, a checkpoint."""
-    words = ["--rules", "dfa,random", "--epochs", "40", "--jobs", jobs, "--checkpoint-every", "0.02"]
+@pytest.mark.parametrize(
+    ("jobs", "kills"), [("1", 3), *(pytest.param(jobs, 6, marks=pytest.mark.slow) for jobs in ("1", "2"))]
+)
+def test_sigkill_again_and_again_then_the_same_bits(tmp_path, jobs, kills):
+    """Killed before anything is there, then soon after each time it went on: in a step, a snapshot, a checkpoint."""
+    words = ["--rules", "dfa,random", "--epochs", str(7 * kills), "--jobs", jobs, "--checkpoint-every", "0.02"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     code, said = run(whole, *words)
     assert code == 0, said
     chance = random.Random(int(jobs))
-    for kill in range(6):
+    for kill in range(kills):
         before = written(parts)
         process = start(parts, *words, start_new_session=True)
         if kill:
@@ -92,7 +94,7 @@ def test_sigint_stops_cleanly_and_says_how_to_go_on(tmp_path):
 
 def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     """One of two workers is killed: its run fails with a word, the others end, and the same command mends it."""
-    words = ["--rules", "bp,dfa,fa", "--epochs", "60", "--jobs", "2", "--checkpoint-every", "0.05"]
+    words = ["--rules", "bp,dfa,fa", "--epochs", "30", "--jobs", "2", "--checkpoint-every", "0.05"]
     process = start(tmp_path, *words)
     assert wait_until(lambda: len(list(tmp_path.glob("*/checkpoint.safetensors"))) == 2)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
