@@ -58,9 +58,8 @@ class Check(ABC):
     asks: str  # the question
     raised: str  # when it fires, in a few words
     heading: str  # what its column holds, in a word
-    quantity: Mapping[Protocol, str]  # what its value is
+    quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
     limits: Mapping[str, Limit]  # its thresholds by name
-    protocols: Sequence[Protocol] = ("ours",)
     not_asked: str = ""  # what is said where a protocol does not ask it
 
     form: Form = "number"
@@ -183,7 +182,7 @@ def check_named(name: str) -> Check:
 def in_order(protocol: Protocol | None = None) -> list[Check]:
     """The checks in the order of their places: all, or those that a protocol asks."""
     checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (check.place, check.name))
-    return [check for check in checks if protocol is None or protocol in check.protocols]
+    return [check for check in checks if protocol is None or protocol in check.quantity]
 
 
 def default_thresholds() -> Thresholds:

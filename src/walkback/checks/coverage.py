@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
-    Basis,
     Finding,
     Outcome,
     Protocol,
@@ -149,6 +148,7 @@ def _blocks(
 
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
     share, band = thresholds[SHARE], thresholds[BAND]
     moments = [seed.final for seed in evidence.seeds]
     # Where it is not known whether there is a stream, input and output must say the same.
@@ -165,9 +165,8 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     every = bool(covers) and all(c.blocks for c in covers)
     blocks_known = every and not any(None in c.blocks for c in covers)
     shown = every and evidence.blocks != 1  # one block is not asked, and so has no share
-    basis: Basis = "missing" if found == "inconclusive" else "bound"
-    if evidence.blocks == 1 or (blocks_known and (found == "passes" or all(c.positive is not None for c in covers))):
-        basis = "exact"
+    gammas_known = all(c.positive is not None for c in covers)
+    exact = evidence.blocks == 1 or (blocks_known and (found == "passes" or gammas_known))
     counts = [count / len(c.blocks) for c in covers if c.blocks for count in range(len(c.blocks) + 1)]
     low, high = stable_range(lambda at: outcome(at, band), counts, share)
     by_share = (low or None, None if high == 1 else high)  # a share ends at 0 and 1
@@ -175,7 +174,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     narrow, wide = stable_range(lambda width: outcome(share, width), widths, band)
     by_band = (narrow if narrow is not None and narrow > 0 else None, wide)
     return Finding(
-        check="coverage", outcome=found, basis=basis,
+        check="coverage", outcome=found, basis="exact" if exact else "missing" if found == "inconclusive" else "bound",
         value=statistics.median(c.sure for c in covers) if blocks_known and shown else None,
         low=min(c.sure for c in covers) if shown else None,
         high=max(c.possible for c in covers) if shown else None,
@@ -226,7 +225,7 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
     same = len(set(each.values())) == 1
     blocks = next(iter(each.values())) if same else "; ".join(f"seed {label}: {said}" for label, said in each.items())
     share = limits[SHARE]
-    part, away = f"{share:.0%} of the blocks", all(c.away for c in covers)
+    part = f"{share:.0%} of the blocks"
     if found == "inconclusive" and evidence.residual is None and len({c.outcome(share) for c in covers}) == 1:
         told = {
             "fires": f"Γ is positive, and credit reaches at most {part}: {blocks}. In a residual net that fires",
@@ -243,29 +242,23 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
             f"At the blocks' input, where Γ is taken, not every seed reaches more than {part}: {blocks}. At their "
             "output, where credit acts, it reaches more. So it is not shown that Γ hides anything."
         )
-    if what == "updates":
-        return (
-            "The rule has no credits, so its updates are compared with the gradient. "
-            + {
-                "fires": f"Their average clears its null, and hides that they do so in at most {part}: {blocks}.",
-                "passes": f"They clear their null in more than {part}: {blocks}.",
-                "not applicable": f"On average they point away from the gradient: {blocks}."
-                if away
-                else f"Their average does not clear its null, so they do not explain what was learned: {blocks}.",
-                "inconclusive": f"The seeds do not agree on whether they clear their null in more than {part}, or not "
-                f"all is known: {blocks}.",
-            }[found]
-        )
     place = ", at the blocks' output," if any(one.place == "output" for one in held) else ""
-    return {
-        "fires": f"The positive Γ hides that credit{place} reaches at most {part}: {blocks}.",
-        "passes": f"Credit{place} clears its null in more than {part}: {blocks}.",
-        "not applicable": f"Γ{place} is below its own null: on average credit points away from the gradient: {blocks}."
-        if away
-        else f"Γ{place} is not above its own null, so credit does not explain what was learned: {blocks}.",
-        "inconclusive": f"The seeds do not agree on whether credit{place} reaches more than {part}, or not all "
-        f"is known: {blocks}.",
-    }[found]
+    not_agreed = "The seeds do not agree on whether"
+    of_credit, of_updates = {
+        "fires": (f"The positive Γ hides that credit{place} reaches at most {part}",
+                  f"Their average clears its null, and hides that they do so in at most {part}"),
+        "passes": (f"Credit{place} clears its null in more than {part}",
+                   f"They clear their null in more than {part}"),
+        "away": (f"Γ{place} is below its own null: on average credit points away from the gradient",
+                 "On average they point away from the gradient"),
+        "not applicable": (f"Γ{place} is not above its own null, so credit does not explain what was learned",
+                           "Their average does not clear its null, so they do not explain what was learned"),
+        "inconclusive": (f"{not_agreed} credit{place} reaches more than {part}, or not all is known",
+                         f"{not_agreed} they clear their null in more than {part}, or not all is known"),
+    }["away" if found == "not applicable" and all(c.away for c in covers) else found]  # fmt: skip
+    if what == "updates":
+        return f"The rule has no credits, so its updates are compared with the gradient. {of_updates}: {blocks}."
+    return f"{of_credit}: {blocks}."
 
 
 def _seed_said(c: Cover) -> str:
@@ -354,9 +347,7 @@ class Coverage(Check):
         "the net, claim no credit assignment by them.",
     }
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """Fires if Γ is above its null while at most half of the blocks are, on every seed; see docs/checks.md."""
-        return _find(evidence, thresholds, protocol)
+    find = staticmethod(_find)
 
     def phrase(self, finding: Finding) -> str:
         """How many blocks credit reaches, and whether Γ hides it."""

@@ -4,28 +4,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Gain, register
-from walkback.checks.finding import (
-    Basis,
-    Finding,
-    Outcome,
-    Protocol,
-    known,
-    points,
-    seeds_said,
-    stable_range,
-)
-from walkback.checks.gain import GainCheck
-from walkback.checks.margin import (
-    DIGITS,
-    Margin,
-    accuracies,
-    least_said,
-    margin_of,
-    margin_over,
-    margin_said,
-    same_margins,
-    typed_said,
-)
+from walkback.checks.finding import Finding, Outcome, Protocol, known, points, seeds_said, stable_range
+from walkback.checks.gain import GainCheck, Gains, caption
+from walkback.checks.margin import DIGITS, accuracies, least_said, margin_over, typed_said
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import BaselineName, Evidence
 
@@ -35,96 +16,6 @@ BESIDE: Mapping[BaselineName, str] = {
     "frozen_bp": "the frozen net that bp trained",
     "shallow": "the shallow net",
 }
-
-
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-    """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""
-    required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    if protocol == "published":
-        return _published(evidence, required)
-    accuracy = accuracies(evidence)
-    own = margin_over(accuracy, evidence.baselines.get("frozen"), confidence)
-    task = margin_of("bp", "frozen_bp", evidence, confidence)
-    stopped = any(seed.ended == "stopped" for seed in evidence.seeds)
-
-    def outcome_at(at: float) -> Outcome:
-        if task is not None and task.against(at) == "fires":
-            return "not applicable"
-        found = own.against(at) if own is not None else "inconclusive"
-        if found == "fires" and (task is None or task.against(at) != "passes" or stopped):
-            return "inconclusive"
-        return found
-
-    cuts = [end for m in (own, task) if m is not None for end in (m.low, m.high)]
-    outcome, stable = outcome_at(required), stable_range(outcome_at, cuts, required)
-    beside = _beside(evidence, accuracy, own, required, confidence) if outcome != "not applicable" else []
-    basis: Basis = "missing" if own is None or own.mean is None else "exact"
-    return Finding(
-        check="depth", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
-        value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
-        threshold=required, stable_range=stable, ranges={NAME: stable},
-        says=" ".join([
-            _says(own, task, stopped, outcome, required, confidence), *typed_said(evidence, BASELINES), *beside,
-        ]),
-        warnings=same_margins(own),
-    )  # fmt: skip
-
-
-def _says(
-    own: Margin | None, task: Margin | None, stopped: bool, outcome: Outcome, required: float, confidence: float
-) -> str:
-    least = least_said(required)
-    if outcome == "not applicable" and task is not None:
-        if own is not None and own.against(required) == "passes":
-            return (
-                f"Training the blocks {margin_said(own, required, confidence)}, and training bp's own blocks "
-                f"{margin_said(task, required, confidence)}. {least}. So the task is not too easy, and bp is in doubt: "
-                "was it trained as well as the subject?"
-            )
-        return (
-            f"The task is too easy to judge depth: training bp's own blocks {margin_said(task, required, confidence)}. "
-            f"{least}."
-        )
-    if own is None:
-        return "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known."
-    if own.lacking:
-        return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known."
-    if own.mean is None or own.low is None:
-        return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
-    gain = f"Training the blocks {margin_said(own, required, confidence)}."
-    if outcome == "passes":
-        return f"{gain} {least}."
-    if outcome == "fires":
-        return f"{gain} {least}; bp clears it."
-    if own.against(required) == "inconclusive":
-        return f"{gain} {least}: the interval contains it, so this is not settled."
-    if stopped:
-        return f"{gain} {least}, but not every training finished."
-    if task is None or task.mean is None:
-        why = "what bp gains over its frozen net is not known. Supply both, or the task may be too easy"
-    elif task.low is None:
-        why = f"bp has too few seeds to show that it clears it (it {margin_said(task, required, confidence)})"
-    else:
-        why = f"bp is not shown to clear it either: it {margin_said(task, required, confidence)}"
-    return f"{gain} {least}, but {why}."
-
-
-def _beside(
-    evidence: Evidence,
-    accuracy: Mapping[str, float | None],
-    own: Margin | None,
-    required: float,
-    confidence: float,
-) -> list[str]:
-    """Where another baseline than the rule's own frozen net would give another answer."""
-    said = []
-    for name, words in BESIDE.items():
-        other = margin_over(accuracy, evidence.baselines.get(name), confidence)
-        if own is None or other is None or other.low is None or other.against(required) == own.against(required):
-            continue
-        would = {"passes": "pass", "fires": "fall short"}.get(other.against(required), "not settle it")
-        said.append(f"Compared with {words} it {margin_said(other, required, confidence)}, which would {would}.")
-    return said
 
 
 def _published(evidence: Evidence, required: float) -> Finding:
@@ -158,7 +49,6 @@ class Depth(GainCheck):
 
     name = "depth"
     place = 3
-    protocols = ("ours", "published")
     asks = "Does training the blocks help?"
     raised = "the gain over the frozen net is below 2 points with 95 % confidence, and bp's is above"
     quantity: Mapping[Protocol, str] = dict.fromkeys(
@@ -181,12 +71,9 @@ class Depth(GainCheck):
         over="frozen", over_words="over its own frozen net", absent="no frozen net is known",
         task=("bp", "frozen_bp"), task_words="bp over its own frozen net",
         beside={"frozen_bp": "over bp's frozen net", "shallow": "over the shallow net"},
-        shown=("frozen", "frozen_bp", "bp", "shallow"),
+        shown=BASELINES,
     )  # fmt: skip
-    judged = (
-        "The accuracy gained over the same net with its blocks left at random init, seed by seed; the bar is the "
-        "{confidence} interval of the mean. The first row judges."
-    )
+    judged = caption("its blocks")
     means: Mapping[Outcome, str] = {
         "fires": "Training the blocks does not help, or does harm: left at random init they would serve as well.",
         "passes": "The trained blocks do something that the frozen ones do not.",
@@ -201,6 +88,7 @@ class Depth(GainCheck):
         "not applicable": "Choose a harder task.",
     }
 
+    needed = NAME, CONFIDENCE
     trained, against = "training its blocks", "random init"
     unasked = "the task is too easy to judge depth"
     unknown = "the accuracy of its frozen net"
@@ -208,7 +96,60 @@ class Depth(GainCheck):
 
     def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
         """Passes if the margin over the rule's own frozen net is shown to be large enough; see docs/checks.md."""
-        return _find(evidence, thresholds, protocol)
+        if protocol == "published":
+            return _published(evidence, thresholds[NAME])
+        return super().find(evidence, thresholds, protocol)
+
+    def outcome(self, gains: Gains, at: float) -> Outcome:
+        """Not asked where bp is shown not to gain as much; fires only where bp is shown to, and every seed finished."""
+        own, task = gains.own, gains.task
+        if task is not None and task.against(at) == "fires":
+            return "not applicable"
+        found = own.against(at) if own is not None else "inconclusive"
+        if found == "fires" and (task is None or task.against(at) != "passes" or gains.stopped):
+            return "inconclusive"
+        return found
+
+    def says(self, evidence: Evidence, gains: Gains, outcome: Outcome) -> str:
+        """What training the blocks gains, and what is missing to settle it."""
+        del evidence
+        own, task, least = gains.own, gains.task, least_said(gains.required)
+        if outcome == "not applicable" and task is not None:
+            if own is not None and own.against(gains.required) == "passes":
+                return (
+                    f"Training the blocks {gains.said(own)}, and training bp's own blocks {gains.said(task)}. {least}. "
+                    "So the task is not too easy, and bp is in doubt: was it trained as well as the subject?"
+                )
+            return f"The task is too easy to judge depth: training bp's own blocks {gains.said(task)}. {least}."
+        if own is None:
+            return "Depth cannot be judged: the accuracy of the subject, or of its frozen net, is not known."
+        if own.lacking:
+            return f"The accuracy of {seeds_said(own.lacking)}, or of its frozen net, is not known."
+        if own.mean is None or own.low is None:
+            return own.too_few()
+        gain = f"Training the blocks {gains.said(own)}."
+        if settled := gains.settled_said(own, gain, outcome, "bp"):
+            return settled
+        if gains.stopped:
+            why = "not every training finished"
+        elif task is None or task.mean is None:
+            why = "what bp gains over its frozen net is not known. Supply both, or the task may be too easy"
+        elif task.low is None:
+            why = f"bp has too few seeds to show that it clears it (it {gains.said(task)})"
+        else:
+            why = f"bp is not shown to clear it either: it {gains.said(task)}"
+        return f"{gain} {least}, but {why}."
+
+    def beside(self, evidence: Evidence, gains: Gains) -> list[str]:
+        """Where another baseline than the rule's own frozen net would give another answer."""
+        own, required, accuracy, said = gains.own, gains.required, accuracies(evidence), []
+        for name, words in BESIDE.items():
+            other = margin_over(accuracy, evidence.baselines.get(name), gains.confidence)
+            if own is None or other is None or other.low is None or other.against(required) == own.against(required):
+                continue
+            would = {"passes": "pass", "fires": "fall short"}.get(other.against(required), "not settle it")
+            said.append(f"Compared with {words} it {gains.said(other)}, which would {would}.")
+        return said
 
     def bars(self, finding: Finding) -> str | None:
         """On an easy task nothing else would stop a net at random init; and where the subject gains, it is not easy."""

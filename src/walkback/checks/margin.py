@@ -26,6 +26,10 @@ class Margin(NamedTuple):
             return "passes"
         return "fires" if self.high is not None and self.high < required else "inconclusive"
 
+    def too_few(self) -> str:
+        """What is said where it has no interval."""
+        return f"Too few seeds: {self.pairs} gives no interval. At least 2 are needed."
+
 
 def margin(side: Mapping[str, float | None] | float, other: Baseline, confidence: float) -> Margin:
     """The gain over a baseline, seed by seed. A number alone, on either side, stands for every seed of the other.

@@ -3,118 +3,22 @@
 A rule can gain all that it gains in the blocks next to the output, while those below might as well stay at random init.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeGuard
 
 from walkback.checks.base import Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol, seeds_said, stable_range
-from walkback.checks.gain import GainCheck
-from walkback.checks.margin import (
-    Margin,
-    accuracies,
-    least_said,
-    margin_of,
-    margin_over,
-    margin_said,
-    same_margins,
-    typed_said,
-)
-from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.evidence import BaselineName, Evidence, half
+from walkback.checks.finding import Outcome, Protocol, seeds_said
+from walkback.checks.gain import GainCheck, Gains, caption
+from walkback.checks.margin import Margin, least_said
+from walkback.checks.thresholds import OURS, Limit
+from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
-BASELINES: Sequence[BaselineName] = ("half", "bp", "half_bp")
-
-
-def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
-    required, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    own = margin_over(accuracies(evidence), evidence.baselines.get("half"), confidence)
-    task = margin_of("bp", "half_bp", evidence, confidence)
-    stopped = [label for label, s in evidence.labelled() if s.ended == "stopped"]
-    no_half = _no_half(evidence)
-
-    def outcome_at(at: float) -> Outcome:
-        if no_half or (_has_interval(task) and task.against(at) != "passes"):
-            return "not applicable"
-        found = own.against(at) if own is not None else "inconclusive"
-        if stopped or (found == "fires" and not _has_interval(task)):
-            return "inconclusive"
-        return found
-
-    cuts = [end for m in (own, task) if m is not None for end in (m.low, m.high)]
-    outcome, stable = outcome_at(required), stable_range(outcome_at, cuts, required)
-    basis: Basis = "missing" if own is None or own.mean is None else "exact"
-    says = no_half or _says(evidence, own, task, stopped, outcome, required, confidence)
-    return Finding(
-        check="reach", outcome=outcome, basis="exact" if outcome == "not applicable" else basis,
-        value=own.mean if own else None, low=own.low if own else None, high=own.high if own else None,
-        threshold=required, stable_range=stable, ranges={NAME: stable},
-        says=" ".join([says, *typed_said(evidence, BASELINES)]), warnings=same_margins(own),
-    )  # fmt: skip
-
-
-def _no_half(evidence: Evidence) -> str:
-    """Why there is no lower half to ask about; nothing if there is one."""
-    if evidence.blocks == 1:
-        return "The net has one block, and so no lower half."
-    if evidence.trained is not None and evidence.trained != evidence.blocks:
-        return f"Only {evidence.trained} of {evidence.blocks or 'the'} blocks train, so their halves are not compared."
-    return ""
 
 
 def _has_interval(m: Margin | None) -> TypeGuard[Margin]:
     return m is not None and m.low is not None
-
-
-def _says(
-    evidence: Evidence,
-    own: Margin | None,
-    task: Margin | None,
-    stopped: Sequence[str],
-    outcome: Outcome,
-    required: float,
-    confidence: float,
-) -> str:
-    least = least_said(required)
-    rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
-    if outcome == "not applicable" and task is not None:
-        return (
-            "Even bp does not show that its lower half is needed here: training it too "
-            f"{margin_said(task, required, confidence)}. {least}."
-        )
-    if own is None:
-        return (
-            "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is not "
-            f"known. Train it with {rung}, or give half= of your own model."
-        )
-    if own.lacking:
-        return (
-            f"The accuracy of {seeds_said(own.lacking)}, or of the same net with only the upper half of its blocks "
-            f"trained, is not known. Train what is missing with {rung}, or give half= of your own model."
-        )
-    if own.mean is None or own.low is None:
-        return f"Too few seeds: {own.pairs} gives no interval. At least 2 are needed."
-    gain = f"Training the lower half of the blocks too {margin_said(own, required, confidence)}."
-    if stopped:
-        return f"{gain} But {seeds_said(stopped)} did not finish."
-    if outcome == "passes":
-        return f"{gain} {least}."
-    if outcome == "fires":
-        return f"{gain} {least}; bp's lower half clears it."
-    if own.against(required) == "inconclusive":
-        return f"{gain} {least}: the interval contains it, so this is not settled."
-    if task is None or task.mean is None:
-        lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
-        why = (
-            f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}, or give bp= and "
-            "half_bp= of your own"
-        )
-    else:
-        why = (
-            f"bp has too few seeds to show that its lower half clears it (it {margin_said(task, required, confidence)})"
-        )
-    return f"{gain} {least}, but {why}."
 
 
 class Reach(GainCheck):
@@ -142,10 +46,7 @@ class Reach(GainCheck):
         over="half", over_words="lower half trained over frozen", absent="no net with its lower half frozen is known",
         task=("bp", "half_bp"), task_words="the same in bp", shown=("half", "bp", "half_bp"),
     )  # fmt: skip
-    judged = (
-        "The accuracy gained over the same net with the lower half of its blocks left at random init, seed by seed; "
-        "the bar is the {confidence} interval of the mean. The first row judges."
-    )
+    judged = caption("the lower half of its blocks")
     means: Mapping[Outcome, str] = {
         "fires": "The rule gains only in the upper blocks; the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",
@@ -160,15 +61,66 @@ class Reach(GainCheck):
         "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
     }
 
+    needed = NAME, CONFIDENCE
     trained, against = "training the lower half of its blocks", "leaving it at random init"
     unasked = "reach cannot be judged on this task and net"
     unknown = "the accuracy with its lower half frozen"
     bp_missing = "Supply bp with only the upper half of its blocks trained (`--train-last`)."
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """Fires if the lower half is shown to bring too little and bp's to bring more; see docs/checks.md."""
-        del protocol
-        return _find(evidence, thresholds)
+    def nothing(self, evidence: Evidence) -> str:
+        """Why there is no lower half to ask about."""
+        blocks, trained = evidence.blocks, evidence.trained
+        if blocks == 1:
+            return "The net has one block, and so no lower half."
+        if trained is not None and trained != blocks:
+            return f"Only {trained} of {blocks or 'the'} blocks train, so their halves are not compared."
+        return ""
+
+    def outcome(self, gains: Gains, at: float) -> Outcome:
+        """Not asked where bp is not shown to gain as much; nothing is settled while a seed is not finished."""
+        own, task = gains.own, gains.task
+        if gains.nothing or (_has_interval(task) and task.against(at) != "passes"):
+            return "not applicable"
+        found = own.against(at) if own is not None else "inconclusive"
+        if gains.stopped or (found == "fires" and not _has_interval(task)):
+            return "inconclusive"
+        return found
+
+    def says(self, evidence: Evidence, gains: Gains, outcome: Outcome) -> str:
+        """What training the lower half too gains, and what is missing to settle it."""
+        own, task, least = gains.own, gains.task, least_said(gains.required)
+        rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
+        if outcome == "not applicable" and task is not None:
+            return (
+                "Even bp does not show that its lower half is needed here: training it too "
+                f"{gains.said(task)}. {least}."
+            )
+        if own is None:
+            return (
+                "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
+                f"not known. Train it with {rung}, or give half= of your own model."
+            )
+        if own.lacking:
+            return (
+                f"The accuracy of {seeds_said(own.lacking)}, or of the same net with only the upper half of its blocks "
+                f"trained, is not known. Train what is missing with {rung}, or give half= of your own model."
+            )
+        if own.mean is None or own.low is None:
+            return own.too_few()
+        gain = f"Training the lower half of the blocks too {gains.said(own)}."
+        if gains.stopped:
+            return f"{gain} But {seeds_said(gains.stopped)} did not finish."
+        if settled := gains.settled_said(own, gain, outcome, "bp's lower half"):
+            return settled
+        if task is None or task.mean is None:
+            lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
+            why = (
+                f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}, or give bp= "
+                "and half_bp= of your own"
+            )
+        else:
+            why = f"bp has too few seeds to show that its lower half clears it (it {gains.said(task)})"
+        return f"{gain} {least}, but {why}."
 
 
 reach = register(Reach())

@@ -216,7 +216,6 @@ class Reference(Check):
 
     name = "reference"
     place = 2
-    protocols = ("ours", "published")
     asks = "Is the true gradient precise enough to compare with?"
     raised = "the net's precision and float64 disagree on its direction by more than 0.01 on every seed"
     heading = "error"
@@ -267,9 +266,7 @@ class Reference(Check):
         "inconclusive": "Measure the gradient in the net's own precision and in float64 on every seed.",
     }
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """Fires if the direction is off by more than the limit on every seed; see docs/checks.md."""
-        return _find(evidence, thresholds, protocol)
+    find = staticmethod(_find)
 
     def phrase(self, finding: Finding) -> str:
         """Whether the true gradient can be compared with."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
-    Basis,
     Finding,
     Outcome,
     Protocol,
@@ -138,6 +137,7 @@ def way_of(evidence: Evidence, plain: bool) -> Way:
 
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
     warnings = by_text(
         (label, f"the norm of h_{layer} is {norm:g}, and is treated as not known")
         for label, seed in evidence.labelled()
@@ -164,9 +164,9 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     lows = [g.low for g in judging.grown if g.low is not None]
     highs = [g.high for g in judging.grown if g.high is not None]
     every = bool(lows) and len(lows) == len(judging.grown)
-    basis: Basis = "missing" if not lows else "exact" if len(highs) == len(judging.grown) else "bound"
     return Finding(
-        check="scale", outcome=outcome(), basis=basis, value=statistics.median(lows) if every else None,
+        check="scale", outcome=outcome(), value=statistics.median(lows) if every else None,
+        basis="missing" if not lows else "exact" if len(highs) == len(judging.grown) else "bound",
         low=min(lows) if every else None, high=max(highs) if highs and len(highs) == len(judging.grown) else None,
         threshold=thresholds[judging.name], stable_range=ranges[judging.name], ranges=ranges,
         says=_says(evidence, ways, thresholds, outcome()), warnings=warnings,
@@ -260,7 +260,6 @@ class Scale(Check):
 
     name = "scale"
     place = 1
-    protocols = ("ours", "published")
     asks = "Does one block blow up the stream?"
     raised = "‖h_{l+1}‖ / ‖h_l‖ > 50 on every seed"
     heading = "growth"
@@ -308,9 +307,7 @@ class Scale(Check):
         "state, in a plain net also at init, and say whether the net has a residual stream.",
     }
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
-        return _find(evidence, thresholds, protocol)
+    find = staticmethod(_find)
 
     def phrase(self, finding: Finding) -> str:
         """By how much one block grows the stream."""
