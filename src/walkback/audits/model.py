@@ -12,7 +12,8 @@ from walkback.audits.result import ModelAudit
 from walkback.audits.samples import one_sided, too_few
 from walkback.audits.seeds import barred, doubts, guarded, repeated, same_weights
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
-from walkback.checks.finding import by_text, points
+from walkback.checks.by_seed import by_text
+from walkback.checks.finding import points
 from walkback.errors import BadValue
 from walkback.probes import Look
 from walkback.probes.inputs import MAX_SAMPLES, gather

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.checks import Judgement
-from walkback.checks.finding import seeds_said
+from walkback.checks.by_seed import seeds_said
 from walkback.errors import BadValue
 from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks

@@ -10,16 +10,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import (
-    Finding,
-    Outcome,
-    Protocol,
-    agreed,
-    by_text,
-    known,
-    listed,
-    stable_range,
-)
+from walkback.checks.by_seed import by_text
+from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, listed, stable_range
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord

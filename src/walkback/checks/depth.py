@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Gain, register
-from walkback.checks.finding import Finding, Outcome, Protocol, known, points, seeds_said, stable_range
+from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import Finding, Outcome, Protocol, known, points, stable_range
 from walkback.checks.gain import GainCheck, Gains, caption
 from walkback.checks.margin import DIGITS, accuracies, least_said, margin_over, typed_said
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
@@ -83,8 +84,6 @@ class Depth(GainCheck):
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the accuracy of the frozen net next to that of the trained one.",
-        "inconclusive": "If the interval contains the required gain, train more seeds. If bp does not clear it either, "
-        "choose a harder task. If bp or a frozen net is missing, supply it.",
         "not applicable": "Choose a harder task.",
     }
 

@@ -7,7 +7,6 @@ from typing import Literal, TypeGuard
 from pydantic import Field
 
 from walkback.checks.thresholds import Range
-from walkback.records.evidence import Evidence
 from walkback.records.schema import Record
 
 Outcome = Literal["fires", "passes", "inconclusive", "not applicable"]
@@ -73,15 +72,6 @@ def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outco
     return None
 
 
-def seeds_said(labels: Sequence[str]) -> str:
-    """Seeds in words.
-
-    >>> seeds_said(["42"]), seeds_said(["42", "?2"])
-    ('seed 42', 'seeds 42 and ?2')
-    """
-    return ("seed " if len(labels) == 1 else "seeds ") + listed(labels)
-
-
 def listed(words: Sequence[str]) -> str:
     """Words in a row.
 
@@ -89,23 +79,6 @@ def listed(words: Sequence[str]) -> str:
     '1, 2 and 3'
     """
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def by_text(told: Iterable[tuple[str, str]]) -> list[str]:
-    """What is told of seeds, each thing once with all the seeds it is told of.
-
-    >>> by_text([("42", "odd"), ("123", "odd"), ("456", "even")])
-    ['seeds 42 and 123: odd', 'seed 456: even']
-    """
-    seeds: dict[str, list[str]] = {}
-    for label, text in told:
-        seeds.setdefault(text, []).append(label)
-    return [f"{seeds_said(labels)}: {text}" for text, labels in seeds.items()]
-
-
-def where(evidence: Evidence, holds: Callable[[int], bool]) -> list[str]:
-    """The labels of the seeds, by their place, for which something is so."""
-    return [label for place, label in enumerate(evidence.labels()) if holds(place)]
 
 
 def spread_said(values: Sequence[float]) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from walkback.checks.base import Gain, register
+from walkback.checks.by_seed import seeds_said
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Outcome, Protocol, seeds_said
+from walkback.checks.finding import Outcome, Protocol
 from walkback.checks.gain import GainCheck, Gains, caption
 from walkback.checks.margin import Margin, least_said
 from walkback.checks.thresholds import OURS, Limit
@@ -56,8 +57,6 @@ class Reach(GainCheck):
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the accuracy with only the upper half trained as well, and claim no deep credit assignment.",
-        "inconclusive": "If the interval contains the required gain, train more seeds. If a net is missing, train the "
-        "rule and bp with only the upper half of the blocks (`--train-last`).",
         "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
     }
 

@@ -9,20 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, default_thresholds, register
+from walkback.checks.by_seed import by_text, seeds_said, where
 from walkback.checks.finding import (
     Basis,
     Finding,
     Outcome,
     Protocol,
     agreed,
-    by_text,
     known,
     listed,
-    seeds_said,
     spread_said,
     stable_range,
     times_said,
-    where,
 )
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment, SeedEvidence

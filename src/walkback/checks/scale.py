@@ -11,19 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import (
-    Finding,
-    Outcome,
-    Protocol,
-    agreed,
-    by_text,
-    known,
-    number_said,
-    seeds_said,
-    stable_range,
-    times_said,
-    where,
-)
+from walkback.checks.by_seed import by_text, seeds_said, where
+from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, number_said, stable_range, times_said
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
 

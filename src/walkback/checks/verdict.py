@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from walkback.checks.base import check_named
-from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_said
+from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import Finding, Outcome, Protocol, known, listed
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence
 from walkback.records.schema import NullRecord

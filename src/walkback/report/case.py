@@ -10,7 +10,7 @@ from pathlib import Path
 
 from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.base import Gain
-from walkback.checks.finding import seeds_said
+from walkback.checks.by_seed import seeds_said
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig
 from walkback.records.card import Card
 from walkback.records.run import Known

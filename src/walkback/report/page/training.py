@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from walkback.checks import in_order
-from walkback.checks.finding import listed, seeds_said
+from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import listed
 from walkback.report.case import Case
 from walkback.report.page.curves import QUANTITIES, Curves, chosen_epochs
 from walkback.report.page.drawing import BASELINES, MANY

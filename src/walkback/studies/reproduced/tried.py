@@ -5,7 +5,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from walkback.checks.finding import listed, seeds_said
+from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import listed
 from walkback.report import published as theirs
 from walkback.report.agreement import NEAR, compare, of_size, ratio_to
 from walkback.report.tables import Cell
