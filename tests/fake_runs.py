@@ -3,8 +3,9 @@
 import math
 from pathlib import Path
 
+import made_up
 from walkback.data import DATASETS
-from walkback.records import CosineRecord, Result, RunConfig, Snapshot
+from walkback.records import RunConfig, Snapshot
 from walkback.records.run import RunFolder
 from walkback.records.whole import scheduled
 
@@ -28,15 +29,11 @@ def snapshot(config: RunConfig, epoch: int, accuracy: float, stream: float, grad
     """One moment: every layer the same, but the stream, which grows to `stream` in the last block."""
     depth = config.net_options["depth"]
     steps, _, images = sizes(config)
-    seen = CosineRecord(value=0.5, alive=images, total=images, status="ok")
-    cosine = [seen] * depth
     begun = 9.0 * (1 + 1e-9 * config.seed)  # no two seeds have the same numbers
-    return Snapshot(
-        epoch=epoch, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
-        accuracy=share(config, accuracy), loss=1.0, probe_images=images,
-        reference_batch=128, hidden_norms=[begun] * depth + [stream], branch_norms=[0.9] * depth,
-        gradient_norms=[gradient] * (depth + 1), credit_norms=[1.0] * depth, cosine=cosine, cosine_out=cosine,
-        cosine_embed=seen, gamma=0.5, gamma_blocks=depth,
+    return made_up.snapshot(
+        epoch, share(config, accuracy), [begun] * depth + [stream], [gradient] * (depth + 1), [0.5] * depth,
+        images=images, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
+        branch_norms=[0.9] * depth,
     )  # fmt: skip
 
 
@@ -53,6 +50,5 @@ def write_run(
             folder.append(latest)
         if status is not None:
             says = {"finished": f"finished {last} epochs", "diverged": f"diverged at epoch {last + 1}: planted"}[status]
-            told = {"epochs": last, "steps": latest.step, "accuracy": latest.accuracy, "loss": 1.0, "says": says}
-            folder.write("result.json", Result.model_validate({"status": status, **told}))
+            folder.write("result.json", made_up.result(latest, status, says))
     return folder.path

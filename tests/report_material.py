@@ -4,19 +4,9 @@ import math
 import random
 from pathlib import Path
 
+import made_up
 from fake_runs import share, sizes
-from walkback.records import (
-    CosineRecord,
-    DeepProbes,
-    Environment,
-    NullRecord,
-    PrecisionRecord,
-    Result,
-    RunConfig,
-    Sitting,
-    Snapshot,
-    Valued,
-)
+from walkback.records import Environment, RunConfig, Sitting
 from walkback.records.whole import scheduled
 
 HOSTILE = [
@@ -52,33 +42,19 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
     folder = out / c.folder()
     folder.mkdir(parents=True)
     snapshots = []
-    own = CosineRecord(value=0.5, alive=images, total=images, status="ok")  # the embedding's, in a net without blocks
     for epoch in range(c.epochs + 1):
         done = epoch / c.epochs
         block = 1 + (grows - 1) * done
         hidden = [9.0 * (block if layer else 1.0) * dice.uniform(0.98, 1.02) for layer in range(depth + 1)]
         values = [min(1.0, v + dice.gauss(0, 0.005)) for v in cosines]
-        records = [CosineRecord(value=v, alive=images, total=images, status="ok") for v in values]
-        snapshots.append(Snapshot(
-            epoch=epoch, step=steps * epoch, lr=scheduled(c, epoch), train_loss=1.0 if epoch else None,
-            accuracy=share(c, 0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004)), loss=1.0,
-            probe_images=images,
-            reference_batch=128, hidden_norms=hidden, branch_norms=hidden[1:],
-            gradient_norms=[1e-3 / h for h in hidden], credit_norms=[1.0] * depth, cosine=records,
-            cosine_out=records, cosine_embed=records[0] if records else own,
-            gamma=sum(r.value for r in records) / depth if depth else math.nan, gamma_blocks=depth,
+        snapshots.append(made_up.snapshot(
+            epoch, share(c, 0.1 + (reaches - 0.1) * math.sqrt(done) + dice.uniform(0, 0.004)), hidden,
+            [1e-3 / h for h in hidden], values, images=images, step=steps * epoch, lr=scheduled(c, epoch),
+            train_loss=1.0 if epoch else None, branch_norms=hidden[1:],
+            cosine_embed=made_up.cosine(values[0] if values else 0.5, images),
         ))  # fmt: skip
-    null, valued = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=0.125, status="ok")
-    precise = PrecisionRecord(chord=3e-7, clamped=1e-7, samples=images, status="ok")
-    probes = DeepProbes(
-        step=steps * c.epochs, images=images, precision=[precise] * (depth + 1), null=[null] * depth,
-        null_out=[null] * depth, null_gamma=null, drift=valued, drift_batches=8, rho=[valued] * depth,
-        nudging=[valued] * depth, functional_images=128,
-    )  # fmt: skip
-    result = Result(
-        status="finished", epochs=c.epochs, steps=steps * c.epochs, accuracy=snapshots[-1].accuracy, loss=1.0,
-        says=f"finished {c.epochs} epochs",
-    )  # fmt: skip
+    probes = made_up.probes(snapshots[-1], 3e-7)
+    result = made_up.result(snapshots[-1], says=f"finished {c.epochs} epochs")
     where = {"started": "a", "walkback": "0.9.1", "commit": "abc123", "python": "3.11.7", "torch": "2.13.0",
              "platform": "Linux-x", "cpu": "a processor", "device": "cpu"}  # fmt: skip
     sat = Sitting(**where | sitting, ended="b", from_step=0, to_step=steps * c.epochs, seconds=12.0, threads=1)

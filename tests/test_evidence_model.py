@@ -1,24 +1,15 @@
 """Evidence refuses what cannot be meant, keeps what is not finite, and is read from our own run folders."""
 
+import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+import made_up
 from walkback.errors import RecordError
-from walkback.records import (
-    CosineRecord,
-    DeepProbes,
-    NullRecord,
-    PrecisionRecord,
-    Result,
-    Run,
-    RunConfig,
-    Snapshot,
-    Valued,
-)
+from walkback.records import DeepProbes, NullRecord, PrecisionRecord, Run, RunConfig, Snapshot, Valued
 from walkback.records.evidence import (
     Baseline,
     Evidence,
@@ -28,7 +19,7 @@ from walkback.records.evidence import (
 )
 
 NAN = math.nan
-COSINE = CosineRecord(value=0.5, alive=9, total=9, status="ok")
+COSINE = made_up.cosine(0.5)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +128,7 @@ def config(**changes: Any) -> RunConfig:
 
 
 def snapshot(epoch: int, accuracy: float) -> Snapshot:
-    return Snapshot(
-        epoch=epoch, step=epoch * 10, lr=None, train_loss=None, accuracy=accuracy, loss=1.0, probe_images=64,
-        reference_batch=128, hidden_norms=[1.0, 2.0, 3.0], branch_norms=[1.0, 1.0], gradient_norms=[0.1, 0.2, 0.3],
-        credit_norms=[1.0, 1.0], cosine=[COSINE] * 2, cosine_out=[COSINE] * 2, cosine_embed=COSINE, gamma=0.5,
-        gamma_blocks=2,
-    )  # fmt: skip
+    return made_up.snapshot(epoch, accuracy, [1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [0.5] * 2)
 
 
 def run(
@@ -152,14 +138,8 @@ def run(
     probes: DeepProbes | None = None,
     **changes: Any,
 ) -> Run:
-    made = config(**changes)
-    result = None
-    if status is not None:
-        result = Result(status=status, epochs=3, steps=30, accuracy=accuracy, loss=1.0, says="")
-    return Run(
-        path=Path(made.folder()), config=made, environment=None, snapshots=[snapshot(0, 0.1), snapshot(3, accuracy)],
-        result=result, probes=probes, notes=list(notes),
-    )  # fmt: skip
+    snapshots = [snapshot(0, 0.1), snapshot(3, accuracy)]
+    return dataclasses.replace(made_up.run(config(**changes), snapshots, probes, status), notes=list(notes))
 
 
 BP = {"rule": "bp", "rule_options": {}}

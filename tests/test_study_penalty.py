@@ -11,20 +11,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import made_up
 from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, judge
-from walkback.records import (
-    CosineRecord,
-    DeepProbes,
-    NullRecord,
-    PrecisionRecord,
-    Result,
-    Run,
-    RunConfig,
-    Snapshot,
-    Valued,
-    read_run,
-)
+from walkback.records import CosineRecord, Run, RunConfig, Valued, read_run
 from walkback.report.figures import style
 from walkback.report.tables import Stat, Table
 from walkback.studies import partial, penalty
@@ -357,24 +347,11 @@ MAY_BECOME = {
 
 def made(config: RunConfig, norms: list[float], gradients: list[float], accuracy: float, **more: Any) -> Run:
     """A finished run of one snapshot."""
-    chord, cosine, loss = more.get("chord", 1e-6), more.get("cosine", 0.9), 1 + config.seed / 1e4
-    depth = len(norms) - 1
-    told, value = CosineRecord(value=cosine, alive=9, total=9, status="ok"), Valued(value=0.5, status="ok")
-    null = NullRecord(mean=0.0, std=0.01, n=20, kind="k")
-    last = Snapshot(
-        epoch=config.epochs, step=10, lr=None, train_loss=None, accuracy=accuracy, loss=loss, probe_images=64,
-        reference_batch=128, hidden_norms=norms, branch_norms=[1.0] * depth, gradient_norms=gradients,
-        credit_norms=[1.0] * depth, cosine=[told] * depth, cosine_out=[told] * depth, cosine_embed=told, gamma=cosine,
-        gamma_blocks=depth,
+    cosine, depth = more.get("cosine", 0.9), len(norms) - 1
+    last = made_up.snapshot(
+        config.epochs, accuracy, norms, gradients, [cosine] * depth, gamma=cosine, loss=1 + config.seed / 1e4,
     )  # fmt: skip
-    precise = PrecisionRecord(chord=chord, clamped=0.0, samples=9, status="ok")
-    probes = DeepProbes(
-        step=10, images=64, precision=[precise] * (depth + 1), null=[null] * depth, null_out=[null] * depth,
-        null_gamma=null, drift=value, drift_batches=8, rho=[value] * depth, nudging=[value] * depth,
-        functional_images=9,
-    )  # fmt: skip
-    result = Result(status="finished", epochs=config.epochs, steps=10, accuracy=accuracy, loss=loss, says="")
-    return Run(Path(config.folder()), config, None, [last], result, probes, [])
+    return made_up.run(config, [last], made_up.probes(last, more.get("chord", 1e-6), each=0.5))
 
 
 def synthetic(dice: random.Random, seeds: int = 3) -> Collected:

@@ -6,17 +6,15 @@ Oracles: planted subjects, a dumb second implementation of every decider, brute 
 import math
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import made_up
 from test_checks_planted import CASES, SEEDS, by_seed, moment, null, ok, precise, subject
 from walkback.audits.trained import audit_plan
 from walkback.checks import DEFAULT, judge
-from walkback.records import CosineRecord, DeepProbes, NullRecord, PrecisionRecord, Result, Run, Snapshot
-from walkback.records.schema import Valued
 from walkback.report.figures import save, style
 from walkback.studies import sweep, utility
 from walkback.studies.base import STUDIES, Collected, Extent, Gap, gather
@@ -35,31 +33,15 @@ def made_run(config, accuracy, *, gamma=0.9, cosines=(0.9,) * L, hidden=(9.0, 10
     """A finished run of two snapshots: healthy at first, and at its end what is asked for."""
 
     def snapshot(epoch, accuracy, gamma, cosines, hidden):
-        records = [CosineRecord(value=c, alive=128, total=128, status="ok") for c in cosines]
-        return Snapshot(
-            epoch=epoch, step=epoch * 32, lr=None, train_loss=None, accuracy=accuracy, loss=1 + config.seed / 1e4,
-            probe_images=128, reference_batch=128, hidden_norms=list(hidden), branch_norms=[1.0] * len(cosines),
-            gradient_norms=[4e-4] * (len(cosines) + 1), credit_norms=[1.0] * len(cosines), cosine=records,
-            cosine_out=records, cosine_embed=CosineRecord(value=0.9, alive=128, total=128, status="ok"),
-            gamma=gamma, gamma_blocks=len(cosines),
-        )  # fmt: skip
+        return made_up.snapshot(
+            epoch, accuracy, hidden, [4e-4] * len(hidden), cosines, images=128, gamma=gamma, loss=1 + config.seed / 1e4
+        )
 
-    chance = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback")
-    number = Valued(value=0.1, status="ok")
-    probes = DeepProbes(
-        step=config.epochs * 32, images=128, null=[chance] * L, null_out=[chance] * L, null_gamma=chance, drift=number,
-        precision=[PrecisionRecord(chord=1e-6, clamped=1e-6, samples=128, status="ok")] * (L + 1), drift_batches=8,
-        rho=[number] * L, nudging=[number] * L, functional_images=64,
-    )  # fmt: skip
     if config.net_options["depth"] == 0:
-        cosines, hidden, probes = (), (9.0,), None
-    result = Result(status="finished", epochs=config.epochs, steps=config.epochs * 32, accuracy=accuracy,
-                    loss=1 + config.seed / 1e4, says="finished")  # fmt: skip
-    snapshots = [
-        snapshot(0, 0.1, 0.5, (0.5,) * len(cosines), [9.0] * len(hidden)),
-        snapshot(config.epochs, accuracy, gamma, cosines, hidden),
-    ]
-    return Run(Path(config.folder()), config, None, snapshots, result, probes, [])
+        cosines, hidden = (), (9.0,)
+    first = snapshot(0, 0.1, 0.5, (0.5,) * len(cosines), [9.0] * len(hidden))
+    last = snapshot(config.epochs, accuracy, gamma, cosines, hidden)
+    return made_up.run(config, [first, last], made_up.probes(last) if cosines else None)
 
 
 FROZEN = (0.350, 0.352, 0.348)
