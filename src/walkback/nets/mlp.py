@@ -28,15 +28,9 @@ class MLP(Net):
     residual = False
 
     def __init__(
-        self,
-        shape: tuple[int, ...],
-        classes: int,
-        *,
-        width: int = 256,
-        depth: int = 4,
-        widths: Sequence[int] | None = None,
-        activation: str = "relu",
-    ):
+        self, shape: tuple[int, ...], classes: int, *,
+        width: int = 256, depth: int = 4, widths: Sequence[int] | None = None, activation: str = "relu",
+    ):  # fmt: skip
         super().__init__(shape, classes)
         sizes = [math.prod(shape), *([width] * depth if widths is None else widths)]
         act = ACTIVATIONS[activation]

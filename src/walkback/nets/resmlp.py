@@ -42,17 +42,9 @@ class ResMLP(Net):
     added: ClassVar[Mapping[str, Any]] = {"down_std": 0.01}
 
     def __init__(
-        self,
-        shape: tuple[int, ...],
-        classes: int,
-        *,
-        width: int = 256,
-        depth: int = 4,
-        terminal_norm: bool = True,
-        gains: bool = False,
-        skip: bool = True,
-        down_std: float = 0.01,
-    ):
+        self, shape: tuple[int, ...], classes: int, *, width: int = 256, depth: int = 4,
+        terminal_norm: bool = True, gains: bool = False, skip: bool = True, down_std: float = 0.01,
+    ):  # fmt: skip
         super().__init__(shape, classes)
         self.residual = skip
         self.embed = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width))

@@ -82,19 +82,10 @@ class ViTMini(Net):
     images = True
 
     def __init__(
-        self,
-        shape: tuple[int, ...],
-        classes: int,
-        *,
-        width: int = 128,
-        depth: int = 4,
-        terminal_norm: bool = True,
-        gains: bool = True,
-        skip: bool = True,
-        patch: int = 4,
-        heads: int = 4,
-        ratio: int = 4,
-    ):
+        self, shape: tuple[int, ...], classes: int, *, width: int = 128, depth: int = 4,
+        terminal_norm: bool = True, gains: bool = True, skip: bool = True,
+        patch: int = 4, heads: int = 4, ratio: int = 4,
+    ):  # fmt: skip
         if len(shape) != 3 or shape[1] % patch or shape[2] % patch:
             raise BadValue(
                 f"vit-mini cuts images into {patch}×{patch} patches, and these inputs have shape {tuple(shape)}",

@@ -41,17 +41,9 @@ class CreditBridge(Bridge):
     """
 
     def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        warmup: float = 0.2,
-        ema: float = 0.995,
-        tau: float = 0.1,
-        sigma: float = 0.1,
-        draws: int = 2,
-        **common: Any,
-    ):
+        self, net: Net, generator: torch.Generator, *, warmup: float = 0.2, ema: float = 0.995,
+        tau: float = 0.1, sigma: float = 0.1, draws: int = 2, **common: Any,
+    ):  # fmt: skip
         super().__init__(net, generator, **common)
         if not (0 <= warmup <= 1 and 0 <= ema < 1):
             raise BadValue(

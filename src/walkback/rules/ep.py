@@ -21,15 +21,9 @@ class Relaxing(Rule):
     """A rule whose states relax: `steps` steps of size `eta` in a precision of their own."""
 
     def __init__(
-        self,
-        net: Net,
-        generator: torch.Generator,
-        *,
-        eta: float = 0.1,
-        steps: int = 8,
-        precision: str = "float64",
-        **common: Any,
-    ):
+        self, net: Net, generator: torch.Generator, *,
+        eta: float = 0.1, steps: int = 8, precision: str = "float64", **common: Any,
+    ):  # fmt: skip
         super().__init__(net, generator, **common)
         name = type(self).__name__.lower()
         if precision not in PRECISIONS:

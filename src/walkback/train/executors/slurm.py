@@ -88,21 +88,11 @@ class Slurm(Executor):
     here = False
 
     def __init__(
-        self,
-        jobs: int | None = None,
-        *,
-        time: Word | None = None,
-        partition: Word | None = None,
-        account: Word | None = None,
-        qos: Word | None = None,
-        mem: Word | None = None,
-        sbatch: str | None = None,
-        per_task: Annotated[int, Field(ge=1)] = 1,
-        requeue: bool = True,
-        warn: Annotated[int, Field(ge=1, le=65535)] = 90,
-        wait: bool = False,
-        submit: bool = True,
-    ):
+        self, jobs: int | None = None, *, time: Word | None = None, partition: Word | None = None,
+        account: Word | None = None, qos: Word | None = None, mem: Word | None = None, sbatch: str | None = None,
+        per_task: Annotated[int, Field(ge=1)] = 1, requeue: bool = True,
+        warn: Annotated[int, Field(ge=1, le=65535)] = 90, wait: bool = False, submit: bool = True,
+    ):  # fmt: skip
         super().__init__(jobs)
         named = {"time": time, "partition": partition, "account": account, "qos": qos, "mem": mem}
         self.asked = [f"--{name}={value}" for name, value in named.items() if value is not None]
