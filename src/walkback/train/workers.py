@@ -3,15 +3,14 @@
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
-AtWork = dict[Connection, tuple[Any, T | None]]
-"""By our end of its pipe: the process of each worker, and the task that it has."""
+READY = "ready"  # what a worker sends first, when it can take a task
 
 
 class Lost(NamedTuple):
@@ -41,17 +40,73 @@ def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
         return
 
 
-def received(workers: AtWork[T], seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
-    """What the workers have sent, waiting so long for the first. One that has ended is taken out, and is `Lost`."""
-    for pipe in wait(list(workers), timeout=seconds):
-        assert isinstance(pipe, Connection)
+class Crew(Generic[T]):
+    """Workers that are given one task after the other. It survives their death: a lost one costs only its task.
+
+    start        starts a worker: our end of its pipe, and its process. It sends READY, and gets tasks until one is None
+    tasks        in their order; `waiting` holds those that nobody has yet, the next one last
+    interrupted  from then on no task is begun, and every worker is asked once, by SIGTERM, to stop
+    """
+
+    def __init__(
+        self, start: Callable[[], tuple[Connection, Any]], tasks: Iterable[T], interrupted: Callable[[], bool]
+    ):
+        self.start, self.interrupted = start, interrupted
+        self.waiting = list(tasks)[::-1]
+        self.at_work: dict[Connection, tuple[Any, T | None]] = {}  # by pipe: its process, and the task that it has
+
+    def messages(self, jobs: int) -> Iterator[tuple[Connection, Any]]:
+        """What so many workers send, until none is left; `Lost` of one that ended, which is replaced if it had a task.
+
+        One that ends without a task is not replaced: another would end the same way.
+        """
+        stopping = False
+        for _ in range(jobs):
+            self._begin()
+        while self.at_work:
+            for pipe, message in self._received():
+                if message == READY:
+                    self.give(pipe)
+                    continue
+                yield pipe, message
+                if isinstance(message, Lost) and message.task is not None and self.waiting and not self.interrupted():
+                    self._begin()
+            if self.interrupted() and not stopping:
+                stopping = True
+                for process, _ in self.at_work.values():
+                    process.terminate()
+
+    def give(self, pipe: Connection) -> None:
+        """The next task for the worker that is done with one; None if there is none."""
+        process, _ = self.at_work[pipe]
+        task = self.waiting.pop() if self.waiting and not self.interrupted() else None
+        self.at_work[pipe] = (process, task)
         try:
-            message = pipe.recv()
-        except (EOFError, OSError):
-            process, task = workers.pop(pipe)
-            process.join()
-            message = Lost(task, ended(process.exitcode))
-        yield pipe, message
+            pipe.send(task)
+        except OSError:  # it is dead, which the pipe will show; another worker gets the task
+            self.at_work[pipe] = (process, None)
+            self.waiting.extend([] if task is None else [task])
+
+    def kill(self) -> None:
+        """End those that are left."""
+        for process, _ in self.at_work.values():
+            process.kill()
+
+    def _begin(self) -> None:
+        pipe, process = self.start()
+        self.at_work[pipe] = (process, None)
+
+    def _received(self, seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
+        """What was sent, waiting so long for the first. A worker that has ended is taken out, and is `Lost`."""
+        for pipe in wait(list(self.at_work), timeout=seconds):
+            assert isinstance(pipe, Connection)
+            try:
+                message = pipe.recv()
+            except (EOFError, OSError):
+                process, task = self.at_work.pop(pipe)
+                process.join()
+                message = Lost(task, ended(process.exitcode))
+            yield pipe, message
 
 
 def ended(code: int | None) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,7 +23,7 @@ from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
 from walkback.records.training import TrainingRecord, read_training
 from walkback.report.numbers import duration
-from walkback.train.workers import AtWork, Lost, received, start_worker
+from walkback.train.workers import READY, Crew, Lost, start_worker
 
 LOG = "training.log"
 
@@ -91,43 +91,27 @@ def _one(job: Job, wanted: Wanted, out: Path) -> TrainingEnd:
 
 
 def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path, jobs: int, note: Note) -> None:
-    waiting = list(wanted)[::-1]
-    workers: AtWork[Wanted] = {}
-
-    def start() -> None:
+    def start() -> tuple[Connection, Any]:
         with _without_main():
             ours, process = start_worker(_worker, str(out))
         ours.send(list(job.files))
         ours.send_bytes(content)
-        workers[ours] = (process, None)
+        return ours, process
 
-    def give(pipe: Connection) -> None:
-        task = waiting.pop() if waiting else None
-        workers[pipe] = (workers[pipe][0], task)
-        pipe.send(task)
-
+    crew = Crew(start, wanted, interrupted=lambda: False)
     try:
-        for _ in range(jobs):
-            start()
-        while workers:
-            for pipe, message in received(workers):
-                if isinstance(message, Lost):
-                    if message.task is not None:
-                        note(TrainingEnd(message.task, None, message.how))
-                        if waiting:
-                            start()
-                    elif waiting and not workers:  # it could not even begin: here at least it says why
-                        for each in waiting[::-1]:
-                            note(in_order(job, each, out))
-                        waiting.clear()
-                    continue
-                if message != "ready":
-                    task, place, why = message
-                    note(TrainingEnd(task, read_training(place).record if place else None, why))
-                give(pipe)
+        for pipe, message in crew.messages(jobs):
+            if not isinstance(message, Lost):
+                task, place, why = message
+                note(TrainingEnd(task, read_training(place).record if place else None, why))
+                crew.give(pipe)
+            elif message.task is not None:
+                note(TrainingEnd(message.task, None, message.how))
+            elif not crew.at_work:  # it could not even begin: here at least it says why
+                while crew.waiting:
+                    note(in_order(job, crew.waiting.pop(), out))
     finally:
-        for process, _ in workers.values():
-            process.kill()
+        crew.kill()
 
 
 @contextmanager
@@ -147,7 +131,7 @@ def _worker(pipe: Connection, out: str) -> None:
     for file in pipe.recv():
         load_file(Path(file))
     job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the process that started this one
-    pipe.send("ready")
+    pipe.send(READY)
     with (Path(out) / LOG).open("a", buffering=1, errors="replace") as log, redirect_stdout(log):
         while (task := pipe.recv()) is not None:
             done = _one(job, Wanted(*task), Path(out))

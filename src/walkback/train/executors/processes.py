@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from typing import Any
 
 from walkback.errors import BadValue
 from walkback.records import RunConfig
@@ -11,7 +12,7 @@ from walkback.train.bring import NEVER_SENT, Brought, bring, brought
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.executors.serial import Serial
 from walkback.train.task import Event, Settings, cores, train_one
-from walkback.train.workers import AtWork, Lost, received, start_worker
+from walkback.train.workers import READY, Crew, Lost, start_worker
 
 
 class Processes(Executor):
@@ -35,55 +36,30 @@ def _in_processes(
     note: Callable[[Event], None],
     interrupted: Callable[[], bool],
 ) -> None:
-    """A pool that survives the death of its workers: each has its own pipe, and a lost one costs only its run."""
-    waiting = list(enumerate(configs))[::-1]
-    workers: AtWork[int] = {}
-    stopping = False
     lost = ""  # how a worker without a run ended
 
-    def start() -> None:
+    def start() -> tuple[Connection, Any]:
         try:
-            ours, process = start_worker(_worker, settings, brought())
+            return start_worker(_worker, settings, brought())
         except Exception as error:
             raise BadValue(
                 f"a rule, net or data set of yours could not be sent to another process: {error}",
                 NEVER_SENT,
             ) from error
-        workers[ours] = (process, None)
 
-    def give(pipe: Connection) -> None:
-        process, _ = workers[pipe]
-        task = waiting.pop() if waiting and not interrupted() else None
-        workers[pipe] = (process, None if task is None else task[0])
-        try:
-            pipe.send(task)
-        except OSError:  # it is dead, which the pipe will show; another worker gets the run
-            workers[pipe] = (process, None)
-            waiting.extend([] if task is None else [task])
-
-    for _ in range(jobs):
-        start()
-    while workers:
-        for pipe, message in received(workers):
-            if isinstance(message, Lost):
-                if message.task is not None:
-                    note(Event(message.task, "failed", says=f"{message.how}; the same command resumes the run"))
-                    if waiting and not interrupted():
-                        start()
-                elif waiting:
-                    lost = message.how  # it is not replaced: another would end the same way
-            elif message == "ready":
-                give(pipe)
-            else:
-                note(message)
-                if message.kind != "progress":
-                    give(pipe)
-        if interrupted() and not stopping:
-            stopping = True
-            for process, _ in workers.values():
-                process.terminate()  # on SIGTERM a worker stops after its current step
+    crew = Crew(start, enumerate(configs), interrupted)  # on SIGTERM a worker stops after its current step
+    for pipe, message in crew.messages(jobs):
+        if not isinstance(message, Lost):
+            note(message)
+            if message.kind != "progress":
+                crew.give(pipe)
+        elif message.task is not None:
+            index, _ = message.task
+            note(Event(index, "failed", says=f"{message.how}; the same command resumes the run"))
+        elif crew.waiting:
+            lost = message.how
     if lost and not interrupted():
-        for index, _ in reversed(waiting):
+        for index, _ in reversed(crew.waiting):
             note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
 
 
@@ -92,7 +68,7 @@ def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
     bring(things)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    pipe.send("ready")
+    pipe.send(READY)
     while (task := pipe.recv()) is not None:
         index, config = task
         train_one(index, config, settings, pipe.send, stop.is_set)
