@@ -15,7 +15,6 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -102,10 +101,25 @@ IDX = Layout(
     ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
     "idx",
 )
-like_mnist = partial(
-    Published, shape=(1, 28, 28), classes=10, counts=(60_000, 10_000), layouts=(IDX,), archive=r"mnist"
-)
-"""A data set that was made to take the place of MNIST: grey images in four IDX files of the same names."""
+
+
+def like_mnist(
+    title: str, *, megabytes: int, mean: float, std: float, sums: tuple[str, str], ways: tuple[Supplier, ...],
+    home: str = "", hint: str = "",
+) -> Published:  # fmt: skip
+    """A data set that was made to take the place of MNIST: grey images in four IDX files of the same names.
+
+    home   where its files are described;  hint: what else may help if no way works
+    """
+    return Published(
+        name=title.lower(),
+        summary=f"{title}, 60000 + 10000 grey images 28×28, 10 classes; fetched once ({megabytes} MB)",
+        shape=(1, 28, 28), classes=10, mean=(mean,), std=(std,), counts=(60_000, 10_000), sums=sums, layouts=(IDX,),
+        archive=r"mnist", ways=ways,
+        remedy=f"put {title}'s four IDX files (train-images-idx3-ubyte.gz and the like, packed or not"
+        f"{f'; {home}' if home else ''}) into a folder and set WALKBACK_DATA to it; "
+        f"{f'{hint}; ' if hint else ''}or use mnist1d, which needs no download",
+    )  # fmt: skip
 
 
 # --- searching a folder ----------------------------------------------------------------------------------------------

