@@ -7,9 +7,11 @@ times) is in `Environment` and nowhere else.
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from inspect import signature
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +28,7 @@ from walkback.errors import RecordError
 from walkback.records import invariants
 
 if TYPE_CHECKING:  # records are read without torch
-    from walkback.probes import Cosine, Null, Precision, Reading
+    from walkback.probes import Precision, Reading
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
 Whole = Annotated[int, Field(ge=1)]
@@ -38,8 +40,6 @@ Share = Annotated[float, AfterValidator(invariants.share)]
 CrossEntropy = Annotated[float, AfterValidator(invariants.cross_entropy)]
 CosineValue = Annotated[float, AfterValidator(invariants.cosine)]
 Count = Annotated[int, AfterValidator(invariants.count)]
-
-
 PYDANTICS = "Value error, "  # what pydantic puts before the words of a validator
 
 
@@ -67,6 +67,17 @@ class Record(BaseModel):
     def text(self) -> str:
         """One line of JSON."""
         return self.model_dump_json(by_alias=True)
+
+
+def holds(invariant: Callable[..., None]) -> Any:
+    """A validator: the invariant holds of the record's fields, which it takes by their names."""
+    fields = attrgetter(*signature(invariant).parameters)
+
+    def checked(record: Any) -> Any:
+        invariant(*fields(record))
+        return record
+
+    return model_validator(mode="after")(checked)
 
 
 class RunConfig(Record):
@@ -163,23 +174,14 @@ LATER = {name: RunConfig.model_fields[name].default for name in (
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 
-class CosineRecord(Record):
-    """The mean cosine of a credit with the gradient over the living samples, and its status."""
-
-    value: CosineValue
-    alive: Count
-    total: Count
-    status: str
-
-    @model_validator(mode="after")
-    def _possible(self) -> "CosineRecord":
-        invariants.speaks_for(self.alive, self.total, self.status)
-        return self
+class FromProbe(Record):
+    """What a probe answered: a record of some of its fields, by the same names."""
 
     @classmethod
-    def of(cls, cosine: "Cosine") -> "CosineRecord":
+    def of(cls, found: Any) -> Self:
         """A probe's answer."""
-        return cls(**cosine._asdict() | {"status": _status(cosine.value, cosine.status)})
+        values = {name: getattr(found, name) for name in cls.model_fields}
+        return cls(**values | ({"status": _status(found.value, found.status)} if "status" in values else {}))
 
 
 def _status(value: float, status: str) -> str:
@@ -187,7 +189,18 @@ def _status(value: float, status: str) -> str:
     return "not finite" if status == "ok" and not math.isfinite(value) else status
 
 
-class NullRecord(Record):
+class CosineRecord(FromProbe):
+    """The mean cosine of a credit with the gradient over the living samples, and its status."""
+
+    value: CosineValue
+    alive: Count
+    total: Count
+    status: str
+
+    _possible = holds(invariants.speaks_for)
+
+
+class NullRecord(FromProbe):
     """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
 
     mean: float
@@ -195,15 +208,7 @@ class NullRecord(Record):
     n: Count
     kind: str
 
-    @model_validator(mode="after")
-    def _possible(self) -> "NullRecord":
-        invariants.can_be_null(self.mean, self.std, self.n)
-        return self
-
-    @classmethod
-    def of(cls, null: "Null") -> "NullRecord":
-        """A probe's answer."""
-        return cls(mean=null.mean, std=null.std, n=null.n, kind=null.kind)
+    _possible = holds(invariants.can_be_null)
 
 
 class ReadingRecord(Record):
@@ -302,16 +307,11 @@ class PrecisionRecord(Record):
         return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=status)
 
 
-class Valued(Record):
+class Valued(FromProbe):
     """A number that counts only with status "ok"."""
 
     value: float
     status: str
-
-    @classmethod
-    def of(cls, value: float, status: str) -> "Valued":
-        """A probe's answer."""
-        return cls(value=value, status=_status(value, status))
 
 
 def _correlation(valued: Valued) -> Valued:

@@ -41,8 +41,8 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
             at_input, at_output, replay_net(net, inputs[few], labels[few]), outward=seen.at_output,
             generator=draws("perturbation"),
         )  # fmt: skip
-        rho = [Valued.of(r.value, r.status) for r in correlations]
-        moved = [Valued.of(n.value, n.status) for n in nudges]
+        rho = [Valued.of(r) for r in correlations]
+        moved = [Valued.of(n) for n in nudges]
     else:  # a baseline: nobody needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     return DeepProbes(
@@ -52,7 +52,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
         null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
-        drift=Valued.of(turned.value, turned.status),
+        drift=Valued.of(turned),
         drift_batches=turned.batches,
         rho=rho,
         nudging=moved,
