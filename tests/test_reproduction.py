@@ -581,32 +581,32 @@ def zeros(runs: list[Run], shares: list[float]) -> list[Run]:
     return runs
 
 
-LARGE, SMALL = (9.0, 5.0, 1e-4), (9.0, 1.5, 3e-4)  # ‖h_L‖ = 5625 and 46
+LONG_STREAM, SHORT_STREAM = (9.0, 5.0, 1e-4), (9.0, 1.5, 3e-4)  # ‖h_L‖ = 5625 and 46
 IN_FLOAT32 = {"rule_options": {"precision": "float32"}}
 
 
 @pytest.mark.parametrize(
     ("accuracy", "net", "shares", "sentences"),
     [
-        ((0.31, 0.32, 0.31), LARGE, [0.9, 0.5, 0.2, 0.1], (
+        ((0.31, 0.32, 0.31), LONG_STREAM, [0.9, 0.5, 0.2, 0.1], (
             "exactly zero in float32: most in block 0 (90 %), lower blocks first",
             "float32 is lower in accuracy: shown: -15.7 points",
             "its stream is larger: yes: 1.2e+02, 1.2e+02, 1.2e+02 times, 3 seeds",
             "accuracy 0.316: float32; ‖h_L‖ 3e3–8e3: float32; ‖g_L‖ 1–2e-4: float32.",
         )),
-        ((0.48, 0.49, 0.47), SMALL, [0.0, 0.0, 0.1, 0.0], (
+        ((0.48, 0.49, 0.47), SHORT_STREAM, [0.0, 0.0, 0.1, 0.0], (
             "most in block 2 (10 %), not lower blocks first", "float32 is lower in accuracy: the opposite is shown",
             "its stream is larger: no: 1, 1, 1 times",
             "accuracy 0.316: float64; ‖h_L‖ 3e3–8e3: both alike; ‖g_L‖ 1–2e-4: both alike.",
         )),
-        ((0.48, 0.49, 0.47), SMALL, [0.0] * 4, ("in no block",)),
-        ((), SMALL, [], ("No seed is there in both precisions",) * 2),
+        ((0.48, 0.49, 0.47), SHORT_STREAM, [0.0] * 4, ("in no block",)),
+        ((), SHORT_STREAM, [], ("No seed is there in both precisions",) * 2),
     ],
     ids=["drowned", "kept", "nothing lost", "not there"],
 )  # fmt: skip
 def test_the_inference_on_eps_precision_follows_the_records(accuracy, net, shares, sentences):
     single = zeros(seeds("ep", *accuracy, net=net, **IN_FLOAT32), shares)
-    text = section([*seeds("ep", 0.47, 0.48, 0.46, net=SMALL), *single], "EP in float64")
+    text = section([*seeds("ep", 0.47, 0.48, 0.46, net=SHORT_STREAM), *single], "EP in float64")
     for sentence in sentences:
         assert text.count(sentence) >= sentences.count(sentence)
 
