@@ -1,10 +1,12 @@
 """Many runs: grouped, judged and indexed as few are, by work that grows with their number and no faster."""
 
 import csv
+import errno
 import io
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from walkback.records import Baseline, RunConfig, evidence_of_runs, find_runs, r
 from walkback.records.baselines import depth_of, is_half_of
 from walkback.records.outline import digest_of, read_outline
 from walkback.records.run import RECORDS, read_files
+from walkback.records.sharing import setting_of, subject_of
 from walkback.report.tables import Table, table_text
 from walkback.report.verdicts import print_audit
 from walkback.train import plan
@@ -156,6 +159,45 @@ def test_options_that_are_equal_as_numbers_are_the_same_option() -> None:
     assert one == other
     assert subjects.same_but(one, {}) == subjects.same_but(other, {})
     assert subjects.same_but(one, {}) != subjects.same_but(one.model_copy(update={"rule_options": {"a": [1]}}), {})
+
+
+def test_what_runs_share_has_the_hash_of_the_changed_config() -> None:
+    """Second implementation: the config itself, changed and hashed."""
+    one = setting()[0]
+    odd = [one.model_copy(update={"rule_options": {"a": value}}) for value in (1, 1.0, True, "1", None, [1], "nan")]
+    any_rule = {"seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
+    for config in [*setting(), *odd, *odd]:
+        assert subject_of(config) == config.model_copy(update={"seed": 0}).hash()
+        assert setting_of(config) == config.model_copy(update=any_rule).hash()
+    assert len({subject_of(config) for config in odd}) == len(odd)
+
+
+def test_judgements_and_outlines_go_to_another_process_whole(runs) -> None:
+    def sent(thing):
+        return pickle.loads(pickle.dumps(thing))  # noqa: S301 - as a pipe does
+
+    audit = judge_crowd(runs)[0]
+    assert [sent(subject).text() for subject in audit.subjects] == [subject.text() for subject in audit.subjects]
+    for outline in map(read_outline, find_runs(runs)):
+        assert sent(outline) == outline
+        assert sent(outline).config.model_fields_set == outline.config.model_fields_set
+
+
+def test_a_folder_that_cannot_be_looked_into_is_no_folder_without_a_run(tmp_path, monkeypatch) -> None:
+    write_crowd(tmp_path, 1)
+    (tmp_path / "a file").touch()
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    assert find_runs(tmp_path) == sorted(path.parent for path in tmp_path.glob("*/config.json"))
+    real = os.stat
+
+    def denied(path, *args, **named):
+        if "config.json" in str(path):
+            raise PermissionError(errno.EACCES, "denied", str(path))
+        return real(path, *args, **named)
+
+    monkeypatch.setattr(os, "stat", denied)
+    with pytest.raises(PermissionError):
+        find_runs(tmp_path)
 
 
 # --- the same verdicts ------------------------------------------------------------------------------------------------

@@ -44,6 +44,25 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def children_with(folder: Path, name: str) -> list[Path]:
+    """What is directly inside a folder and holds a file of that name, in order of their names."""
+    return [
+        folder / child
+        for child in sorted(os.listdir(folder), key=os.path.normcase)  # noqa: PTH208 - as for `check_regular`
+        if _exists(f"{folder}{os.sep}{child}{os.sep}{name}")
+    ]
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return Path(path).exists()  # which knows what means that it is not there, and what is a failure
+    return True
+
+
 def check_regular(path: Path | str, most: int | None = None) -> int:
     """The size of a file. Refused: anything but a regular file of bounded size; `FileNotFoundError` if it does not
     exist."""

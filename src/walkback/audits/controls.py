@@ -17,6 +17,7 @@ from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
+from walkback.records.sharing import setting_of
 from walkback.records.training_evidence import OwnTrainings
 
 INIT = "a net at init"
@@ -229,11 +230,11 @@ def _groups(material: Here) -> list[Setting]:
         if config is None or config.rule not in answers.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
-            found.setdefault(config.setting(), {}).setdefault(config.rule, place)
+            found.setdefault(setting_of(config), {}).setdefault(config.rule, place)
     whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(answers.CONTROLS)}
     runs: dict[str, list[Known]] = {key: [] for key in whole}
     for run in material.runs if whole else ():
-        runs.get(run.config.setting(), []).append(run)
+        runs.get(setting_of(run.config), []).append(run)
     return [Setting(by_rule["bp"], by_rule["random"], runs[key]) for key, by_rule in whole.items()]
 
 

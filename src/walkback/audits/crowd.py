@@ -33,9 +33,10 @@ from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
 from walkback.records.run import Known, read_first, read_probes
+from walkback.records.sharing import setting_of
 
 Note = Callable[[int, int], object]
-AT_ONCE = 24  # runs that a process is sent
+AT_ONCE = 60  # runs that a process is sent
 
 
 class Crowd:
@@ -56,6 +57,8 @@ class Crowd:
         self.given = dict(baselines or {})
         self.groups: list[Group[Outline]] = grouped(outlines)
         self._prints: dict[Path, bytes] = {}
+        self._seeds: dict[int, int] = {}  # by the hash of a print the seed of the first run that has it
+        self._is_copied = False  # whether a run of another seed has it too
         self._vouched: set[Path] = set()
         self._changed: set[Path] = set()  # since their outlines were read
         self._digests = {outline.path: outline.digest for outline in outlines}  # empty: not read in full yet
@@ -100,6 +103,8 @@ class Crowd:
         ]
         theirs = {run.path for place in unknown for run in self.groups[place].runs}
         jobs += [each for each in self.outlines if each.path not in theirs and not self._is_possible(each)]
+        jobs.sort(key=_setting)  # subjects that share their baselines go together, so that these are sent once
+        places = {self.groups[place].runs[0].path: place for place in unknown}
         tasks = batches(jobs, lambda job: len(job.group.runs) if isinstance(job, GroupJob) else 1, AT_ONCE)
         by_path = {outline.path: outline for outline in self.outlines}
         answers: dict[int, list[JudgedGroup | Read]] = {}
@@ -114,8 +119,10 @@ class Crowd:
                     done += 1
             self.note(done, len(self.outlines))
         judged = [each for _, answer in sorted(answers.items()) for each in answer if isinstance(each, JudgedGroup)]
-        for place, each in zip(unknown, judged, strict=True):
-            if copies([by_path[path] for path in each.told_apart], self._prints_of):
+        asked = [job.group for job in jobs if isinstance(job, GroupJob)]
+        for group, each in zip(asked, judged, strict=True):
+            place = places[group.runs[0].path]
+            if self._may_be_copies(each.told_apart) and copies([by_path[p] for p in each.told_apart], self._prints_of):
                 found[place] = self._judge(self.groups[place], ways)
             else:
                 found[place] = self._kept(self.groups[place], ways, each.judgements)
@@ -195,10 +202,20 @@ class Crowd:
                 self.index.put(key, judgement)
         return judgements
 
+    def _may_be_copies(self, paths: Sequence[Path]) -> bool:
+        """Whether any of these runs can have the numbers of another seed: not if all were read, and none has."""
+        return self._is_copied or not all(path in self._prints for path in paths)
+
     def _prints_of(self, run: Known) -> Sequence[Print]:
         if run.path not in self._prints:
-            self._prints[run.path] = packed_prints(read_run(run.path))
+            self._note_prints(run, packed_prints(read_run(run.path)))
         return unpacked(self._prints[run.path])
+
+    def _note_prints(self, run: Known, prints: bytes) -> None:
+        """Keep what tells a run's snapshots from those of others, and note whether it does."""
+        self._prints[run.path] = prints
+        seed = run.config.seed
+        self._is_copied |= any(self._seeds.setdefault(hash(key), seed) != seed for _, key in unpacked(prints))
 
     def _note_read(self, outline: Outline, read: Read) -> None:
         """Note that a folder was read in full and found possible, and whether it is still what its outline tells."""
@@ -208,13 +225,18 @@ class Crowd:
         else:
             self._changed.add(outline.path)
         self._vouched.add(outline.path)
-        self._prints[outline.path] = read.prints
+        self._note_prints(outline, read.prints)
 
     def _vouch(self, outline: Outline) -> None:
         """Make sure that a folder was read in full, now or before."""
         if outline.path not in self._vouched and not self._is_possible(outline):
             self._note_read(outline, read_in_full(outline)[1])
         self._vouched.add(outline.path)
+
+
+def _setting(job: GroupJob | Outline) -> str:
+    """What the runs of a job share with their baselines."""
+    return setting_of(job.group.runs[0].config if isinstance(job, GroupJob) else job.config)
 
 
 def _text(baselines: Mapping[str, Baseline]) -> str:

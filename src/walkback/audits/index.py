@@ -45,10 +45,10 @@ class Index:
         place = self._judgements.get(key)
         if place is None:
             return None
-        body = _body(place if isinstance(place, bytes) else self._line(place))
-        found = body.get("judgement") if body is not None and body.get("key") == key else None
+        text = _text(place if isinstance(place, bytes) else self._line(place))
+        head = _head(key)
         try:
-            judgement = Judgement.model_validate(found)
+            judgement = Judgement.model_validate_json(text[len(head) : -1] if text.startswith(head) else b"")
         except pydantic.ValidationError:
             del self._judgements[key]
             return None
@@ -57,7 +57,7 @@ class Index:
 
     def put(self, key: str, judgement: Judgement) -> None:
         """Keep a judgement."""
-        self._judgements[key] = _checked_text(f'{{"key":"{key}","judgement":{judgement.text()}}}')
+        self._judgements[key] = _checked_text(_head(key) + judgement.text().encode() + b"}")
         self._used.add(key)
         self._changed = True
 
@@ -129,23 +129,31 @@ class Index:
 
 def _checked(body: object) -> bytes:
     """A line with its checksum in front."""
-    return _checked_text(json.dumps(body, separators=(",", ":")))
+    return _checked_text(json.dumps(body, separators=(",", ":")).encode())
 
 
-def _checked_text(text: str) -> bytes:
-    content = text.encode()
-    return hashlib.sha256(content).hexdigest().encode() + b" " + content + b"\n"
+def _checked_text(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode() + b" " + text + b"\n"
+
+
+def _head(key: str) -> bytes:
+    """What the text of a judgement's line begins with."""
+    return f'{{"key":"{key}","judgement":'.encode()
 
 
 KEY_AT = len(hashlib.sha256().hexdigest()) + len(' {"key":"')
 
 
+def _text(line: bytes) -> bytes:
+    """The text of a line, if it is whole; else nothing."""
+    checksum, _, text = line.rstrip(b"\n").partition(b" ")
+    return text if hashlib.sha256(text).hexdigest().encode() == checksum else b""
+
+
 def _body(line: bytes) -> dict[str, object] | None:
     """What a line holds, if it is whole."""
-    checksum, _, text = line.rstrip(b"\n").partition(b" ")
-    if hashlib.sha256(text).hexdigest().encode() != checksum:
-        return None
-    body = json.loads(text)
+    text = _text(line)
+    body = json.loads(text) if text else None
     return body if isinstance(body, dict) else None
 
 

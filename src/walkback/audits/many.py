@@ -9,7 +9,7 @@ from walkback.audits.controls import Here, settled, ways
 from walkback.audits.crowd import AT_ONCE, Crowd
 from walkback.audits.grouped import outlines_of
 from walkback.audits.index import open_index
-from walkback.audits.workers import Workers, batches
+from walkback.audits.workers import Workers, batches, few_collections
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue
 from walkback.files import is_folder
@@ -64,7 +64,7 @@ def judge_many(
     found = find_runs(*folders) if folders else []
     if folders and not found:
         raise no_runs(folders)
-    with Workers(processes if len(found) >= MANY else 0) as workers:
+    with few_collections(), Workers(processes if len(found) >= MANY else 0) as workers:
         index = open_index(folders, len(found))
         outlines = _outlines(found, partial(note, "read"), workers, index.knows_any)
         foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])

@@ -11,6 +11,7 @@ from walkback.audits.titles import titles
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
 from walkback.records.baselines import half, is_half_of
 from walkback.records.run import Known
+from walkback.records.sharing import subject_of
 
 K = TypeVar("K", bound=Known)
 ANY_RUN: dict[str, Any] = {"seed": 0, "train_last": 0}
@@ -50,7 +51,7 @@ def grouped(runs: Sequence[K]) -> list[Group[K]]:
     """The subjects among these runs, as `evidence_by_subject` tells them."""
     groups: dict[str, list[K]] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
-        groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run)
+        groups.setdefault(subject_of(run.config), []).append(run)
     full = [group for group in groups.values() if group[0].config.train_last > 0]
     whole: dict[object, list[RunConfig]] = {}  # those all of whose blocks train, by what their upper halves share
     for group in full:
@@ -129,14 +130,15 @@ def same_parts(parts: dict[str, object], changes: Mapping[str, Any]) -> tuple[ob
 
 def _frozen(value: Any) -> object:
     if isinstance(value, dict):
-        return frozenset((key, _frozen(inside)) for key, inside in value.items())
+        try:
+            return frozenset(value.items())
+        except TypeError:  # there are lists or tables inside
+            return frozenset((key, _frozen(inside)) for key, inside in value.items())
     return (type(value), *map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def is_shallow(other: RunConfig, subject: RunConfig) -> bool:
-    """The net of `subject` without its blocks, trained by bp with the same budget."""
-    if other.rule != "bp" or other.blocks or other.net_options.keys() != subject.net_options.keys():
-        return False
-    # The options of a net without blocks are the net's own but for the one that takes them away.
-    differ = [name for name, value in subject.net_options.items() if other.net_options[name] != value]
-    return len(differ) == 1 and same_but(other, NO_BLOCKS) == same_but(subject, NO_BLOCKS)
+    """Whether a net of no blocks, trained by bp with the same budget, is that of `subject` without them: its options
+    are the net's own but for the one that takes the blocks away."""
+    own, theirs = subject.net_options, other.net_options
+    return own.keys() == theirs.keys() and sum(theirs[name] != value for name, value in own.items()) == 1

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.records import RunConfig
+from walkback.records.sharing import subject_of
 
 BETWEEN = " · "
 NEVER = {"schema_", "seed", "blocks", "residual", "net_options", "rule_options", "rule", "penalty", "stop_when_fired"}
@@ -36,7 +37,7 @@ def titles(configs: Sequence[RunConfig]) -> list[str]:
 
 def _flat(config: RunConfig) -> dict[str, Any]:
     """Everything that tells one config from another, by name."""
-    plain = config.model_dump(exclude=NEVER)
+    plain = {name: value for name, value in config.__dict__.items() if name not in NEVER}
     if config.train_last == config.blocks:
         del plain["train_last"]  # all of them, however many there are
     return plain | {f"net:{k}": v for k, v in config.net_options.items()} | config.rule_options
@@ -96,4 +97,4 @@ def _words(key: str, value: Any) -> str:
 
 def _whole(name: str, config: RunConfig) -> str:
     """A name that another config has too, with the hash."""
-    return f"{name}{BETWEEN}{config.model_copy(update={'seed': 0}).hash()[:8]}"
+    return f"{name}{BETWEEN}{subject_of(config)[:8]}"

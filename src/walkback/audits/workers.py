@@ -10,6 +10,7 @@ import multiprocessing as mp
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -86,14 +87,25 @@ class Workers:
 
 def _serve(pipe: Connection) -> None:
     gc.freeze()  # what was imported stays
-    gc.set_threshold(50_000, 20, 100)  # records are made and dropped by the thousand, and hold no cycles
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to the whole terminal, and who started this one ends it
-    while True:
-        try:
-            function, thing = pipe.recv()
-            pipe.send(function(thing))
-        except (EOFError, OSError):
-            return
+    with few_collections():
+        while True:
+            try:
+                function, thing = pipe.recv()
+                pipe.send(function(thing))
+            except (EOFError, OSError):
+                return
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Look for cycles of garbage less often: records are made and dropped by the thousand, and hold none."""
+    usual = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def usual_count() -> int:

@@ -90,6 +90,10 @@ class Judgement(Record):
     protocol: Protocol
     notes: list[str]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As text: thousands are sent from process to process, and an object with its parts takes longer."""
+        return Judgement.model_validate_json, (self.text(),)
+
     @model_validator(mode="after")
     def _possible(self) -> "Judgement":
         outcomes = {finding.outcome for finding in self.findings}

@@ -9,6 +9,7 @@ read without it, and the digest is of the bytes that are then read in full.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -42,20 +43,26 @@ class Outline:
         return _outline, (str(self.path), *parts, self.digest, self.head)
 
 
-Values = tuple[tuple[object, ...], set[str]]  # of a record: what its fields hold, and which of them were given
+Values = tuple[tuple[object, ...], frozenset[str]]  # of a record: what its fields hold, and which were given
 
 
 def _values(record: Record | None) -> Values | None:
     if record is None:
         return None
+    given = frozenset(record.model_fields_set)
     if isinstance(record, Environment):
-        given = record.model_fields_set
         return (record.schema_, record.data_fingerprint, [_values(sitting) for sitting in record.sittings]), given
-    return (*record.__dict__.values(),), record.model_fields_set
+    return (*record.__dict__.values(),), given
 
 
 def _record(model: type[R], values: Values) -> R:
-    return trusted(model, dict(zip(model.model_fields, values[0], strict=True)), values[1])
+    return trusted(model, dict(zip(model.model_fields, values[0], strict=True)), _same_set(values[1]))
+
+
+@cache
+def _same_set(names: frozenset[str]) -> set[str]:
+    """One for all records that were given the same fields: of thousands it would be most of their memory."""
+    return set(names)
 
 
 def _outline(

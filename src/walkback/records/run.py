@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from filelock import FileLock, Timeout
 
 from walkback.errors import Busy, RecordError
-from walkback.files import Torn, append, check_regular, flush, make_folder, parse_json, read_bytes, sweep
+from walkback.files import (
+    Torn,
+    append,
+    check_regular,
+    children_with,
+    flush,
+    make_folder,
+    parse_json,
+    read_bytes,
+    sweep,
+)
 from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
@@ -243,7 +253,7 @@ def find_runs(*places: Path | str) -> list[Path]:
         if (place / "config.json").exists():
             found.append(place)
         elif place.is_dir():
-            found += sorted(child for child in place.iterdir() if (child / "config.json").exists())
+            found += children_with(place, "config.json")
         else:
             raise RecordError(f"the folder {place} does not exist", "name a run's folder, or a folder that holds runs")
     return found

@@ -131,11 +131,6 @@ class RunConfig(Record):
             written = self.model_dump(mode="json", by_alias=True, exclude=left)
         return hashlib.sha256(_canonical(written).encode()).hexdigest()[:10]
 
-    def setting(self) -> str:
-        """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train."""
-        same = {"seed": 0, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
-        return self.model_copy(update=same).hash()
-
     def label(self) -> str:
         """A short name for tables: the rule and what sets it apart."""
         rule = self.rule.rpartition("/")[2]

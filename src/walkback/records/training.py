@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from walkback.errors import RecordError
-from walkback.files import make_folder, read_bytes, sweep, write_whole
+from walkback.files import children_with, make_folder, read_bytes, sweep, write_whole
 from walkback.records import invariants
 from walkback.records.evidence import Moment
 from walkback.records.invariants import broken
@@ -180,7 +180,7 @@ def find_trainings(*places: Path | str) -> list[Path]:
         if (place / RECORD).exists():
             found.append(place)
         elif place.is_dir():
-            found += sorted(child for child in place.iterdir() if (child / RECORD).exists())
+            found += children_with(place, RECORD)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from walkback.checks.looks import looks_of
 from walkback.records import Run, RunConfig
 from walkback.records.run import sittings_of
+from walkback.records.sharing import setting_of, subject_of
 from walkback.report.case import Material, settings
 from walkback.report.numbers import duration
 from walkback.report.page.markup import num
@@ -21,13 +22,13 @@ MNIST1D = ("mnist1d", "mnist1d-10k")
 def commands(material: Material) -> tuple[list[list[str]], list[str]]:
     """Commands that train the same configs again, and what of them the command line has no words for."""
     own = [run for subject in material.subjects for run in subject.runs]
-    if material.audit.controls and len({run.config.setting() for run in own}) == 1:
+    if material.audit.controls and len({setting_of(run.config) for run in own}) == 1:
         configs = [run.config for run in own]
         probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
         return [_audit(configs, material)], _unsaid(configs, probed)
     groups: dict[str, list[RunConfig]] = {}
     for run in material.runs:
-        groups.setdefault(run.config.model_copy(update={"seed": 0}).hash(), []).append(run.config)
+        groups.setdefault(subject_of(run.config), []).append(run.config)
     lines = [["walkback", "train", *_words(group), *_alone(group[0])] for group in groups.values()]
     return lines, _unsaid([run.config for run in material.runs], PROBED)
 

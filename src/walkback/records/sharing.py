@@ -1,0 +1,30 @@
+"""What runs share, by name: the hash of a config with some fields left out of account.
+
+Thousands of runs share few of them, so each is found once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from walkback.records.schema import RunConfig
+
+ANY_SEED: Mapping[str, Any] = {"seed": 0}
+ANY_RULE: Mapping[str, Any] = {**ANY_SEED, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
+_found: dict[str, str] = {}
+
+
+def subject_of(config: RunConfig) -> str:
+    """A name for what the runs of one subject share: all but the seed."""
+    return _hash_with(config, ANY_SEED)
+
+
+def setting_of(config: RunConfig) -> str:
+    """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train."""
+    return _hash_with(config, ANY_RULE)
+
+
+def _hash_with(config: RunConfig, changes: Mapping[str, Any]) -> str:
+    told = repr([*{**config.__dict__, **changes}.values()])  # which tells apart all that the hash does
+    if told not in _found:
+        _found[told] = config.model_copy(update=changes).hash()
+    return _found[told]
