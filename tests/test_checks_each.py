@@ -27,7 +27,7 @@ from test_checks_planted import (
     updates,
 )  # fmt: skip
 from walkback.checks import DEFAULT, LIMITS, coverage, depth, fires_at, first_fired, judge, reach, reference, scale
-from walkback.checks.coverage import clears, compared, covered, points_away
+from walkback.checks.covering import clears, compared, covered, points_away
 from walkback.checks.finding import Finding, agreed, stable_range
 from walkback.checks.margin import margin
 from walkback.checks.reference import cause, chord, norm

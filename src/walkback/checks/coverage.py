@@ -6,137 +6,18 @@ A rule without credits is judged by its updates.
 
 import statistics
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Literal, NamedTuple
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.by_seed import by_text
+from walkback.checks.covering import UPDATE, Compared, Cover, clear_blocks, compared, cover, held
 from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, listed, stable_range
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment
-from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord
 
 SHARE, BAND = "coverage.share", "coverage.band"
 NOT_PUBLISHED = "The published protocol does not ask in how many blocks credit clears its null."
-MEASURED_AND_DEAD = ("zero credit", "zero gradient", "below precision")
-OTHER_WIDTH, NO_CREDIT = "other width", "no credit"
-UPDATE, ZEROS = "update", "zero credits"  # probes of one file each
+ZEROS = "zero credits"  # a probe of one file
 FEW_ZEROS = 0.01
-Place = Literal["input", "output", "update"]
-
-
-class Cover(NamedTuple):
-    """One seed: for every block whether it is covered (None: not known), and whether Γ is above its null, or below."""
-
-    blocks: list[bool | None]
-    positive: bool | None
-    away: bool | None = None
-
-    @property
-    def sure(self) -> float:
-        """The share of blocks that are covered for certain."""
-        return self.blocks.count(True) / len(self.blocks)
-
-    @property
-    def possible(self) -> float:
-        """The share that may be covered."""
-        return (len(self.blocks) - self.blocks.count(False)) / len(self.blocks)
-
-    def outcome(self, share: float) -> Outcome:
-        """Passes if more than that share is covered; else fires if Γ hides it, and is no question if it does not."""
-        if not self.blocks:
-            return "inconclusive"
-        if self.sure > share:
-            return "passes"
-        if self.possible > share or self.positive is None:
-            return "inconclusive"
-        return "fires" if self.positive else "not applicable"
-
-
-def clears(value: float | None, null: NullRecord | None, band: float) -> bool | None:
-    """Whether a cosine is above its null's mean by more than `band` standard deviations; None: not known.
-
-    >>> clears(0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
-    True
-    """
-    if null is None or not known(value) or not _is_null(null):
-        return None
-    return value > null.mean + band * null.std
-
-
-def _is_null(null: NullRecord) -> bool:
-    """Whether it has a spread to compare with."""
-    return null.n >= 2 and known(null.mean) and known(null.std)
-
-
-def points_away(value: float | None, null: NullRecord | None, band: float) -> bool | None:
-    """Whether a cosine is below its null's mean by more than `band` standard deviations; None: not known.
-
-    >>> points_away(-0.4, NullRecord(mean=0.1, std=0.05, n=20, kind="fresh feedback"), 3)
-    True
-    """
-    if null is None or not known(value) or not _is_null(null):
-        return None
-    return -value > -null.mean + band * null.std
-
-
-def covered(cosine: CosineRecord | ReadingRecord | None, null: NullRecord | None, band: float) -> bool | None:
-    """The same for a block. A credit or gradient that is dead covers nothing; one that was not measured is unknown."""
-    if cosine is None:
-        return None
-    if cosine.status in MEASURED_AND_DEAD:
-        return False
-    return clears(cosine.value, null, band) if cosine.status == "ok" else None
-
-
-class Compared(NamedTuple):
-    """What of one moment is held against its null: block by block, and on average."""
-
-    place: Place
-    values: Sequence[CosineRecord | ReadingRecord | None] | None
-    nulls: Sequence[NullRecord | None] | None
-    mean: float | None  # Γ
-    null_mean: NullRecord | None
-
-
-def compared(moment: Moment, residual: bool | None = True) -> Compared:
-    """Credits at the blocks' input, as published; at their output, where they act, if the net is plain or its widths
-    differ; updates, if the rule has no credits at all."""
-    out = residual is False or any(c is not None and c.status == OTHER_WIDTH for c in moment.cosine or [])
-    cosines, nulls = (moment.cosine_out, moment.null_out) if out else (moment.cosine, moment.null)
-    if cosines and all(c is not None and c.status == NO_CREDIT for c in cosines):
-        updates = moment.measured.get(UPDATE)
-        return Compared("update", updates, [u.null for u in updates or []], *_mean_update(updates or []))
-    return Compared("output" if out else "input", cosines, nulls, moment.gamma, moment.null_gamma)
-
-
-def _mean_update(updates: Sequence[ReadingRecord]) -> tuple[float | None, NullRecord | None]:
-    """The mean of the updates' cosines and a null of it.
-
-    The standard deviation of a mean is at most the mean of the standard deviations, however the blocks hang together:
-    nobody is accused by the bound who would not be by the null itself.
-    """
-    nulls = [u.null for u in updates if u.null is not None]
-    if not updates or len(nulls) < len(updates) or any(u.status != "ok" for u in updates):
-        return None, None
-    mean, std = (statistics.fmean(values) for values in ([n.mean for n in nulls], [n.std for n in nulls]))
-    null = NullRecord(mean=mean, std=std, n=min(n.n for n in nulls), kind="mean over the blocks")
-    return statistics.fmean(u.value for u in updates), null
-
-
-def cover(moment: Moment, band: float, residual: bool | None = True) -> Cover:
-    """Block by block whether it clears its null, and whether Γ does."""
-    held = compared(moment, residual)
-    average = (held.mean, held.null_mean, band)
-    return Cover(_blocks(held.values, held.nulls, band), clears(*average), points_away(*average))
-
-
-def _blocks(
-    values: Sequence[CosineRecord | ReadingRecord | None] | None, nulls: Sequence[NullRecord | None] | None, band: float
-) -> list[bool | None]:
-    if values is None:
-        return []
-    return [covered(c, null, band) for c, null in zip(values, nulls or [None] * len(values), strict=True)]
 
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
@@ -145,14 +26,15 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     moments = [seed.final for seed in evidence.seeds]
     # Where it is not known whether there is a stream, input and output must say the same.
     kinds = (True, False) if evidence.residual is None else (evidence.residual,)
-    cover_at = cache(lambda place, width, kind: cover(moments[place], width, kind))
+    held_by = {kind: [held(moment, kind) for moment in moments] for kind in kinds}
+    every_held = [one for those in held_by.values() for one in those]
 
     def outcome(at: float, width: float) -> Outcome:
         if evidence.blocks == 1 or protocol == "published":
             return "not applicable"
-        return agreed([_outcome(m, at, width, k, cover_at(n, width, k)) for k in kinds for n, m in enumerate(moments)])
+        return agreed([one.outcome(at, width) for one in every_held])
 
-    covers = [cover_at(place, band, kinds[0]) for place in range(len(moments))]
+    covers = [one.cover(band) for one in held_by[kinds[0]]]
     found = outcome(share, band)
     every = bool(covers) and all(c.blocks for c in covers)
     blocks_known = every and not any(None in c.blocks for c in covers)
@@ -176,42 +58,24 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     )  # fmt: skip
 
 
-def _outcome(moment: Moment, share: float, band: float, residual: bool | None, covers: Cover | None = None) -> Outcome:
-    """What one seed says. It does not fire at the blocks' input, where Γ is taken, if credit arrives at their output.
-
-    A block's credit acts at its output. Where it clears its null there in more than the share of the blocks, the
-    published cosines alone do not show that it does not arrive.
-    """
-    found = (covers or cover(moment, band, residual)).outcome(share)
-    return "inconclusive" if found == "fires" and _arrives(moment, share, band, residual) else found
-
-
-def _arrives(moment: Moment, share: float, band: float, residual: bool | None) -> bool:
-    """Whether cosines are held at the blocks' input, and credit covers more than the share at their output."""
-    if compared(moment, residual).place != "input":
-        return False
-    outside = _blocks(moment.cosine_out, moment.null_out, band)
-    return bool(outside) and outside.count(True) / len(outside) > share
-
-
-def _widths(held: Compared) -> list[float]:
+def _widths(found: Compared) -> list[float]:
     """The band widths at which a block, or Γ, would stop to clear its null."""
-    pairs = list(zip(held.values or [], held.nulls or [], strict=False))
+    pairs = list(zip(found.values or [], found.nulls or [], strict=False))
     values = [(c.value, null) for c, null in pairs if c is not None and null is not None]
-    if held.mean is not None and held.null_mean is not None:
-        values.append((held.mean, held.null_mean))
+    if found.mean is not None and found.null_mean is not None:
+        values.append((found.mean, found.null_mean))
     return [(value - null.mean) / null.std for value, null in values if null.std > 0]
 
 
 def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: Thresholds, residual: bool) -> str:
     if evidence.blocks == 1:
         return "The net has one block, so Γ is no average and hides nothing."
-    held = [compared(seed.final, residual) for seed in evidence.seeds]
-    what = "updates" if any(one.place == "update" for one in held) else "cosines"
+    found_in = [compared(seed.final, residual) for seed in evidence.seeds]
+    what = "updates" if any(one.place == "update" for one in found_in) else "cosines"
     if not any(c.blocks for c in covers):
         aside = "The rule has no credits, and the" if what == "updates" else "The"
         return f"{aside} {what} of the blocks are not known."
-    if not any(one.nulls and any(one.nulls) for one in held):
+    if not any(one.nulls and any(one.nulls) for one in found_in):
         return f"The {what} of the blocks are known, but not the null to compare them with."
     each = {label: _seed_said(c) for label, c in zip(evidence.labels(), covers, strict=True)}
     same = len(set(each.values())) == 1
@@ -229,12 +93,12 @@ def _says(evidence: Evidence, covers: Sequence[Cover], found: Outcome, limits: T
                 "net is residual: say so with residual=."
             )
     finals = [seed.final for seed in evidence.seeds]
-    if found == "inconclusive" and any(_arrives(final, share, limits[BAND], residual) for final in finals):
+    if found == "inconclusive" and any(held(final, residual).arrives(share, limits[BAND]) for final in finals):
         return (
             f"At the blocks' input, where Γ is taken, not every seed reaches more than {part}: {blocks}. At their "
             "output, where credit acts, it reaches more. So it is not shown that Γ hides anything."
         )
-    place = ", at the blocks' output," if any(one.place == "output" for one in held) else ""
+    place = ", at the blocks' output," if any(one.place == "output" for one in found_in) else ""
     not_agreed = "The seeds do not agree on whether"
     of_credit, of_updates = {
         "fires": (f"The positive Γ hides that credit{place} reaches at most {part}",
@@ -272,14 +136,14 @@ def _warnings(evidence: Evidence, band: float) -> list[str]:
     told: list[tuple[str, str]] = []
     for label, seed in evidence.labelled():
         moment = seed.final
-        held = compared(moment, evidence.residual)
+        found = compared(moment, evidence.residual)
         dead = [
-            f"block {n} ({c.status})" for n, c in enumerate(held.values or []) if c is not None and c.status != "ok"
+            f"block {n} ({c.status})" for n, c in enumerate(found.values or []) if c is not None and c.status != "ok"
         ]
         if dead:
             told.append((label, f"no cosine in {listed(dead)}"))
-        inside = _blocks(held.values, held.nulls, band) if held.place == "input" else []
-        outside = _blocks(moment.cosine_out, moment.null_out or moment.null, band)
+        inside = clear_blocks(found.values, found.nulls, band) if found.place == "input" else []
+        outside = clear_blocks(moment.cosine_out, moment.null_out or moment.null, band)
         if inside and outside and None not in inside + outside and inside != outside:
             there = [str(block) for block, state in enumerate(outside) if state]
             which = _named(there) if there else "no block"
@@ -369,7 +233,7 @@ class Coverage(Check):
         if moment.null_gamma is None and not (moment.null or moment.null_out or moment.measured.get(UPDATE)):
             return {self.name: None}  # without any null nothing is covered, nor hidden
         kinds = (True, False) if residual is None else (residual,)
-        found = agreed([_outcome(moment, thresholds[SHARE], thresholds[BAND], kind) for kind in kinds])
+        found = agreed([held(moment, kind).outcome(thresholds[SHARE], thresholds[BAND]) for kind in kinds])
         one = 1 in moment.block_counts().values()
         return {self.name: None if one or found == "inconclusive" else found == "fires"}
 

@@ -160,11 +160,12 @@ def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dic
     """For every check the first epoch at which it fired, seed by seed."""
     thresholds = thresholds or default_thresholds()
     checks, told = in_order(), {}
+    dated = [check for check in checks if check.dates]
     for label, seed in evidence.labelled():
-        at = partial(_fires_at, checks, thresholds=thresholds, residual=evidence.residual, start=seed.init)
+        at = partial(_fires_at, dated, thresholds=thresholds, residual=evidence.residual, start=seed.init)
         told[label] = [(moment.epoch, at(moment)) for moment in seed.moments]
     found = {}
-    for name in [date.key for check in checks for date in check.dates]:
+    for name in [date.key for check in dated for date in check.dates]:
         epochs = {
             label: next((epoch for epoch, fired in moments if fired[name]), None) for label, moments in told.items()
         }

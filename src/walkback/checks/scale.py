@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import truediv
 from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, register
@@ -48,6 +49,10 @@ def growth(moment: Moment) -> Growth:
     """
     if moment.growth is not None:
         return _of_blocks(dict(enumerate(moment.growth)))
+    norms = [norm for norm in moment.hidden_norms or [] if norm is not None]
+    if norms and len(norms) == len(moment.hidden_norms or []) and min(norms) > 0 and math.isfinite(sum(norms)):
+        largest = max(map(truediv, norms[1:], norms), default=None)  # all are known, as of most moments
+        return Growth(largest, largest)
     return _bounds(norms_of(moment), moment.hidden_norms)
 
 

@@ -145,7 +145,10 @@ def quick_snapshots(content: bytes, config: RunConfig) -> QuickSnapshots | None:
     if not read:
         return QuickSnapshots(read)
     expected = Expected.of(config, [found.step for found in read[:2]])
-    if not _fit(read, expected) or not _are_measured(read, expected) or content.count(b":") != sum(map(_keys, read)):
+    unknown, nulls = b'"NaN"' in content, b'"null"' in content
+    if not _fit(read, expected) or not _are_measured(read, expected, unknown):
+        return None
+    if content.count(b":") != sum([_keys(found, nulls) for found in read]):
         return None  # more colons than keys: one is there twice, or a text has a colon of its own
     return QuickSnapshots(read)
 
@@ -157,17 +160,16 @@ def _fit(read: list[_Snapshot], expected: Expected) -> bool:
         return False
     rates = _rates(config.lr, config.schedule, config.epochs, len(read))
     for place, found in enumerate(read):
-        if (
-            found.epoch != place
-            or not is_scheduled(found.lr, rates[place])
-            or (found.train_loss is None) != (not place)
-        ):
+        if found.epoch != place or (found.train_loss is None) != (not place):
+            return False
+        if found.lr != rates[place] and not is_scheduled(found.lr, rates[place]):
             return False
         if found.step != (place * per_epoch if per_epoch is not None else found.step if place else 0):
             return False
         if found.loss < (1 - found.accuracy) * LN2:  # which some rounding may explain
             return False
-        if test is not None and not is_whole(found.accuracy * test):
+        samples = 0.0 if test is None else found.accuracy * test
+        if not samples.is_integer() and not is_whole(samples):
             return False
     return True
 
@@ -178,16 +180,20 @@ def _rates(lr: float, schedule: Literal["cosine", "constant"], epochs: int, coun
     return [rate_at(lr, schedule, epochs, epoch) for epoch in range(count)]
 
 
-def _are_measured(read: list[_Snapshot], expected: Expected) -> bool:
-    """Whether every invariant of the snapshots' measurements holds that their types and bounds do not state."""
+def _are_measured(read: list[_Snapshot], expected: Expected, unknown: bool) -> bool:
+    """Whether every invariant of the snapshots' measurements holds that their types and bounds do not state.
+
+    unknown   whether any of their values may be NaN
+    """
     blocks, images = expected.blocks, read[0].probe_images
     cosines = [cosine for found in read for those in (found.cosine, found.cosine_out) for cosine in those]
     cosines += [found.cosine_embed for found in read]
     if not expected.sees(images) or {found.probe_images for found in read} != {images}:
         return False
-    if {cosine.total for cosine in cosines} != {images} or max([cosine.alive for cosine in cosines]) > images:
+    alive = [cosine.alive for cosine in cosines]
+    if {cosine.total for cosine in cosines} != {images} or max(alive) > images:
         return False
-    if [c for c in cosines if c.status == "ok" and (not c.alive or c.value == "NaN")]:
+    if (unknown or not min(alive)) and [c for c in cosines if c.status == "ok" and (not c.alive or c.value == "NaN")]:
         return False
     for found in read:
         if not (
@@ -199,7 +205,9 @@ def _are_measured(read: list[_Snapshot], expected: Expected) -> bool:
             return False
     try:
         return all(
-            bounded(name, readings) and (name not in OURS or len(readings) == blocks) and not _without_value(readings)
+            bounded(name, readings)
+            and (name not in OURS or len(readings) == blocks)
+            and not (unknown and _without_value(readings))
             for found in read
             if found.measured is not UNSET
             for name, readings in found.measured.items()
@@ -231,19 +239,17 @@ def bounded(name: str, readings: list[QuickReading]) -> bool:
     return True
 
 
-def _keys(found: _Snapshot) -> int:
+def _keys(found: _Snapshot, nulls: bool) -> int:
     """How many keys the line of a snapshot has, if none is there twice."""
     keys = len(NO_DEFAULT) + len(COSINE) * (len(found.cosine) + len(found.cosine_out) + 1) + (found.credit is not UNSET)
-    return keys if found.measured is UNSET else keys + keys_of(found.measured)
+    return keys if found.measured is UNSET else keys + keys_of(found.measured, nulls)
 
 
-def keys_of(measured: dict[str, list[QuickReading]]) -> int:
-    """How many keys readings have, with the one that they are the value of."""
-    keys = 1 + len(measured)
-    for readings in measured.values():
-        nulls = [each.null for each in readings]
-        keys += len(WITH_NULL) * len(nulls) - nulls.count(UNSET)
-        keys += len(NULL) * sum(isinstance(null, _Null) for null in nulls)
+def keys_of(measured: dict[str, list[QuickReading]], nulls: bool = True) -> int:
+    """How many keys readings have, with the one that they are the value of. `nulls`: whether any may have a null."""
+    keys = 1 + len(measured) + len(WITHOUT_NULL) * sum(map(len, measured.values()))
+    for each in [each for readings in measured.values() for each in readings] if nulls else ():
+        keys += (each.null is not UNSET) + len(NULL) * isinstance(each.null, _Null)
     return keys
 
 

@@ -17,7 +17,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, Judgement, in_order, judge
-from walkback.checks.coverage import cover
+from walkback.checks.covering import cover
 from walkback.checks.finding import listed
 from walkback.records import Evidence
 from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from walkback.checks import Check, Finding, Thresholds
-from walkback.checks.coverage import BAND, Place, clears, compared, covered
+from walkback.checks.coverage import BAND
+from walkback.checks.covering import Place, clears, compared, covered
 from walkback.checks.finding import known
 from walkback.records import NullRecord
 from walkback.report.case import Case

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from walkback.checks import DEFAULT, Finding, Judgement, depth, first_fired, judge, reference, scale
 from walkback.checks.by_seed import seeds_said
-from walkback.checks.coverage import BAND, covered
+from walkback.checks.coverage import BAND
+from walkback.checks.covering import covered
 from walkback.checks.finding import listed
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs
