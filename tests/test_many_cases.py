@@ -5,6 +5,7 @@ import csv
 import gc
 import io
 import re
+import shutil
 import weakref
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from walkback.audits.many import Many, judge_many
 from walkback.audits.many_cases import LazyCases, are_many, material_to_show, material_to_tell
 from walkback.audits.records import judged_material, report_paths
 from walkback.audits.told import told_by
+from walkback.errors import RecordError
 from walkback.records import find_runs
-from walkback.report.form import fill, render
+from walkback.report.form import Form, fill, render, rendered, write_form
 from walkback.report.page import page
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +80,53 @@ def test_a_case_is_kept_by_nobody(runs) -> None:
     del case
     gc.collect()
     assert seen() is None
+
+
+def test_a_form_keeps_no_case_and_is_written_piece_by_piece(runs, tmp_path) -> None:
+    told, kept = material_to_tell(many([runs])), []
+
+    def forms():
+        for case in told.subjects:
+            gc.collect()
+            assert sum(seen() is not None for seen in kept) <= 1, "the case before is dropped"
+            kept.append(weakref.ref(case.runs[0]))
+            assert not [m for seed in case.evidence.seeds for m in seed.moments[1:-1] if m.cosine is not None]
+            yield fill(case, told.audit)
+
+    assert len([*rendered(forms(), "markdown")]) == len(told.subjects) + 1
+    kept.clear()
+    text = write_form(forms(), "markdown", tmp_path / "form.md").read_text()
+    assert text == render((fill(case, told.audit) for case in told.subjects), "markdown")
+
+
+def test_a_form_that_cannot_be_finished_leaves_the_file_as_it_was(tmp_path) -> None:
+    file = tmp_path / "form.md"
+    file.write_text("old")
+
+    def forms():
+        yield Form("one", [], "")
+        raise RecordError("the second cannot be read", "")
+
+    with pytest.raises(RecordError, match="second"):
+        write_form(forms(), "markdown", file)
+    assert file.read_text() == "old"
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_copies_are_looked_for_again_where_they_were_found(tmp_path) -> None:
+    for path in write_crowd(tmp_path, 1):
+        if "shallow" in path.name:  # which are copies of each other here
+            shutil.rmtree(path)
+    one, other = [path for path in find_runs(tmp_path) if "-dfa_k_0-" in path.name][:2]
+    for name in ("snapshots.jsonl", "result.json"):
+        shutil.copy(one / name, other / name)
+    lazy, whole = material_to_tell(many([tmp_path])), judged_material([tmp_path], *USUAL)
+    doubts = [[case.evidence.doubts for case in m.subjects] for m in (lazy, whole)]
+    assert doubts[0] == doubts[1]
+    assert any("same-records" in words for those in doubts[0] for words in those)
+    assert not all(doubts[0])
+    words = [render((fill(case, m.audit) for case in m.subjects), "markdown") for m in (lazy, whole)]
+    assert words[0] == words[1]
 
 
 def test_what_is_kept_for_a_page_is_the_last_snapshot(runs) -> None:

@@ -12,12 +12,13 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import RecordError
 
+Content = bytes | Iterable[bytes]  # of a file: all of it, or piece by piece
 LARGEST = 64 << 20  # bytes of a text file: a log of 100,000 entries is smaller
 DEEPEST = 64  # lists and objects inside each other
 DIGITS = 309  # of a whole number: more do not fit a float
@@ -224,7 +225,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-def write_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
+def write_whole(path: Path, content: Content, previous: Path | None = None, *, follow: bool = True) -> None:
     """Write a file completely or not at all, even after a power cut; the old one can stay as `previous`.
 
     follow   whether a symbolic link is followed: the file behind it is replaced or created; the link stays. In a run's
@@ -234,7 +235,7 @@ def write_whole(path: Path, content: bytes, previous: Path | None = None, *, fol
         replace_whole(path, content, previous, follow=follow)
 
 
-def replace_whole(path: Path, content: bytes, previous: Path | None = None, *, follow: bool = True) -> None:
+def replace_whole(path: Path, content: Content, previous: Path | None = None, *, follow: bool = True) -> None:
     """The same, but failures of the machine are an `OSError`."""
     target = Path(os.path.realpath(path)) if follow else path
     mode = _replaceable(target, path, follow)
@@ -243,7 +244,7 @@ def replace_whole(path: Path, content: bytes, previous: Path | None = None, *, f
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         if mode is not None:

@@ -127,14 +127,21 @@ class Crowd:
             else:
                 found[place] = self._kept(self.groups[place], ways, each.judgements)
 
-    def records(self, place: int) -> tuple[Evidence, list[Run]]:
-        """The evidence behind the judgement at a place, all of it, and its runs, read again."""
+    def records(self, place: int, copied: bool, whole: bool) -> tuple[Evidence, list[Run]]:
+        """The evidence behind the judgement at a place and its runs, read again.
+
+        copied   whether copies were found among its runs and baselines: if not, nobody looks for them again
+        whole    as in `moments_of_run`
+        """
         if place >= len(self.groups):
             return completed(self.logs[place - len(self.groups)], self.given), []
         group = self.groups[place]
         runs = [read_run(outline.path) for outline in group.runs]
         shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
-        evidence = evidence_of_runs(group.title, runs, group.others, baselines=shallow, prints=self._prints_of)
+        prints = self._prints_of if copied else _no_prints
+        evidence = evidence_of_runs(
+            group.title, runs, group.others, baselines=shallow, prints=prints, whole=whole or self._whole
+        )
         return completed(evidence, self.given), runs
 
     def here(self, ways: Sequence[Standard]) -> Here:
@@ -232,6 +239,10 @@ class Crowd:
         if outline.path not in self._vouched and not self._is_possible(outline):
             self._note_read(outline, read_in_full(outline)[1])
         self._vouched.add(outline.path)
+
+
+def _no_prints(_: Known) -> Sequence[Print]:
+    return ()
 
 
 def _setting(job: GroupJob | Outline) -> str:

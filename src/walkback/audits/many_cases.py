@@ -13,6 +13,7 @@ from typing import Any, overload
 from walkback.audits.many import Many
 from walkback.files import is_folder
 from walkback.records import Evidence, Run, find_runs, read_run
+from walkback.records.invariants import broken
 from walkback.records.run import Known
 from walkback.records.thin import thinned
 from walkback.records.training import find_trainings
@@ -20,14 +21,19 @@ from walkback.report.case import Case, Material
 from walkback.report.summary import most_serious_first
 
 MANY = 300  # runs: fewer are read at once
+COPIED = broken("same-records", "")
 SHOWN = 100  # subjects of a page: more are not read by anybody
 
 
 class LazyCases(Sequence[Case]):
-    """Cases of some subjects, each read when it is asked for and kept by nobody. `places`: among all judgements."""
+    """Cases of some subjects, each read when it is asked for and kept by nobody.
 
-    def __init__(self, many: Many, places: Sequence[int]):
-        self.many, self.places = many, places
+    places   among all judgements
+    whole    as in `moments_of_run`
+    """
+
+    def __init__(self, many: Many, places: Sequence[int], whole: bool = True):
+        self.many, self.places, self.whole = many, places, whole
 
     def __len__(self) -> int:
         return len(self.places)
@@ -40,9 +46,11 @@ class LazyCases(Sequence[Case]):
 
     def __getitem__(self, place: int | slice) -> "Case | LazyCases":
         if isinstance(place, slice):
-            return LazyCases(self.many, self.places[place])
+            return LazyCases(self.many, self.places[place], self.whole)
         at = self.places[place]
-        return Case(self.many.every.subjects[at], *self.many.crowd.records(at))
+        judgement = self.many.every.subjects[at]
+        copied = any(COPIED in words for words in (judgement.says, *judgement.notes))  # where every doubt is told
+        return Case(judgement, *self.many.crowd.records(at, copied, self.whole))
 
 
 class _Split:
@@ -75,11 +83,11 @@ def are_many(paths: Sequence[Path | str]) -> bool:
 
 
 def material_to_tell(many: Many) -> Material:
-    """An audit whose cases are read one after the other, for whoever looks at each once."""
+    """An audit whose cases are read one after the other, for whoever looks at each once, and at the ends of its
+    trainings."""
     split = _Split(many)
-    return Material(
-        many.audit, LazyCases(many, split.subjects()), LazyCases(many, split.controls()), outlines=many.crowd.outlines
-    )
+    subjects, controls = (LazyCases(many, places, whole=False) for places in (split.subjects(), split.controls()))
+    return Material(many.audit, subjects, controls, outlines=many.crowd.outlines)
 
 
 def material_to_show(many: Many) -> Material:

@@ -1,5 +1,6 @@
 """The commands that judge and show records: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -137,11 +138,13 @@ def form(
     """
     from walkback.audits import told_by
     from walkback.audits.workers import usual_count
-    from walkback.report.form import fill, render, write_form
+    from walkback.report.form import fill, rendered, write_form
     from walkback.report.numbers import relative
 
     with progress() as note:
         found = told_by(*paths, **judging.given(), note=note, processes=usual_count())
     forms = (fill(case, material.audit) for material in found for case in material.subjects)
-    print(render(forms, format) if to is None else relative(write_form(forms, format, to)))
+    if to is None:
+        sys.stdout.writelines(rendered(forms, format))
+    print("" if to is None else relative(write_form(forms, format, to)))
     return judging.exit_status(*(material.audit for material in found))

@@ -5,6 +5,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from walkback.files import write_whole
@@ -72,6 +73,7 @@ def csv_line(row: Iterable[object]) -> str:
     return file.getvalue()
 
 
+@lru_cache(maxsize=1024)  # the forms of one audit say much the same
 def for_markdown(text: str) -> str:
     """Words that stay words in Markdown, also inside a table.
 

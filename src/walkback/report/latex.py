@@ -6,6 +6,7 @@ What comes out is ASCII, so it needs no input encoding. A character that we have
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from walkback.report.harmless import COMMAND
@@ -61,6 +62,7 @@ class Part(NamedTuple):
     latex: str
 
 
+@lru_cache(maxsize=1024)  # the forms of one audit say much the same
 def escape(text: str, numbers: bool = False) -> str:
     r"""Words as LaTeX. Symbols (h_L, ‖, Γ) and numbers with a sign or a power of ten are mathematics; or all numbers.
 
@@ -206,11 +208,15 @@ def below(notes: Sequence[str]) -> list[str]:
     return [r"\par\smallskip", r"\parbox{\linewidth}{\footnotesize\raggedright", *paragraphs]
 
 
-def preamble(body: str) -> list[str]:
-    """What a piece needs of the document that it is put in."""
-    packages = ["booktabs", *(["graphicx"] if r"\resizebox" in body else [])]
+def preamble(*pieces: str) -> list[str]:
+    """What some pieces need of the document that they are put in."""
+
+    def used(command: str) -> bool:
+        return any(command in piece for piece in pieces)
+
+    packages = ["booktabs", *(["graphicx"] if used(r"\resizebox") else [])]
     needs = f"% In the preamble: \\usepackage{{{','.join(packages)}}}"
-    return [needs, *(words for command, words in DEFINED.items() if command in body)]
+    return [needs, *(words for command, words in DEFINED.items() if used(command))]
 
 
 def width(text: str) -> int:

@@ -4,7 +4,7 @@
 """
 
 from walkback.report.form.fill import fill
-from walkback.report.form.render import render, write_form
+from walkback.report.form.render import render, rendered, write_form
 from walkback.report.form.shapes import Entry, Form, Pitfall, Section
 
-__all__ = ["Entry", "Form", "Pitfall", "Section", "fill", "render", "write_form"]
+__all__ = ["Entry", "Form", "Pitfall", "Section", "fill", "render", "rendered", "write_form"]

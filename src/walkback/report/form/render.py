@@ -1,6 +1,6 @@
 """The form written down: as Markdown with GitHub's check boxes, or as a piece of LaTeX to put in a paper."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from walkback.files import make_folder, write_whole
@@ -14,17 +14,27 @@ HOW = "Filled in from records; a line is a blank to fill in by hand."
 
 
 def render(forms: Iterable[Form], form: str) -> str:
-    """One document of one or more forms, each of which is looked at once."""
-    if form == "markdown":
-        return "\n\n---\n\n".join(_markdown(each) for each in forms) + "\n"
-    body = "\n\n".join(_latex(each) for each in forms)
-    return "\n".join([*latex.preamble(body), "", body]) + "\n"
+    """One document of one or more forms."""
+    return "".join(rendered(forms, form))
+
+
+def rendered(forms: Iterable[Form], form: str) -> Iterator[str]:
+    """That document in pieces. Each form is looked at once and then dropped; a LaTeX document begins with what its
+    pieces need, so their text is kept until the last is there."""
+    between = "\n\n---\n\n" if form == "markdown" else "\n\n"
+    pieces: Iterable[str] = map(_markdown if form == "markdown" else _latex, forms)
+    if form != "markdown":
+        pieces = list(pieces)
+        yield "\n".join([*latex.preamble(*pieces), "", ""])
+    for number, piece in enumerate(pieces):
+        yield between + piece if number else piece
+    yield "\n"
 
 
 def write_form(forms: Iterable[Form], form: str, to: Path) -> Path:
     """Write that document as a file."""
     make_folder(to.parent)
-    write_whole(to, render(forms, form).encode())
+    write_whole(to, (piece.encode() for piece in rendered(forms, form)))
     return to
 
 
