@@ -20,6 +20,7 @@ from pathlib import Path
 import pydantic
 
 from walkback.checks import CHECKS, Judgement
+from walkback.checks.judge import read_judgement
 from walkback.data.cache import shelf
 from walkback.errors import RecordError
 from walkback.files import replace_whole
@@ -48,7 +49,7 @@ class Index:
         text = _text(place if isinstance(place, bytes) else self._line(place))
         head = _head(key)
         try:
-            judgement = Judgement.model_validate_json(text[len(head) : -1] if text.startswith(head) else b"")
+            judgement = read_judgement(text[len(head) : -1] if text.startswith(head) else b"")
         except pydantic.ValidationError:
             del self._judgements[key]
             return None

@@ -15,6 +15,7 @@ from walkback.checks.verdict import VerdictName, verdict
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.invariants import Broken
+from walkback.records.quick import lightened
 from walkback.records.schema import Count, Readings, Record
 
 UNDATED = "it cannot be dated"  # what is said of a check that no moment of the training tells
@@ -92,7 +93,7 @@ class Judgement(Record):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As text: thousands are sent from process to process, and an object with its parts takes longer."""
-        return Judgement.model_validate_json, (self.text(),)
+        return read_judgement, (self.text(),)
 
     @model_validator(mode="after")
     def _possible(self) -> "Judgement":
@@ -104,6 +105,11 @@ class Judgement(Record):
         if self.verdict == "holds" and self.protocol == "ours" and "inconclusive" in outcomes:
             raise Broken("verdict", f"{self.name} holds, and a check is inconclusive")
         return self
+
+
+def read_judgement(text: str | bytes) -> Judgement:
+    """A judgement of its JSON, one of thousands that are kept."""
+    return lightened(Judgement.model_validate_json(text))
 
 
 def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:

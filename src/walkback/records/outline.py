@@ -9,11 +9,11 @@ read without it, and the digest is of the bytes that are then read in full.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple, TypeVar
 
-from walkback.records.quick import trusted
+from walkback.records.quick import one_set, trusted
 from walkback.records.run import RECORDS, Files, Run, config_of, optional, read_files, run_of
 from walkback.records.schema import Environment, Record, Result, RunConfig, Sitting
 from walkback.records.whole import CHECKPOINTS
@@ -56,13 +56,9 @@ def _values(record: Record | None) -> Values | None:
 
 
 def _record(model: type[R], values: Values) -> R:
-    return trusted(model, dict(zip(model.model_fields, values[0], strict=True)), _same_set(values[1]))
-
-
-@cache
-def _same_set(names: frozenset[str]) -> set[str]:
-    """One for all records that were given the same fields: of thousands it would be most of their memory."""
-    return set(names)
+    # Machines, versions and names of thousands of runs are few: each text is kept once.
+    held = [intern(value) if type(value) is str else value for value in values[0]]
+    return trusted(model, dict(zip(model.model_fields, held, strict=True)), one_set(values[1]))
 
 
 def _outline(
