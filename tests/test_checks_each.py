@@ -162,6 +162,19 @@ def test_growth_is_per_block_and_not_to_the_first_state() -> None:
     assert scale(subject({"hidden_norms": slow})).outcome == "passes"
 
 
+def test_growth_of_known_norms_is_the_one_that_their_bounds_give() -> None:
+    """Second implementation: norms by layer, of which each may be unknown."""
+    draw = random.Random(0)
+    for _ in range(2000):
+        odd = [None, 0.0, NAN, INF, 1e308, 5e-324]
+        norms = [draw.choice(odd) if draw.random() < 0.1 else draw.uniform(0.1, 9) for _ in range(draw.randint(2, 5))]
+        by_list = growth(Moment(hidden_norms=norms))
+        by_layer = growth(Moment(hidden_at={layer: norm for layer, norm in enumerate(norms) if norm is not None}))
+        assert by_list.low == by_layer.low
+        complete = all(norm is not None and 0 < norm < INF for norm in norms)
+        assert by_list.high == (by_list.low if complete else None)
+
+
 def test_bounds_of_growth() -> None:
     def of(*norms: float | None) -> tuple[float | None, float | None]:
         return growth(Moment(hidden_norms=list(norms)))

@@ -178,6 +178,11 @@ def test_judgements_and_outlines_go_to_another_process_whole(runs) -> None:
 
     audit = judge_crowd(runs)[0]
     assert [sent(subject).text() for subject in audit.subjects] == [subject.text() for subject in audit.subjects]
+    one, other = (sent(audit.subjects[0]) for _ in range(2))
+    assert one.findings[0].model_fields_set is other.findings[0].model_fields_set, "in memory once"
+    assert one.findings[0].model_fields_set == audit.subjects[0].findings[0].model_fields_set
+    assert "value" in one.findings[0].model_fields_set
+    assert one.model_copy(update={"name": "another"}).model_fields_set is not one.model_fields_set
     for outline in map(read_outline, find_runs(runs)):
         assert sent(outline) == outline
         assert sent(outline).config.model_fields_set == outline.config.model_fields_set

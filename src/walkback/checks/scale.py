@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import truediv
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard, cast
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.by_seed import by_text, seeds_said, where
@@ -49,11 +49,19 @@ def growth(moment: Moment) -> Growth:
     """
     if moment.growth is not None:
         return _of_blocks(dict(enumerate(moment.growth)))
-    norms = [norm for norm in moment.hidden_norms or [] if norm is not None]
-    if norms and len(norms) == len(moment.hidden_norms or []) and min(norms) > 0 and math.isfinite(sum(norms)):
-        largest = max(map(truediv, norms[1:], norms), default=None)  # all are known, as of most moments
+    norms = moment.hidden_norms
+    if norms and _are_known(norms):  # as of most moments
+        largest = max(map(truediv, norms[1:], norms), default=None)
         return Growth(largest, largest)
-    return _bounds(norms_of(moment), moment.hidden_norms)
+    return _bounds(norms_of(moment), norms)
+
+
+def _are_known(norms: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Whether all are, and above zero."""
+    if None in norms:
+        return False
+    numbers = cast("Sequence[float]", norms)
+    return min(numbers) > 0 and math.isfinite(sum(numbers))
 
 
 def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
