@@ -55,10 +55,12 @@ def remembered(shown: Audit, audits: Mapping[Path, Audit]) -> Audit:
     The controls of one setting say nothing for another, so taking runs away does not make its verdicts count.
     """
     settings, controls = [*shown.settings], [*shown.controls]
+    if not settings or not audits:
+        return shown
     known = {name for setting in settings for name in setting.subjects}
     # By what was found and not by name: a name tells in what a subject differs from the others that are there.
     lost = {_key(subject): subject.name for subject in shown.subjects if subject.name not in known}
-    for path, beside in audits.items() if settings and lost else ():
+    for path, beside in audits.items() if lost else ():
         whole = SettingValidity(name=f"audit in {path}", valid=beside.valid, subjects=[s.name for s in beside.subjects])
         failed = [control for control in beside.controls if not control.ok]
         for stated in beside.settings or [whole]:

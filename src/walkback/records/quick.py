@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from walkback.records import invariants
 from walkback.records.expected import Expected, is_scheduled, is_whole, rate_at
 from walkback.records.invariants import ROUNDING, Broken
-from walkback.records.schema import CosineRecord, NullRecord, ReadingRecord, Record, RunConfig, Snapshot
+from walkback.records.schema import PLAIN, CosineRecord, NullRecord, ReadingRecord, Record, RunConfig, Snapshot
 
 MOST = 1e18  # a whole number of 18 digits, which every reader takes, and a float that may have been written as one
 NotKnown = Literal["NaN"]  # as records write it
@@ -301,8 +301,8 @@ def lightened(record: R) -> R:
         if isinstance(found, Record):
             _put_given(found, one_set(frozenset(found.model_fields_set)))
             found = found.__dict__
-        values = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-        inside += [value for value in values if isinstance(value, Record | dict | list)]
+        values = found.values() if isinstance(found, dict) else found if isinstance(found, list | tuple) else ()
+        inside += [value for value in values if type(value) not in PLAIN]
     return record
 
 
