@@ -50,26 +50,7 @@ def walkback(*words: str, cwd: Path) -> Done:
 
 
 def commands(cwd: Path, *lines: list[str]) -> list[Done]:
-    """Several commands in one process, because importing torch is most of what each would cost."""
-    code = (
-        "import json, sys\nfrom walkback.cli import main\n"
-        "for words in json.loads(sys.stdin.read()):\n"
-        "    sys.argv = ['walkback', *words]\n"
-        "    status = None\n"
-        "    try:\n        main()\n"
-        "    except SystemExit as end:\n        status = end.code\n"
-        "    sys.stderr.flush()\n"
-        "    print('\\n<<<', 0 if status is None else status, '>>>', flush=True)\n"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(lines), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=240, cwd=cwd, env=environment(),
-    )  # fmt: skip
-    assert "Traceback" not in process.stdout, process.stdout
-    assert process.returncode == 0
-    *parts, rest = re.split(r"\n<<< (\d+) >>>\n", process.stdout)
-    assert rest == ""
-    return [Done(int(status), said) for said, status in zip(parts[::2], parts[1::2], strict=True)]
+    return [walkback(*words, cwd=cwd) for words in lines]
 
 
 def strictly(text: str) -> Any:

@@ -401,3 +401,23 @@ def test_logs_of_different_seeds_are_joined() -> None:
     longer = one({"dfa_log": [{"hidden_norms": [1, 2, 3]}], "seed": 2})
     assert len(join_seeds([log(1), longer])) == 2
     assert join_seeds([]) == []
+
+
+def test_a_single_log_with_lists_of_norms_is_read_like_one_with_single_norms() -> None:
+    norms = [9.0, 12.0, 2000.0, 2100.0, 2200.0]
+    entry = {"epoch": 3, "acc_eval": 0.45}
+    lists = entry | {"hidden_norms": norms, "gamma": 0.2}
+    single = entry | {f"h_{layer}_norm": norm for layer, norm in enumerate(norms)} | {"gamma": 0.2}
+    (one,), (other,) = (evidence_of_log({"config": {"L": 4}, "log": [each]}) for each in (lists, single))
+    assert one == other
+    assert one.seeds[0].final.hidden_norms == norms
+    assert one.seeds[0].final.gamma == 0.2
+    with pytest.raises(RecordError, match="gamma"):
+        evidence_of_log({"config": {"L": 4}, "log": [entry | {"gamma": 1.7}]})
+    (mixed,) = evidence_of_log({"config": {"L": 4}, "log": [lists | {"g_L_norm": 1e-4, "g_0_norm": 2e-4}]})
+    assert mixed.seeds[0].final.hidden_norms == norms
+    assert mixed.seeds[0].final.gradient_norms == [2e-4, None, None, None, 1e-4]
+    with pytest.raises(RecordError, match="hidden_norms and single norms"):
+        evidence_of_log({"config": {"L": 4}, "log": [lists | {"h_L_norm": 3.0}]})
+    (named,) = evidence_of_log({"config": {"method": "dfa"}, "log": [entry | {"gamma_dfa": 0.2}]})
+    assert named.seeds[0].final.gamma == 0.2

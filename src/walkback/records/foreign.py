@@ -89,19 +89,15 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
     for number, entry in enumerate(as_list(entries, where)):
         here = f"{where}[{number}]"
         entry = as_object(entry, here)
-        hidden, gradients = first_of(entry, HIDDEN), first_of(entry, GRADIENTS)
-        gamma = first_of(entry, (f"gamma_{method}", "gamma"))
+        told, names = _lists(entry, (f"gamma_{method}", "gamma"), batch, here)
         moments.append(
             _moment(
                 here,
-                {"accuracy": "acc_eval", "hidden_norms": hidden, "gradient_norms": gradients, "gamma": gamma},
+                {"accuracy": "acc_eval", **names},
                 epoch=epoch_of(entry, here),
                 accuracy=number_of(entry, "acc_eval", here),
                 loss=_loss(entry, here),
-                hidden_norms=numbers_of(entry, hidden, here) if hidden else None,
-                gradient_norms=numbers_of(entry, gradients, here) if gradients else None,
-                reference_batch=batch if gradients else None,
-                gamma=number_of(entry, gamma, here) if gamma else None,
+                **told,
             )
         )
     trainings = _by_seed(as_list(entries, where), moments, config, notes, where)
@@ -122,9 +118,11 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
             f"{where}: {len(entries)} entries of a net of {depth} blocks are too many to read",
             "keep fewer entries: the first, the last, and some between",
         )
+    method = config.table.get(first_of(config.table, METHOD) or "")
+    rule = method_name(method, where) if isinstance(method, str) else None
     for number, entry in enumerate(entries):
         here = f"{where}: log[{number}]"
-        moments.append(_sparse_moment(as_object(entry, here), depth, batch, here))
+        moments.append(_sparse_moment(as_object(entry, here), depth, batch, (f"gamma_{rule}", "gamma"), here))
     trainings = _by_seed(entries, moments, config, notes, f"{where}: log")
     final = number_of(raw, "final_test_acc", where)
     if final is not None:
@@ -136,14 +134,14 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
         if last.accuracy is not None and last.accuracy != final:
             notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
         moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
-    method = config.table.get(first_of(config.table, METHOD) or "")
-    rule = method_name(method, where) if isinstance(method, str) else None
     return _evidence(rule or name, rule, config, raw, trainings, notes, where)
 
 
-def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | None, here: str) -> Moment:
-    """An entry with single norms by name: h_0_norm, h_L_norm, g_2_norm, … L itself may not be known."""
-    norms: dict[str, dict[int | str, float]] = {"h": {}, "g": {}}
+def _sparse_moment(
+    entry: Mapping[str, Any], depth: int | None, batch: int | None, gammas: Sequence[str], here: str
+) -> Moment:
+    """An entry with single norms by name: h_0_norm, h_L_norm, g_2_norm, … or with lists. L itself may not be known."""
+    norms: dict[str, dict[int | str, float]] = {"hidden": {}, "gradient": {}}
     for key in entry:
         if match := re.fullmatch(r"([hg])_(\d{1,4}|L)_norm", key):
             value = number_of(entry, key, here)
@@ -151,26 +149,44 @@ def _sparse_moment(entry: Mapping[str, Any], depth: int | None, batch: int | Non
             if depth is not None and layer != "L" and int(layer) > depth:
                 raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "correct log or config")
             if value is not None:
-                norms[match[1]][depth if layer == "L" and depth is not None else layer] = value
-    hidden, gradients = norms["h"], norms["g"]
-    stated_at = batch if gradients else None
-    told: dict[str, Any] = {}
-    if depth is not None:
-        told["hidden_norms"] = [hidden.get(layer) for layer in range(depth + 1)] if hidden else None
-        told["gradient_norms"] = [gradients.get(layer) for layer in range(depth + 1)] if gradients else None
-    else:
-        for kind, known in (("hidden", hidden), ("gradient", gradients)):
+                kind = "hidden" if match[1] == "h" else "gradient"
+                norms[kind][depth if layer == "L" and depth is not None else layer] = value
+    told, names = _lists(entry, gammas, batch, here)
+    for kind, known in norms.items():
+        name = names[f"{kind}_norms"]
+        if name and known:
+            raise RecordError(f"{here} has {name} and single norms of the same kind", "keep one of the two")
+        if name or not known:
+            continue
+        if depth is not None:
+            told[f"{kind}_norms"] = [known.get(layer) for layer in range(depth + 1)]
+        else:
             told[f"deepest_{kind}"] = known.pop("L", None)
             told[f"{kind}_at"] = known
+        if kind == "gradient":
+            told["reference_batch"] = batch
     return _moment(
         here,
-        {"accuracy": "acc_eval"},
+        {"accuracy": "acc_eval", **names},
         epoch=epoch_of(entry, here),
         accuracy=number_of(entry, "acc_eval", here),
         loss=_loss(entry, here),
-        reference_batch=stated_at,
         **told,
     )
+
+
+def _lists(
+    entry: Mapping[str, Any], gammas: Sequence[str], batch: int | None, here: str
+) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """The norms that an entry has as lists, one number per state, and its Γ; and what the entry calls each."""
+    hidden, gradients, gamma = first_of(entry, HIDDEN), first_of(entry, GRADIENTS), first_of(entry, gammas)
+    told = {
+        "hidden_norms": numbers_of(entry, hidden, here) if hidden else None,
+        "gradient_norms": numbers_of(entry, gradients, here) if gradients else None,
+        "reference_batch": batch if gradients else None,
+        "gamma": number_of(entry, gamma, here) if gamma else None,
+    }
+    return told, {"hidden_norms": hidden, "gradient_norms": gradients, "gamma": gamma}
 
 
 # --- what they share ------------------------------------------------------------------------------------------------
