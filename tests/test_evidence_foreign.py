@@ -421,3 +421,25 @@ def test_a_single_log_with_lists_of_norms_is_read_like_one_with_single_norms() -
         evidence_of_log({"config": {"L": 4}, "log": [lists | {"h_L_norm": 3.0}]})
     (named,) = evidence_of_log({"config": {"method": "dfa"}, "log": [entry | {"gamma_dfa": 0.2}]})
     assert named.seeds[0].final.gamma == 0.2
+
+
+def test_a_log_by_method_with_single_norms_is_read_too() -> None:
+    single = {"epoch": 3, "acc_eval": 0.45, "h_0_norm": 9.0, "h_L_norm": 2200.0, "g_L_norm": 1e-4}
+    (by_method,) = evidence_of_log({"config": {"L": 2, "eval_batch": 128}, "dfa_log": [single]})
+    (alone,) = evidence_of_log({"config": {"L": 2, "eval_batch": 128, "method": "dfa"}, "log": [single]})
+    assert by_method == alone
+    assert alone.seeds[0].final.hidden_norms == [9.0, None, 2200.0]
+    assert alone.seeds[0].final.reference_batch == 128
+
+
+def test_keys_that_nothing_is_read_from_are_named() -> None:
+    entry = {"epoch": 3, "acc_eval": 0.45, "hidden_norm": [9.0, 12.0, 2000.0], "lr": 0.1, "note": None}
+    for log in ({"dfa_log": [entry]}, {"config": {"method": "dfa"}, "log": [entry]}):
+        (evidence,) = evidence_of_log(log)
+        assert evidence.notes[0].startswith("nothing is read from 'hidden_norm', 'lr' in its entries; docs/judge-a-log")
+    (many,) = evidence_of_log({"dfa_log": [{f"key_{number}": 1 for number in range(9)}]})
+    assert "'key_5' and 3 more in its entries" in many.notes[0]
+    (all_read,) = evidence_of_log(
+        {"dfa_log": [{"epoch": 1, "seed": 2, "acc_eval": 0.4, "loss": 1.0, "gamma_dfa": 0.1}]}
+    )
+    assert all_read.notes == []

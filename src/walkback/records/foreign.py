@@ -34,7 +34,7 @@ from walkback.records.log_values import (
     numbers_of,
 )
 from walkback.records.schema import PYDANTICS, first_fault
-from walkback.records.stated import BATCH, CLASSES, DEPTH, EPOCHS, Config, kind_of, seed_of
+from walkback.records.stated import BATCH, CLASSES, DEPTH, EPOCHS, Config, kind_of, seed_of, short
 from walkback.records.watched import is_watched, read_watched
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
@@ -44,6 +44,8 @@ STREAM = (
     "the log does not say whether its net has a residual stream; logs of this shape come from such nets, so this is "
     "assumed"
 )
+SINGLE = re.compile(r"([hg])_(\d{1,4}|L)_norm")  # one norm by the name of its layer
+NAMED = 6  # of the keys that are not read
 CELLS = 10_000_000  # of the table that single norms are spread out in
 
 
@@ -83,24 +85,10 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
 
 def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) -> Evidence:
     config = config_of(raw, where)
-    batch = config.whole(BATCH)
-    moments: list[Moment] = []
     notes: list[str] = []
-    for number, entry in enumerate(as_list(entries, where)):
-        here = f"{where}[{number}]"
-        entry = as_object(entry, here)
-        told, names = _lists(entry, (f"gamma_{method}", "gamma"), batch, here)
-        moments.append(
-            _moment(
-                here,
-                {"accuracy": "acc_eval", **names},
-                epoch=epoch_of(entry, here),
-                accuracy=number_of(entry, "acc_eval", here),
-                loss=_loss(entry, here),
-                **told,
-            )
-        )
-    trainings = _by_seed(as_list(entries, where), moments, config, notes, where)
+    entries = as_list(entries, where)
+    moments = _moments(entries, method, config, notes, where)
+    trainings = _by_seed(entries, moments, config, notes, where)
     return _evidence(method, method, config, raw, trainings, notes, where)
 
 
@@ -109,20 +97,11 @@ def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) ->
 
 def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     config = config_of(raw, where)
-    depth, batch = config.whole(DEPTH), config.whole(BATCH)
-    moments: list[Moment] = []
-    notes: list[str] = []
-    entries = as_list(raw["log"], f"{where}: log")
-    if depth is not None and depth * len(entries) > CELLS:
-        raise RecordError(
-            f"{where}: {len(entries)} entries of a net of {depth} blocks are too many to read",
-            "keep fewer entries: the first, the last, and some between",
-        )
     method = config.table.get(first_of(config.table, METHOD) or "")
     rule = method_name(method, where) if isinstance(method, str) else None
-    for number, entry in enumerate(entries):
-        here = f"{where}: log[{number}]"
-        moments.append(_sparse_moment(as_object(entry, here), depth, batch, (f"gamma_{rule}", "gamma"), here))
+    notes: list[str] = []
+    entries = as_list(raw["log"], f"{where}: log")
+    moments = _moments(entries, rule, config, notes, f"{where}: log")
     trainings = _by_seed(entries, moments, config, notes, f"{where}: log")
     final = number_of(raw, "final_test_acc", where)
     if final is not None:
@@ -137,27 +116,44 @@ def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
     return _evidence(rule or name, rule, config, raw, trainings, notes, where)
 
 
-def _sparse_moment(
-    entry: Mapping[str, Any], depth: int | None, batch: int | None, gammas: Sequence[str], here: str
-) -> Moment:
-    """An entry with single norms by name: h_0_norm, h_L_norm, g_2_norm, … or with lists. L itself may not be known."""
-    norms: dict[str, dict[int | str, float]] = {"hidden": {}, "gradient": {}}
-    for key in entry:
-        if match := re.fullmatch(r"([hg])_(\d{1,4}|L)_norm", key):
-            value = number_of(entry, key, here)
-            layer = match[2] if match[2] == "L" else int(match[2])
-            if depth is not None and layer != "L" and int(layer) > depth:
-                raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "correct log or config")
-            if value is not None:
-                kind = "hidden" if match[1] == "h" else "gradient"
-                norms[kind][depth if layer == "L" and depth is not None else layer] = value
+# --- the entries of both --------------------------------------------------------------------------------------------
+
+
+def _moments(entries: Sequence[Any], method: str | None, config: Config, notes: list[str], where: str) -> list[Moment]:
+    """The entries in the order in which they are written, and a note on the keys that nothing is read from: one may be
+    a norm under another name."""
+    depth, batch = config.whole(DEPTH), config.whole(BATCH)
+    if depth is not None and depth * len(entries) > CELLS:
+        raise RecordError(
+            f"{where}: {len(entries)} entries of a net of {depth} blocks are too many to read",
+            "keep fewer entries: the first, the last, and some between",
+        )
+    gammas = (f"gamma_{method}", "gamma")
+    known = {*HIDDEN, *GRADIENTS, *gammas, "epoch", "seed", "acc_eval", "loss"}
+    unread: dict[str, None] = {}
+    moments: list[Moment] = []
+    for number, entry in enumerate(entries):
+        here = f"{where}[{number}]"
+        moments.append(_entry(as_object(entry, here), depth, batch, gammas, here))
+        unread |= {
+            key: None for key, value in entry.items() if not (value is None or key in known or SINGLE.fullmatch(key))
+        }
+    if unread:
+        first, more = [short(key) for key in unread][:NAMED], len(unread) - NAMED
+        named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+        notes.append(f"nothing is read from {named} in its entries; docs/judge-a-log.md lists the names that are read")
+    return moments
+
+
+def _entry(entry: Mapping[str, Any], depth: int | None, batch: int | None, gammas: Sequence[str], here: str) -> Moment:
+    """An entry with lists of norms, or with single norms by name: h_0_norm, h_L_norm, g_2_norm, … L itself may not be
+    known."""
     told, names = _lists(entry, gammas, batch, here)
-    for kind, known in norms.items():
-        name = names[f"{kind}_norms"]
-        if name and known:
-            raise RecordError(f"{here} has {name} and single norms of the same kind", "keep one of the two")
-        if name or not known:
+    for kind, known in _singles(entry, depth, here).items():
+        if not known:
             continue
+        if name := names[f"{kind}_norms"]:
+            raise RecordError(f"{here} has {name} and single norms of the same kind", "keep one of the two")
         if depth is not None:
             told[f"{kind}_norms"] = [known.get(layer) for layer in range(depth + 1)]
         else:
@@ -173,6 +169,21 @@ def _sparse_moment(
         loss=_loss(entry, here),
         **told,
     )
+
+
+def _singles(entry: Mapping[str, Any], depth: int | None, here: str) -> dict[str, dict[int | str, float]]:
+    """The norms that an entry has by the names of their layers; L is a name where its number is not known."""
+    norms: dict[str, dict[int | str, float]] = {"hidden": {}, "gradient": {}}
+    for key in entry:
+        if match := SINGLE.fullmatch(key):
+            value = number_of(entry, key, here)
+            layer = match[2] if match[2] == "L" else int(match[2])
+            if depth is not None and layer != "L" and int(layer) > depth:
+                raise RecordError(f"{here}: {key} is beyond the deepest state, h_{depth}", "correct log or config")
+            if value is not None:
+                kind = "hidden" if match[1] == "h" else "gradient"
+                norms[kind][depth if layer == "L" and depth is not None else layer] = value
+    return norms
 
 
 def _lists(
