@@ -94,8 +94,8 @@ def test_sigint_stops_cleanly_and_says_how_to_go_on(tmp_path):
 
 def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     """One of two workers is killed: its run fails with a word, the others end, and the same command mends it."""
-    words = ["--rules", "bp,dfa,fa", "--epochs", "30", "--jobs", "2", "--checkpoint-every", "0.05"]
-    process = start(tmp_path, *words)
+    words = ["--rules", "bp,dfa,fa", "--epochs", "20", "--checkpoint-every", "0.05"]
+    process = start(tmp_path, *words, "--jobs", "2")
     assert wait_until(lambda: len(list(tmp_path.glob("*/checkpoint.safetensors"))) == 2)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
@@ -107,7 +107,7 @@ def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     assert "its process was killed (SIGKILL)" in said
     assert "fewer --jobs" in said
     assert len(list(tmp_path.glob("*/result.json"))) == 2
-    code, said = run(tmp_path, *words)
+    code, said = run(tmp_path, *words, "--jobs", "1")
     assert code == 0, said
     assert len(list(tmp_path.glob("*/result.json"))) == 3
 
