@@ -448,11 +448,11 @@ def test_opinions_follow_the_figures():
 
     as_published = section(seeds("fa", 0.39, 0.40, 0.41, net=net(1e5, 8.9e-7)), title)
     assert "Nothing of FA is left to explain." in as_published
-    assert "we do not know why" not in as_published
+    assert "we do not know for sure" not in as_published
     off = section(seeds("fa", 0.50, 0.50, 0.51, net=net(1e3, 1e-4)), title)
     usual = "cosine decay, embedding from its own matrix"
     assert row(off, usual)[9] == "the accuracy, the stream and the gradient"
-    assert "- FA accuracy; FA ‖h_L‖; FA ‖g_L‖: we do not know why" in off
+    assert "- FA accuracy; FA ‖h_L‖; FA ‖g_L‖: we do not know for sure" in off
     assert "*Opinion:*" not in off  # nothing was tried
     tried = [made("fa", 0.5, net=net(1e3, 1e-4)), made("fa", 0.4, net=net(1e5, 8.9e-7), **gains)]
     assert f"*Opinion:* {usual}, trained gains may be the difference." in section(tried, title)

@@ -53,7 +53,7 @@ class Claim:
 
 
 BATCH, LOG = say.BATCH, theirs.LOG_BATCH
-UNKNOWN = "we do not know why; what was tried is below"
+UNKNOWN = "we do not know for sure; what was tried, and how near it comes, is below"
 
 # The main audit: 100 epochs, three seeds.
 ACCURACIES = (
