@@ -1,6 +1,5 @@
 # Two commands do everything on a machine with Python 3.11, make and git: `make demo` and `make test`.
 # pip finds torch's CPU build through constraints.txt; one environment, .venv, made anew when pyproject.toml changes.
-# pip does not compile (--no-compile saves half of its time): Python compiles what it imports, a small part.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -22,7 +21,7 @@ help:  ## List the targets
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "walkback needs $(PYTHON); name another with make PYTHON=python3.13 (3.11 to 3.13)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: $(STAMP)  ## Audit bp, fa and dfa on the embedded MNIST-1D, with their baselines and controls
@@ -36,7 +35,7 @@ lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 
 test: $(STAMP)  ## Everything that must pass before a change lands
 	@$(MAKE) --no-print-directory -j2 lint tools
-	OMP_NUM_THREADS=1 WALKBACK_BROWSER=required WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES) --dist worksteal
+	OMP_NUM_THREADS=1 WALKBACK_BROWSER=required WALKBACK_LATEX=$(WALKBACK_LATEX) $(BIN)/pytest -n $(CORES)
 
 tools:  # what the tests need beside Python, one after the other: apt-get holds a lock
 	@$(MAKE) --no-print-directory browser
