@@ -417,8 +417,15 @@ def test_a_single_log_with_lists_of_norms_is_read_like_one_with_single_norms() -
     (mixed,) = evidence_of_log({"config": {"L": 4}, "log": [lists | {"g_L_norm": 1e-4, "g_0_norm": 2e-4}]})
     assert mixed.seeds[0].final.hidden_norms == norms
     assert mixed.seeds[0].final.gradient_norms == [2e-4, None, None, None, 1e-4]
-    with pytest.raises(RecordError, match="hidden_norms and single norms"):
-        evidence_of_log({"config": {"L": 4}, "log": [lists | {"h_L_norm": 3.0}]})
+    (twice,) = evidence_of_log({"config": {"L": 4}, "log": [lists | {"h_L_norm": 2201.0, "h_0_norm": 9.0}]})
+    assert twice == one
+    for other_norm in (3.0, math.nan):
+        with pytest.raises(RecordError, match=f"h_4_norm is {other_norm:g}, and hidden_norms has 2200 there"):
+            evidence_of_log({"config": {"L": 4}, "log": [lists | {"h_L_norm": other_norm}]})
+    with pytest.raises(RecordError, match="h_7_norm is beyond the end of hidden_norms"):
+        evidence_of_log({"config": {}, "log": [lists | {"h_7_norm": 3.0}]})
+    diverged = entry | {"hidden_norms": [9.0, None, math.nan], "h_L_norm": math.nan, "h_1_norm": 3.0}
+    assert math.isnan(evidence_of_log({"log": [diverged]})[0].seeds[0].final.hidden_norms[2])
     (named,) = evidence_of_log({"config": {"method": "dfa"}, "log": [entry | {"gamma_dfa": 0.2}]})
     assert named.seeds[0].final.gamma == 0.2
 

@@ -10,6 +10,7 @@ Each gives one `Evidence` a method. What a log does not say is None, a NaN stays
 shapes is an error that tells where and what was found.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -153,7 +154,8 @@ def _entry(entry: Mapping[str, Any], depth: int | None, batch: int | None, gamma
         if not known:
             continue
         if name := names[f"{kind}_norms"]:
-            raise RecordError(f"{here} has {name} and single norms of the same kind", "keep one of the two")
+            _same(told[f"{kind}_norms"], known, name, kind, here)
+            continue
         if depth is not None:
             told[f"{kind}_norms"] = [known.get(layer) for layer in range(depth + 1)]
         else:
@@ -184,6 +186,20 @@ def _singles(entry: Mapping[str, Any], depth: int | None, here: str) -> dict[str
                 kind = "hidden" if match[1] == "h" else "gradient"
                 norms[kind][depth if layer == "L" and depth is not None else layer] = value
     return norms
+
+
+def _same(norms: Sequence[float | None], known: Mapping[int | str, float], name: str, kind: str, here: str) -> None:
+    """Refuses single norms that are not those of the list beside them; logs round, so 1 % is the same."""
+    for layer, single in known.items():
+        place = len(norms) - 1 if layer == "L" else int(layer)
+        key = f"{kind[0]}_{layer}_norm"
+        if not 0 <= place < len(norms):
+            raise RecordError(f"{here}: {key} is beyond the end of {name}", "correct the log, or keep one of the two")
+        listed = norms[place]
+        if listed is None or math.isclose(listed, single, rel_tol=0.01) or (math.isnan(listed) and math.isnan(single)):
+            continue
+        raise RecordError(f"{here}: {key} is {single:g}, and {name} has {listed:g} there",
+                          "correct the log, or keep one of the two")  # fmt: skip
 
 
 def _lists(
