@@ -10,13 +10,8 @@ from pydantic import ValidationError
 import made_up
 from walkback.errors import RecordError
 from walkback.records import DeepProbes, NullRecord, PrecisionRecord, Run, RunConfig, Snapshot, Valued
-from walkback.records.evidence import (
-    Baseline,
-    Evidence,
-    Moment,
-    SeedEvidence,
-    evidence_of_runs,
-)
+from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
+from walkback.records.run_evidence import evidence_of_runs
 
 NAN = math.nan
 COSINE = made_up.cosine(0.5)

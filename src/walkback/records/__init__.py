@@ -4,10 +4,10 @@ from walkback.records.doubts import doubts_of
 from walkback.records.evidence import (
     Baseline,
     BaselineName,
+    Effort,
     Evidence,
     Moment,
     SeedEvidence,
-    evidence_of_runs,
     moment_of_snapshot,
     with_probes,
 )
@@ -15,6 +15,7 @@ from walkback.records.foreign import evidence_of_log, read_foreign
 from walkback.records.invariants import INVARIANTS, Invariant
 from walkback.records.join import join_seeds
 from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
+from walkback.records.run_evidence import evidence_of_runs
 from walkback.records.schema import (
     CosineRecord,
     CostRecord,
@@ -39,6 +40,7 @@ __all__ = [
     "CosineRecord",
     "CostRecord",
     "DeepProbes",
+    "Effort",
     "Environment",
     "Evidence",
     "IdentityRecord",

@@ -6,20 +6,17 @@ of blocks) is refused here, once, so that no check has to wonder.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from walkback.errors import RecordError
 from walkback.records.baselines import BaselineName as BaselineName
 from walkback.records.baselines import Ended as Ended
-from walkback.records.baselines import alike, depth_of, ended, fittest, roles
 from walkback.records.baselines import half as half
-from walkback.records.doubts import Print, doubts_of_runs, prints_of
 from walkback.records.quick import QuickSnapshots, trusted
-from walkback.records.run import FRESH, Known, Run, read_snapshots
+from walkback.records.run import FRESH, Run
 from walkback.records.schema import (
     BLOCKS,
     CosineRecord,
@@ -27,6 +24,7 @@ from walkback.records.schema import (
     DeepProbes,
     NullRecord,
     PrecisionRecord,
+    ReadingRecord,
     Readings,
     Record,
     Share,
@@ -51,10 +49,12 @@ Numbers = Annotated[list[float | None] | None, BeforeValidator(_nothing)]
 
 Cosines = Annotated[list[CosineRecord | None] | None, BeforeValidator(_nothing)]
 Nulls = Annotated[list[NullRecord | None] | None, BeforeValidator(_nothing)]
+PerBlock = Annotated[list[ReadingRecord | None] | None, BeforeValidator(_nothing)]
 
 
 BY_STATE = ("hidden_norms", "gradient_norms")
-BY_BLOCK = ("growth", "cosine", "cosine_out", "null", "null_out", "rho", "nudging")
+BY_BLOCK = ("growth", "cosine", "cosine_out", "null", "null_out", "rotated", "frobenius", "rho", "nudging")
+Standing = Literal["seen", "in part", "declared", "not seen"]
 
 
 class Moment(Record):
@@ -79,6 +79,10 @@ class Moment(Record):
     null: Nulls = None  # of `cosine`
     null_out: Nulls = None  # of `cosine_out`
     null_gamma: NullRecord | None = None
+    rotated: Nulls = None  # of `cosine_out`: the credits turned by one random rotation per draw
+    rotated_gamma: NullRecord | None = None  # of the mean of `cosine_out`
+    frobenius: PerBlock = None  # ⟨A, G⟩ / (‖A‖ ‖G‖) at the block's output
+    reference: PrecisionRecord | None = None  # at the deepest state, free of the softmax's cancellation
     measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
     drift: float | None = None  # described, not judged, as are the two below
     rho: Numbers = None
@@ -110,6 +114,10 @@ class SeedEvidence(Record):
     seed: int | None = None
     moments: list[Moment] = Field(default_factory=list)
     ended: Ended | None = None
+    hits: bytes | None = None  # by test image, in order: 1 where the final prediction is right, else 0
+    predicted: bool = False  # final predictions were recorded, so that `hits` may be asked for
+    standing: Standing | None = None  # whether the credits that were compared are what trained; None: not known
+    standing_why: str = ""
 
     @property
     def init(self) -> Moment | None:
@@ -127,6 +135,7 @@ class Baseline(Record):
 
     accuracy: Annotated[dict[str, Share | None], Field(min_length=1)]
     typed: bool = False  # somebody typed it in
+    hits: dict[str, bytes | None] = Field(default_factory=dict)  # by seed as in SeedEvidence; None: recorded, not here
 
     @field_validator("accuracy")
     @classmethod
@@ -154,6 +163,21 @@ class Baseline(Record):
         return self.typed and UNSEEDED in self.accuracy
 
 
+class Effort(Record):
+    """How the learning rates of a subject and of what it is compared with were chosen.
+
+    tuned    every arm has the rate that its own trials chose, on held-out training data and with another seed
+    trials   by arm ("subject" or a baseline's name) the number of rates that were tried
+    why      why the rates do not count as tuned; empty where they do
+    rises    by how much the best baseline gains when its epochs are doubled, in one trial; None: not tried
+    """
+
+    tuned: bool
+    trials: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    why: str = ""
+    rises: float | None = None
+
+
 class Evidence(Record):
     """Everything known of one subject."""
 
@@ -163,6 +187,10 @@ class Evidence(Record):
     trained: Annotated[int, Field(ge=0)] | None = None  # how many of them train, from the top; None: all
     residual: bool | None = None  # False: the net has no residual stream
     classes: Annotated[int, Field(ge=1)] | None = None
+    width: Annotated[int, Field(ge=1)] | None = None  # of the narrowest block's output
+    chance: Share | None = None  # the share of the most frequent class among the test labels
+    effort: Effort | None = None  # None: one rate for all, or nothing is known of it
+    budget: str = ""  # epochs, samples and net, in a few words
     seeds: list[SeedEvidence] = Field(default_factory=list)
     # frozen: the rule's own frozen net; frozen_bp: trained by bp; bp: its full net; shallow: embed and readout alone;
     # half: the rule's own net of which only the last ⌈L/2⌉ blocks train; half_bp: the same trained by bp
@@ -233,7 +261,6 @@ def _told(snapshot: Snapshot) -> dict[str, Any]:
 TOLD_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "measured")
 DATED_BY = ("epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch")
 BARE = {**dict(Moment()), "measured": {}}
-WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
 ALL, WHOLE, DATED = {*BARE}, {*TOLD_BY, "gamma", "cosine", "cosine_out"}, {*DATED_BY}  # the fields that are given
 dated_by = attrgetter(*DATED_BY)
 
@@ -284,105 +311,17 @@ def with_probes(moment: Moment, probes: DeepProbes, *, surely: bool = False) -> 
     def told(valued: Valued) -> float | None:
         return valued.value if valued.status == "ok" else None
 
-    added = {
+    added: dict[str, Any] = {
         "precision": next(reversed(probes.precision), None), "null": probes.null, "null_out": probes.null_out,
         "null_gamma": probes.null_gamma, "drift": told(probes.drift), "rho": [told(v) for v in probes.rho],
         "nudging": [told(v) for v in probes.nudging], "measured": {**moment.measured, **probes.measured},
     }  # fmt: skip
+    if (output := probes.output) is not None:
+        sizes = [ReadingRecord(value=found.value, status=found.status) for found in output.frobenius]
+        added |= {
+            "rotated": output.null, "rotated_gamma": output.null_gamma, "frobenius": sizes,
+            "reference": output.reference, "cosine_out": output.cosine or moment.cosine_out,
+        }  # fmt: skip
     if surely:
         return trusted(Moment, {**moment.__dict__, **added}, ALL)
     return Moment(**(dict(moment) | added))  # which makes sure that both are of one net
-
-
-def evidence_of_runs(
-    name: str,
-    runs: Sequence[Run],
-    others: Sequence[Known] = (),
-    *,
-    baselines: Mapping[BaselineName, Sequence[Known] | Baseline] | None = None,
-    classes: int | None = None,
-    prints: Callable[[Known], Sequence[Print]] | None = None,
-    whole: bool = True,
-) -> Evidence:
-    """What the folders of one subject's runs tell: one config, one run a seed.
-
-    Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
-    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
-    trained (half, half_bp); for the penalty see `roles` and `fittest`.
-    `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
-    baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
-    `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
-    `whole` is as in `moments_of_run`.
-    """
-    if not runs:
-        raise RecordError(f"no run is given for {name}", "name at least one run folder")
-    config = runs[0].config
-    for run in runs:
-        if run.config is not config and not alike(run.config, config, ("seed",)):
-            raise RecordError(
-                f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
-                "judge them separately",
-            )
-    seeds = [run.config.seed for run in runs]
-    if len(set(seeds)) < len(seeds):
-        raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
-    depth = depth_of(runs)
-    found: dict[BaselineName, list[Known]] = {}
-    for other in [*others, *runs]:
-        for key in roles(other.config, config, depth):
-            found.setdefault(key, []).append(other)
-    chosen: dict[BaselineName, Sequence[Known] | Baseline] = {key: fittest(there) for key, there in found.items()}
-    if "half_bp" in found:
-        # What bp's lower half brings is told by two nets of one λ.
-        full = {run.config.penalty for run in _runs(chosen.get("bp"))}
-        same = [run for run in found["half_bp"] if run.config.penalty in full]
-        chosen.pop("half_bp")
-        chosen |= {"half_bp": fittest(same)} if same else {}
-    used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
-    notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
-    notes += [
-        f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
-    ]
-    settled: dict[BaselineName, Baseline] = {}
-    for key, given in (chosen | dict(baselines or {})).items():
-        settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
-    about: dict[str, Any] = {
-        "name": name, "rule": config.rule, "depth": depth,
-        "trained": None if config.train_last == depth else config.train_last,
-        "residual": config.residual, "classes": classes, "seeds": [_seed_told(run, whole) for run in runs],
-        "baselines": settled, "notes": notes, "doubts": doubts_of_runs([*runs, *used], prints or _read_prints),
-    }  # fmt: skip
-    known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
-    if classes is None and {*settled} <= known and all(map(is_sure, runs)):
-        return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
-    with refused(f"the runs of {name} cannot be judged", FRESH):
-        return Evidence(**about)
-
-
-def _seed_told(run: Run, whole: bool) -> SeedEvidence:
-    told: dict[str, Any] = {"seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run)}
-    return trusted(SeedEvidence, told, {*told}) if is_sure(run) else SeedEvidence(**told)
-
-
-def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:
-    return () if given is None or isinstance(given, Baseline) else given
-
-
-def _read_prints(run: Known) -> Sequence[Print]:
-    return prints_of(run.snapshots) if isinstance(run, Run) else prints_of(read_snapshots(run.path)[0])
-
-
-def _baseline(key: str, runs: Sequence[Known], notes: list[str]) -> Baseline:
-    accuracy: dict[int, float | None] = {}
-    for run in runs:
-        seed = run.config.seed
-        if seed in accuracy:
-            raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
-        finished = run.result is not None and run.result.status == "finished"
-        accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
-        if not finished:
-            ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
-            how = "is not finished" if run.result is None else ends[run.result.status]
-            notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
-    with refused(f"the baseline {key}, {runs[0].path}", FRESH):
-        return Baseline.by_seed(accuracy)

@@ -114,8 +114,9 @@ class _Probes(Struct, forbid_unknown_fields=True, gc=False):
     measured: dict[str, list[QuickReading]] | UnsetType = UNSET
 
 
+LATER = {"predictions", "cpu_seconds", "output"}  # fields that older records do not have
 RESULT, ENVIRONMENT, SITTING, PROBES, VALUED = (
-    set(model.model_fields) for model in (Result, Environment, Sitting, DeepProbes, Valued)
+    set(model.model_fields) - LATER for model in (Result, Environment, Sitting, DeepProbes, Valued)
 )
 PRECISION = set(PrecisionRecord.model_fields) - {"differences"}
 DEFAULTS = {name: field.default for name, field in RunConfig.model_fields.items() if not field.is_required()}
@@ -168,7 +169,7 @@ def quick_result(content: bytes) -> Result | None:
     found = _parsed(Result.model_validate_json, content)
     if found is None or len(found.model_fields_set) < len(RESULT) or found.epochs > MOST or found.steps > MOST:
         return None  # the full reader takes no file without its schema, and no whole number of 20 digits
-    return found if found.loss <= MOST and _each_once(content, len(RESULT), found.says) else None
+    return found if found.loss <= MOST and _each_once(content, len(found.model_fields_set), found.says) else None
 
 
 def quick_environment(content: bytes) -> Environment | None:
@@ -183,7 +184,10 @@ def quick_environment(content: bytes) -> Environment | None:
                 texts.append(value)
             elif value is not None and not -MOST <= value <= MOST:
                 return None
-    return found if _each_once(content, len(ENVIRONMENT) + len(SITTING) * len(found.sittings), *texts) else None
+    if any(len(sitting.model_fields_set) < len(SITTING) for sitting in found.sittings):
+        return None
+    keys = len(ENVIRONMENT) + sum(len(sitting.model_fields_set) for sitting in found.sittings)
+    return found if _each_once(content, keys, *texts) else None
 
 
 def quick_probes(content: bytes) -> DeepProbes | None:
@@ -215,6 +219,7 @@ def quick_probes(content: bytes) -> DeepProbes | None:
         "null": list(map(_null, found.null)), "null_out": list(map(_null, found.null_out)),
         "null_gamma": _null(found.null_gamma), "drift": _valued(found.drift),
         "rho": list(map(_valued, found.rho)), "nudging": list(map(_valued, found.nudging)), "measured": {},
+        "output": None,
     }  # fmt: skip
     if found.measured is not UNSET:
         values["measured"] = {name: list(map(as_reading, readings)) for name, readings in found.measured.items()}

@@ -13,16 +13,9 @@ from inspect import signature
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError
+from pydantic import model_serializer as model_serializer
+from pydantic import model_validator as model_validator
 
 from walkback.errors import RecordError
 from walkback.records import invariants
@@ -318,6 +311,16 @@ def _correlation(valued: Valued) -> Valued:
 Correlation = Annotated[Valued, AfterValidator(_correlation)]
 
 
+class OutputProbes(Record):
+    """What Γ is judged by: the credits at the output of their blocks, where they act."""
+
+    null: list[NullRecord]  # of `cosine_out`, by block: the credits turned by one random rotation per draw
+    null_gamma: NullRecord  # of their mean; blocks of equal width are turned by one matrix
+    frobenius: list[Valued]  # by block ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
+    reference: PrecisionRecord  # of the gradient at h_L, with the label's term of the softmax free of cancellation
+    cosine: list[CosineRecord] | None = None  # by block, over the steps at which a resting rule had credit for it
+
+
 class DeepProbes(Record):
     """What is measured once, at the end of a run, because it costs more than a snapshot may."""
 
@@ -334,6 +337,7 @@ class DeepProbes(Record):
     nudging: list[Valued]
     functional_images: Count  # for rho and nudging
     measured: Readings = Field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
+    output: OutputProbes | None = None  # None: recorded before walkback 0.3
 
 
 class IdentityRecord(Record):
@@ -366,6 +370,7 @@ class Result(Record):
     accuracy: Share  # at the last snapshot
     loss: CrossEntropy
     says: str
+    predictions: str | None = None  # the sha256 of predictions.npy; None: recorded before walkback 0.3
 
 
 class Sitting(Record):
@@ -384,6 +389,7 @@ class Sitting(Record):
     cpu: str
     threads: int
     device: str
+    cpu_seconds: Size | None = None  # None: recorded before walkback 0.3, or not ended
 
 
 class Environment(Record):

@@ -1,0 +1,108 @@
+"""The evidence of a subject's run folders: its trainings, and the baselines among the other runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from walkback.errors import RecordError
+from walkback.records.baselines import BaselineName, alike, depth_of, ended, fittest, roles
+from walkback.records.doubts import Print, doubts_of_runs, prints_of
+from walkback.records.evidence import Baseline, Evidence, SeedEvidence, is_sure, moments_of_run
+from walkback.records.quick import trusted
+from walkback.records.run import FRESH, Known, Run, read_snapshots
+from walkback.records.schema import refused
+
+WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
+
+
+def evidence_of_runs(
+    name: str,
+    runs: Sequence[Run],
+    others: Sequence[Known] = (),
+    *,
+    baselines: Mapping[BaselineName, Sequence[Known] | Baseline] | None = None,
+    classes: int | None = None,
+    prints: Callable[[Known], Sequence[Print]] | None = None,
+    whole: bool = True,
+) -> Evidence:
+    """What the folders of one subject's runs tell: one config, one run a seed.
+
+    Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
+    (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
+    trained (half, half_bp); for the penalty see `roles` and `fittest`.
+    `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
+    baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
+    `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
+    `whole` is as in `moments_of_run`.
+    """
+    if not runs:
+        raise RecordError(f"no run is given for {name}", "name at least one run folder")
+    config = runs[0].config
+    for run in runs:
+        if run.config is not config and not alike(run.config, config, ("seed",)):
+            raise RecordError(
+                f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
+                "judge them separately",
+            )
+    seeds = [run.config.seed for run in runs]
+    if len(set(seeds)) < len(seeds):
+        raise RecordError(f"two of the runs of {name} have the same seed", "give one run for each seed")
+    depth = depth_of(runs)
+    found: dict[BaselineName, list[Known]] = {}
+    for other in [*others, *runs]:
+        for key in roles(other.config, config, depth):
+            found.setdefault(key, []).append(other)
+    chosen: dict[BaselineName, Sequence[Known] | Baseline] = {key: fittest(there) for key, there in found.items()}
+    if "half_bp" in found:
+        # What bp's lower half brings is told by two nets of one λ.
+        full = {run.config.penalty for run in _runs(chosen.get("bp"))}
+        same = [run for run in found["half_bp"] if run.config.penalty in full]
+        chosen.pop("half_bp")
+        chosen |= {"half_bp": fittest(same)} if same else {}
+    used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
+    notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
+    notes += [
+        f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
+    ]
+    settled: dict[BaselineName, Baseline] = {}
+    for key, given in (chosen | dict(baselines or {})).items():
+        settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
+    about: dict[str, Any] = {
+        "name": name, "rule": config.rule, "depth": depth,
+        "trained": None if config.train_last == depth else config.train_last,
+        "residual": config.residual, "classes": classes, "seeds": [_seed_told(run, whole) for run in runs],
+        "baselines": settled, "notes": notes, "doubts": doubts_of_runs([*runs, *used], prints or _read_prints),
+    }  # fmt: skip
+    known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
+    if classes is None and {*settled} <= known and all(map(is_sure, runs)):
+        return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
+    with refused(f"the runs of {name} cannot be judged", FRESH):
+        return Evidence(**about)
+
+
+def _seed_told(run: Run, whole: bool) -> SeedEvidence:
+    told: dict[str, Any] = {"seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run)}
+    return trusted(SeedEvidence, told, {*told}) if is_sure(run) else SeedEvidence(**told)
+
+
+def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:
+    return () if given is None or isinstance(given, Baseline) else given
+
+
+def _read_prints(run: Known) -> Sequence[Print]:
+    return prints_of(run.snapshots) if isinstance(run, Run) else prints_of(read_snapshots(run.path)[0])
+
+
+def _baseline(key: str, runs: Sequence[Known], notes: list[str]) -> Baseline:
+    accuracy: dict[int, float | None] = {}
+    for run in runs:
+        seed = run.config.seed
+        if seed in accuracy:
+            raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
+        finished = run.result is not None and run.result.status == "finished"
+        accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
+        if not finished:
+            ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
+            how = "is not finished" if run.result is None else ends[run.result.status]
+            notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
+    with refused(f"the baseline {key}, {runs[0].path}", FRESH):
+        return Baseline.by_seed(accuracy)
