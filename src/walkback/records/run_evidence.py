@@ -11,6 +11,7 @@ from walkback.records.quick import trusted
 from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import refused
 
+ONE_WIDTH = ("resmlp", "vit-mini", "student", "mlp")  # nets all of whose states have the width that the option names
 WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
 
 
@@ -69,7 +70,10 @@ def evidence_of_runs(
     about: dict[str, Any] = {
         "name": name, "rule": config.rule, "depth": depth,
         "trained": None if config.train_last == depth else config.train_last,
-        "residual": config.residual, "classes": classes, "seeds": [_seed_told(run, whole) for run in runs],
+        "residual": config.residual, "classes": classes,
+        "width": config.net_options.get("width") if config.net in ONE_WIDTH else None,
+        "chance": None, "effort": None, "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
+        "seeds": [_seed_told(run, whole) for run in runs],
         "baselines": settled, "notes": notes, "doubts": doubts_of_runs([*runs, *used], prints or _read_prints),
     }  # fmt: skip
     known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
@@ -80,8 +84,12 @@ def evidence_of_runs(
 
 
 def _seed_told(run: Run, whole: bool) -> SeedEvidence:
-    told: dict[str, Any] = {"seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run)}
-    return trusted(SeedEvidence, told, {*told}) if is_sure(run) else SeedEvidence(**told)
+    known: dict[str, Any] = {
+        "seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run), "hits": None,
+        "predicted": run.result is not None and run.result.predictions is not None,
+        "standing": None, "standing_why": "",
+    }  # fmt: skip
+    return trusted(SeedEvidence, known, {*known}) if is_sure(run) else SeedEvidence(**known)
 
 
 def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:
