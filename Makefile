@@ -12,7 +12,7 @@ WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
 .PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-docs test-network test-ray test-slurm test-slow fuzz mutants \
-        bench bench-executors crowd sentences clean help
+        bench bench-executors crowd golden sentences clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -73,6 +73,10 @@ docs: $(STAMP)  ## The documents as a site, in site/
 
 docs-serve: docs  ## The same, served on this machine at port 8000, where its search works
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000
+
+golden: $(STAMP)  ## Write the golden oracle anew: its diff says which answers changed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/oracle.py
+	@git diff --stat -- tests/golden/oracle
 
 sentences:  ## Every sentence that the program can say, room by room, for reading them through
 	@python3 docs/sentences.py
