@@ -1,8 +1,9 @@
-"""The law: a finding from part of the evidence never contradicts the finding from all of it.
+"""The law: leaving evidence out may only turn an answer into *open*.
 
-Full evidence is drawn at random, nasty values among it; fields, entries of lists, values of baselines and facts about
-the net are then dropped at random, and both are judged. Whole seeds and whole moments are not dropped: other seeds are
-another sample, and an earlier end is another net.
+Full evidence is drawn at random, biased to the corners: intervals that end just beside a limit, nets that differ by
+little, values that are not finite. Cosines, nulls, sizes, baselines, layers, predictions and facts about the net are
+then dropped at random, and both are judged. Whole seeds and whole moments are not dropped: other seeds are another
+sample, and an earlier end is another net.
 """
 
 import math
@@ -14,20 +15,29 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from test_checks_planted import dead, moment, ok, precise
-from walkback.checks import DEFAULT, LIMITS, judge
+from test_checks_planted import IMAGES, dead, hits, moment, null, ok, precise, sizes
+from walkback.checks import DEFAULT, LIMITS, judge, scale
 from walkback.checks.finding import Finding
-from walkback.records import Baseline, Evidence, NullRecord, SeedEvidence
+from walkback.records import Baseline, Evidence, SeedEvidence
 from walkback.records.schema import ReadingRecord
 
 NASTY = [math.nan, math.inf, 0.0]
-HALF_BP = [0.5, 0.5, 0.93, 0.955, 0.957]  # against bp's 0.96
-QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-FACTS = ("rule", "depth", "residual", "classes")
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FACTS = ("rule", "residual", "width", "effort")
 MEASURED = (
-    "epoch", "accuracy", "loss", "hidden_norms", "gradient_norms", "reference_batch", "cosine", "cosine_out", "gamma",
-    "precision", "null", "null_out", "null_gamma", "drift", "rho", "nudging",
+    "epoch", "loss", "hidden_norms", "gradient_norms", "reference_batch", "cosine", "cosine_out", "gamma",
+    "precision", "null", "null_out", "null_gamma", "rotated", "rotated_gamma", "frobenius", "drift", "rho", "nudging",
 )  # fmt: skip
+HIT: dict[int, bytes] = {}
+
+
+def predictions(accuracy: float, dice: random.Random) -> bytes | None:
+    """Predictions of that accuracy, on one of a few sets of images that are hard."""
+    right = round(accuracy * IMAGES) if math.isfinite(accuracy) and 0 <= accuracy <= 1 else -1
+    key = right * 8 + dice.randrange(8)
+    if right >= 0 and key not in HIT:
+        HIT[key] = hits(accuracy, key % 8) or b""
+    return HIT[key] if right >= 0 else None
 
 
 def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[str, Any], epoch: int) -> Any:
@@ -36,110 +46,96 @@ def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[s
 
     norms = [sometimes(9.0)]
     for _ in range(blocks):
-        factor = dice.choice(mood["growth"])
-        norms.append(sometimes((norms[-1] or 1.0) * factor))
+        norms.append(sometimes((norms[-1] or 1.0) * dice.choice(mood["growth"])))
+    base = mood["cosines"]
+    values = [base[block % len(base)] + dice.uniform(-1, 1) * mood["jitter"] for block in range(blocks)]
+    records = [
+        dead(dice.choice(["zero credit", "zero gradient", "not available"])) if dice.random() < mood["nasty"]
+        else ok(max(-1.0, min(1.0, sometimes(value))))
+        for value in values
+    ]  # fmt: skip
     if mood["credit"] == "no credit":
-        cosines = outs = [dead("no credit")] * blocks
-    else:
-        cosines, outs = drawn_cosines(dice, blocks, mood), drawn_cosines(dice, blocks, mood)
-        if mood["credit"] == "other width":
-            cosines[dice.randrange(blocks)] = dead("other width")
-    nulls = [NullRecord(mean=0.0, std=sometimes(0.01), n=dice.choice([20, 20, 1]), kind="k") for _ in range(blocks)]
-    updates = [
-        ReadingRecord(
-            value=sometimes(dice.choice(mood["cosine"])), status=dice.choice(["ok"] * 9 + ["not finite"]), null=null
-        )
-        for null in nulls
-    ]
+        records = [dead("no credit")] * blocks
+    nulls = [null(dice.uniform(-0.02, 0.02), sometimes(mood["null"]), dice.choice([20, 20, 20, 1])) for _ in values]
+    chord = dice.choice(mood["chord"])
+    rounded = [value if dice.random() < 0.8 else -value for value in values]
     own = {} if not mood["between"] else {"growth": [sometimes(dice.choice(mood["growth"])) for _ in range(blocks)]}
-    return moment(
-        blocks,
-        **own,
-        epoch=epoch,
-        accuracy=accuracy,
-        loss=sometimes(dice.choice([0.01, 1.0])),
-        hidden_norms=norms,
-        gradient_norms=[sometimes(dice.choice([4e-4, 1e-8])) for _ in norms],
-        reference_batch=dice.choice([16, 128, 2048]),
-        cosine=cosines,
-        cosine_out=outs,
-        gamma=sometimes(dice.choice(mood["gamma"])),
-        precision=precise(
-            sometimes(dice.choice(mood["chord"])), sometimes(0.1), dice.choice(["ok"] * 5 + ["not finite"])
-        ),
-        null=nulls,
-        null_out=nulls[::-1],
-        measured={"update": updates},
-    )
-
-
-def drawn_cosines(dice: random.Random, blocks: int, mood: dict[str, Any]) -> list[Any]:
-    def sometimes(value: float) -> float:
-        return dice.choice(NASTY) if dice.random() < mood["nasty"] else value
-
-    return [
-        dead(dice.choice(["zero credit", "zero gradient", "below precision", "not available", "not finite"]))
-        if dice.random() < mood["nasty"]
-        else ok(sometimes(dice.choice(mood["cosine"])))
-        for _ in range(blocks)
+    update = [
+        ReadingRecord(value=sometimes(value), status="ok", null=n) for value, n in zip(values, nulls, strict=True)
     ]
+    return moment(
+        # No training is a copy of another.
+        blocks, **own, epoch=epoch, accuracy=accuracy, loss=sometimes(dice.choice([0.01, 1.0]) * dice.uniform(1, 1.1)),
+        hidden_norms=norms,
+        gradient_norms=[sometimes(dice.choice([4e-4, 1e-8])) for _ in norms], reference_batch=dice.choice([16, 128]),
+        cosine=records, cosine_out=records, gamma=sometimes(sum(values) / blocks),
+        # What is free of the softmax's cancellation is never further off than what is not.
+        reference=precise(chord), precision=precise(min(2.0, chord * dice.choice([1.0, 1.0, 50.0]))),
+        null=nulls, null_out=nulls,
+        rotated=nulls, rotated_gamma=null(dice.uniform(-1, 1) * mood["null"], mood["null"]),
+        frobenius=sizes(*(sometimes(value) for value in rounded)), measured={"update": update},
+    )  # fmt: skip
 
 
 def drawn_evidence(dice: random.Random) -> Evidence:
     """Full evidence: everything is there, though not everything need be finite. A mood for the whole subject makes
-    its seeds agree often enough for every outcome to occur."""
+    its seeds agree often enough for every answer to occur."""
+    blocks, count = dice.choice([1, 2, 3, 4, 5]), dice.choice([2, 3, 3, 5, 5, 5, 8, 12])
+    seeds = list(range(count))
     mood = {
-        "nasty": dice.choice([0.0, 0.0, 0.02, 0.2]),
-        "growth": dice.choice([[1.0, 1.1], [0.02, 1.0, 50.0], [60.0, 1.0, 2500.0], [50.0], [0.01, 100.0]]),
-        "cosine": dice.choice([[0.9], [0.9, 0.0, 0.0], [0.0], [-0.5], [0.03, 0.030001]]),
-        "gamma": dice.choice([[0.3], [0.0], [-0.1, 0.3]]),
-        "chord": dice.choice([[1e-6], [0.3], [0.01], [1e-6, 0.3]]),
-        "between": dice.random() < 0.3,  # something lies between the blocks, so their own growth is recorded
-        "credit": dice.choice(["credit", "credit", "other width", "no credit"]),
+        "nasty": dice.choice([0.0, 0.0, 0.0, 0.01]),
+        "growth": dice.choice([[1.0, 1.1], [0.02, 1.0, 50.0], [60.0, 1.0, 2500.0], [50.0]]),
+        "cosines": dice.choice([[0.9], [0.9, 0.0], [0.9, 0.27], [0.02], [0.1], [0.3], [0.0], [-0.5], [0.9, -0.9]]),
+        "jitter": dice.choice([0.0, 0.003, 0.05]),
+        "null": dice.choice([0.001, 0.02, 0.06]),
+        "chord": dice.choice([[1e-6], [1e-6], [0.3], [0.01], [1e-6, 0.3]]),
+        "between": dice.random() < 0.2,
+        "credit": dice.choice(["credit", "credit", "credit", "no credit"]),
     }
-    begins = {"growth": dice.choice([mood["growth"], [1.0], [0.5, 3.0]])}  # of the net at init
-    blocks, seeds = dice.choice([1, 2, 3, 4, 5]), list(range(dice.choice([1, 2, 3, 3, 4])))
-    spread = dice.choice([0.0, 0.001, 0.03])
+    spread = dice.choice([0.0, 0.001, 0.004, 0.03])
 
     def accuracy(around: float) -> float:
-        return dice.choice(NASTY[:2]) if dice.random() < mood["nasty"] / 2 else around + dice.uniform(-1, 1) * spread
+        return NASTY[0] if dice.random() < mood["nasty"] / 2 else round(around + dice.uniform(-1, 1) * spread, 3)
 
     def baseline(around: float) -> Baseline:
-        if dice.random() < 0.2:
+        if dice.random() < 0.1:
             return Baseline.number(accuracy(around))
-        return Baseline.by_seed({seed: accuracy(around) for seed in seeds})
+        known = {str(seed): accuracy(around) for seed in seeds}
+        return Baseline(accuracy=known, hits={seed: predictions(a, dice) for seed, a in known.items()})
 
-    own, frozen_bp = dice.choice([0.3, 0.36, 0.5]), dice.choice([0.35, 0.95])
-    return Evidence(
-        name="drawn", rule="fa", depth=blocks, residual=dice.choice([True, False]),
-        classes=dice.choice([10, 10, 1]),
-        seeds=[
+    shallow, frozen, bp = dice.choice([0.34, 0.45]), 0.35, dice.choice([0.30, 0.365, 0.372, 0.48, 0.6])
+    own = dice.choice([shallow, frozen, bp]) + dice.choice([-0.05, 0.0, 0.019, 0.021, 0.03, 0.1])
+    made = []
+    for seed in seeds:
+        value = accuracy(own)
+        known = predictions(value, dice)
+        calm = mood | {"growth": [1.0], "nasty": 0.0}
+        moments = [drawn_moment(dice, blocks, 0.1, calm, 0), drawn_moment(dice, blocks, value, mood, 100)]
+        made.append(
             SeedEvidence(
                 seed=seed,
-                ended=dice.choice(["finished", "finished", "finished", "diverged", "stopped"]),
-                moments=[
-                    drawn_moment(dice, blocks, accuracy(own), mood | calm, epoch)
-                    for epoch, calm in dice.choice([[(0, begins), (100, {})], [(0, begins), (100, {})], [(100, {})]])
-                ],
+                ended=dice.choice(["finished"] * 30 + ["diverged", "stopped"]),
+                moments=moments[dice.choice([0, 0, 1]) :],
+                hits=known,
+                predicted=known is not None,
+                standing=dice.choice(["seen"] * 20 + ["declared", "in part", "not seen"]),
             )
-            for seed in seeds
-        ],
+        )
+    halves = {
+        "half": baseline(own - dice.choice([-0.03, 0.0, 0.004, 0.006, 0.03])),
+        "half_bp": baseline(bp - dice.choice([-0.02, 0.0, 0.004, 0.006, 0.03])),
+    }
+    return Evidence(
+        name="drawn", rule="fa", depth=blocks, residual=dice.choice([True, False]), classes=10, width=256, seeds=made,
         baselines={
-            "frozen": baseline(0.34), "frozen_bp": baseline(frozen_bp), "bp": baseline(0.96),
-            "shallow": baseline(dice.choice([0.3, 0.49])),
-            **({"half": baseline(dice.choice([own - 0.03, own, own + 0.05])), "half_bp": baseline(dice.choice(HALF_BP))}
-               if blocks > 1 else {}),
+            "frozen": baseline(frozen), "frozen_bp": baseline(dice.choice([0.35, 0.46])), "bp": baseline(bp),
+            "shallow": baseline(shallow), **(halves if blocks > 1 else {}),
         },
     )  # fmt: skip
 
 
-def tells_width(value: Any) -> bool:
-    """That the widths of a net differ is a fact about the net and not a measurement; see the docs."""
-    return isinstance(value, dict) and value.get("status") == "other width"
-
-
 def part_of(full: Evidence, dice: random.Random, share: float) -> Evidence:
-    """The same with a share of everything dropped, each thing by its own throw."""
+    """A copy with a share of everything dropped, each thing by its own throw."""
 
     def gone() -> bool:
         return dice.random() < share
@@ -148,74 +144,81 @@ def part_of(full: Evidence, dice: random.Random, share: float) -> Evidence:
     for fact in FACTS:
         raw[fact] = None if gone() else raw[fact]
     for seed in raw["seeds"]:
-        seed["seed"] = None if gone() and dice.random() < 0.3 else seed["seed"]
-        if seed["ended"] != "stopped":  # that a training did not finish is not dropped: see the docs
-            seed["ended"] = None if gone() else seed["ended"]
+        seed["hits"] = None if gone() else seed["hits"]  # the record names them; the file is not there
         for one in seed["moments"]:
             for field in MEASURED:
-                if gone() and not (field == "cosine" and any(map(tells_width, one[field]))):
+                if gone():
                     one[field] = None
                 elif isinstance(one[field], list):
-                    one[field] = [None if gone() and not tells_width(value) else value for value in one[field]]
-            if (
-                one["growth"] is not None
-            ):  # that something lies between the blocks is a fact about the net: see the docs
+                    one[field] = [None if gone() else value for value in one[field]]
+            if gone():  # the older measure may be all that a record has
+                one["reference"] = None
+            if one is seed["moments"][-1] and gone():
+                one["accuracy"] = None
+            if one["growth"] is not None:  # that something lies between the blocks is a fact about the net
                 one["growth"] = [None if gone() else value for value in one["growth"]]
-            if gone():
-                one["measured"] = {}
-            for reading in one["measured"].get("update", []):
-                reading["null"] = None if gone() else reading["null"]
     for name in list(raw["baselines"]):
+        known = raw["baselines"][name]
         if gone():
             del raw["baselines"][name]
-        else:
-            accuracy = raw["baselines"][name]["accuracy"]
-            raw["baselines"][name]["accuracy"] = {k: None if gone() else v for k, v in accuracy.items()}
+        elif not known["typed"]:
+            known["accuracy"] = {k: None if gone() else v for k, v in known["accuracy"].items()}
+            known["hits"] = {k: None if gone() else v for k, v in known["hits"].items()}
     return Evidence.model_validate(raw)
 
 
-MAY_BECOME = {
-    "fires": {"fires"},
-    "passes": {"passes", "not applicable"},
-    "not applicable": {"not applicable"},
-    "inconclusive": {"fires", "passes", "not applicable", "inconclusive"},
-}
+NOT_ANSWERED = {"accuracy": {"open"}, "lower_half": {"open"}, "gamma": {"open", "not reported"}}
 
 
 def check_law(full: Evidence, part: Evidence) -> None:
-    whole, some = judge(full), judge(part)
-    for of_all, of_part in zip(whole.findings, some.findings, strict=True):
-        assert of_all.outcome in MAY_BECOME[of_part.outcome], (of_part, of_all)
-    assert some.verdict != "walked back" or whole.verdict == "walked back"
-    assert some.verdict != "holds" or whole.verdict != "walked back"
+    whole, some = judge(full).verdicts, judge(part).verdicts
+    assert whole is not None
+    assert some is not None
+    for name, silent in NOT_ANSWERED.items():
+        before, after = getattr(whole, name), getattr(some, name)
+        assert after == before or after in silent, (name, before, after)
 
 
 @QUICK
-@given(st.integers(0, 2**32), st.sampled_from([0.02, 0.1, 0.3, 0.7]))
-def test_a_part_never_contradicts_the_whole(number: int, share: float) -> None:
+@given(st.integers(0, 2**32), st.sampled_from([0.005, 0.02, 0.1, 0.3, 0.7]))
+def test_leaving_evidence_out_only_opens_an_answer(number: int, share: float) -> None:
     dice = random.Random(number)
     full = drawn_evidence(dice)
     check_law(full, part_of(full, dice, share))
 
 
-def test_the_drawn_evidence_reaches_every_outcome_of_every_check_in_whole_and_in_part() -> None:
-    """The law would be empty if everything were inconclusive."""
+def test_the_drawn_evidence_reaches_every_answer_in_whole_and_in_part() -> None:
+    """The law would be empty if everything were open."""
     dice = random.Random(7)
     seen: Counter[tuple[str, str]] = Counter()
     in_part: Counter[tuple[str, str]] = Counter()
-    kinds: Counter[tuple[bool | None, str]] = Counter()
-    for _ in range(300):
+    for _ in range(400):
         full = drawn_evidence(dice)
-        part = part_of(full, dice, 0.03)
+        part = part_of(full, dice, 0.003)
         check_law(full, part)
-        seen.update((f.check, f.outcome) for f in judge(full).findings)
-        kinds.update((full.residual, f.outcome) for f in judge(full).findings if f.check == "scale")
-        in_part.update((f.check, f.outcome) for f in judge(part).findings if f.basis == "bound")
-    wanted = {(c, o) for c in ("depth", "reach", "coverage") for o in MAY_BECOME}
-    wanted |= {(c, o) for c in ("scale", "reference") for o in ("fires", "passes", "inconclusive")}
+        for counter, evidence in ((seen, full), (in_part, part)):
+            found = judge(evidence).verdicts
+            assert found is not None
+            counter.update(found.model_dump().items())
+    wanted = {("accuracy", w) for w in ("holds", "walked back", "open")}
+    wanted |= {("lower_half", w) for w in ("trained", "not trained", "open", "not asked")}
+    wanted |= {("gamma", w) for w in ("even", "carried by few", "chance", "not measurable", "open", "not reported")}
     assert wanted <= set(seen)
-    assert {(kind, o) for kind in (True, False) for o in ("fires", "passes", "inconclusive")} <= set(kinds)
-    assert {("scale", "fires"), ("coverage", "fires"), ("coverage", "passes")} <= set(in_part)
+    assert wanted - {("gamma", "not reported")} <= set(in_part)
+
+
+@pytest.mark.parametrize("field", ["rotated_gamma", "cosine_out", "frobenius", "reference"])
+def test_no_piece_of_gammas_evidence_accuses_by_its_absence(field: str) -> None:
+    """Coverage fired "exact" without the outputs' cosines where with them it was open."""
+    from test_checks_planted import CASES, answers
+
+    for name, (evidence, (_, _, gamma)) in CASES.items():
+        less = [
+            seed.model_copy(update={"moments": [*seed.moments[:-1], seed.final.model_copy(update={field: None})]})
+            for seed in evidence.seeds if seed.moments
+        ]  # fmt: skip
+        found = answers(evidence.model_copy(update={"seeds": less}))[2] if less else gamma
+        assert found in (gamma, "open", "not reported"), name
 
 
 def test_the_counterexample_of_the_published_partial_audit() -> None:
@@ -224,9 +227,9 @@ def test_the_counterexample_of_the_published_partial_audit() -> None:
     full = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[moment(hidden_norms=whole)])])
     ends = [9.0, None, None, None, 4e4]
     part = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[moment(hidden_norms=ends)])])
-    assert judge(full).findings[0].outcome == "fires"
-    found = judge(part).findings[0]
-    assert (found.outcome, found.basis, found.high) == ("inconclusive", "bound", None)
+    assert scale(full).outcome == "fires"
+    found = scale(part)
+    assert (found.outcome, found.basis, found.high) == ("open", "bound", None)
     assert found.low == pytest.approx((4e4 / 9) ** 0.25, rel=1e-6)
 
 
@@ -265,50 +268,31 @@ def test_the_stable_range_is_true_when_judged_again_inside_and_outside(number: i
     full = drawn_evidence(dice)
     evidence = part_of(full, dice, 0.05) if dice.random() < 0.5 else full
     for finding in judge(evidence).findings:
-        assert finding.stable_range == next(iter(finding.ranges.values()))
         for name in finding.ranges:
             check_range(evidence, finding, name, dice)
 
 
 @QUICK
-@given(st.integers(0, 2**32), st.sampled_from(["nan", "inf", "one seed", "one block", "one class", "empty"]))
+@given(st.integers(0, 2**32), st.sampled_from(["nan", "inf", "one seed", "one class", "empty"]))
 def test_what_is_not_finite_or_too_little_never_holds(number: int, defect: str) -> None:
-    """A healthy subject with one defect, wherever it is put."""
-    from test_checks_planted import CASES, EASY, subject
+    """A healthy subject with one defect in what accuracy rests on."""
+    from test_checks_planted import subject
 
     dice = random.Random(number)
-    easy = dice.random() < 0.5
-    many = {"accuracy": (0.98, 0.981, 0.979), "baselines": EASY} if easy else {}
-    healthy = subject(**many)
+    healthy = subject()
     assert judge(healthy).verdict == "holds"
     if defect in ("nan", "inf"):
         raw = healthy.model_dump()
-        places = _numbers_judged(raw)
+        names = ("frozen", "shallow", "bp", "frozen_bp")
+        places = [(raw["baselines"][name]["accuracy"], str(seed.seed)) for name in names for seed in healthy.seeds]
+        places += [(seed["moments"][-1], "accuracy") for seed in raw["seeds"]]
         table, key = dice.choice(places)
         table[key] = math.nan if defect == "nan" else math.inf
         broken = Evidence.model_validate(raw)
     elif defect == "one seed":
         broken = healthy.model_copy(update={"seeds": healthy.seeds[:1]})
-    elif defect == "one block":
-        broken = subject(blocks=1, **many)
     elif defect == "one class":
         broken = healthy.model_copy(update={"classes": 1})
     else:
-        broken = dice.choice([CASES["empty"][0], healthy.model_copy(update={"seeds": []})])
+        broken = dice.choice([Evidence(name="empty"), healthy.model_copy(update={"seeds": []})])
     assert judge(broken).verdict != "holds"
-
-
-def _numbers_judged(raw: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Every place of a number that bears on the judgement, as (container, key)."""
-    places: list[tuple[Any, Any]] = []
-    for seed in raw["seeds"]:
-        final = seed["moments"][-1]
-        places += [(final, key) for key in ("accuracy", "loss", "gamma")] + [(final["precision"], "chord")]
-        for key in ("hidden_norms", "gradient_norms"):
-            places += [(final[key], n) for n in range(len(final[key]))]
-        places += [(record, "value") for key in ("cosine", "cosine_out") for record in final[key]]
-        places += [(record, key) for record in final["null"] for key in ("mean", "std")]
-        places += [(final["null_gamma"], key) for key in ("mean", "std")]
-    for baseline in raw["baselines"].values():
-        places += [(baseline["accuracy"], key) for key in baseline["accuracy"]]
-    return places

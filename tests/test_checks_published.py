@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from test_checks_planted import moment, ok, subject
-from walkback.checks import coverage, depth, first_fired, judge, reference, scale
+from walkback.checks import depth, first_fired, judge, reference, scale
 from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
 
 FROZEN = Baseline.number(0.349)
@@ -130,7 +130,7 @@ def test_means_only() -> None:
     assert found.value == pytest.approx((1000 + 2 * 10 / 9) / 3)
     assert found.stable_range == (None, found.value)
     assert found.says == "Mean growth: 334× (published limit 50×)."
-    assert scale(mixed).outcome == "inconclusive"
+    assert scale(mixed).outcome == "open"
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(1e-7, "passes"), (math.nextafter(1e-7, 0), "fires")])
@@ -164,7 +164,7 @@ def test_the_margin_fires_strictly_below_and_rounding_does_not_move_it(
 
 
 def test_margin_of_means_over_seeds() -> None:
-    found = depth(subject(), protocol="published")
+    found = depth(subject(accuracy=(0.6, 0.604, 0.598)), protocol="published")
     assert found.value == pytest.approx((0.6 + 0.604 + 0.598) / 3 - 0.35)
     assert found.says == "The means differ by +25.07 points. At least +2 is required."
     typed = depth(row(0.5), protocol="published")
@@ -224,14 +224,13 @@ def test_an_unknown_batch_is_taken_as_it_is_and_a_proxy_is_named() -> None:
     ]
 
 
-def test_coverage_is_no_part_of_it() -> None:
+def test_what_is_ours_is_no_part_of_it() -> None:
     collapse = [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]
     collapsed = subject({"cosine": collapse, "cosine_out": collapse})
-    found = coverage(collapsed, protocol="published")
-    assert found.outcome == "not applicable"
-    assert found.says == "The published protocol does not ask in how many blocks credit clears its null."
-    assert [f.check for f in judge(collapsed, protocol="published").findings] == ["scale", "reference", "depth"]
-    assert coverage(collapsed).outcome == "fires"
+    found = judge(collapsed, protocol="published")
+    assert [f.check for f in found.findings] == ["scale", "reference", "depth"]
+    assert (found.verdict, found.verdicts) == ("holds", None)
+    assert judge(collapsed).verdicts.gamma == "carried by few"
 
 
 def test_the_verdict_says_so() -> None:

@@ -10,14 +10,14 @@ from walkback.errors import BadValue, UnknownName
 NUMBERS = {
     "scale.growth": 50, "scale.growth_over_init": 50,
     "reference.chord": 0.01, "reference.floor": 1e-7, "reference.batch": 128,
-    "reference.small_loss": 0.1, "depth.margin": 0.02, "depth.confidence": 0.95, "coverage.band": 3,
-    "coverage.share": 0.5, "reach.margin": 0.005,
+    "reference.small_loss": 0.1, "depth.margin": 0.02, "depth.confidence": 0.9875, "chance.band": 3,
+    "chance.small": 0.05, "spread.share": 0.5, "size.share": 0.5, "scale.since_init": 1000, "reach.margin": 0.005,
 }  # fmt: skip
 PAPER = "Hao, Wan, Zhai, arXiv:2606.21126"
 
 
 def test_the_defaults() -> None:
-    assert DEFAULT.version == "walkback-2"
+    assert DEFAULT.version == "walkback-3"
     assert {name: DEFAULT[name] for name in DEFAULT.table} == NUMBERS
     assert set(LIMITS) == set(NUMBERS)
     published = {"scale.growth", "reference.floor", "reference.batch", "depth.margin"}
@@ -70,7 +70,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 def test_one_number_changed_shows_in_the_version() -> None:
     changed = DEFAULT.but("depth.margin", 0.03)
     assert changed["depth.margin"] == 0.03
-    assert changed.version == "walkback-2, depth.margin=0.029999999999999999"
+    assert changed.version == "walkback-3, depth.margin=0.029999999999999999"
     assert changed.table["depth.margin"].who == "changed by hand"
     assert changed.table["depth.margin"].calibrated == "not stated"
     assert changed.table["scale.growth"] == DEFAULT.table["scale.growth"]
@@ -109,7 +109,7 @@ def test_a_file_replaces_some_and_keeps_the_rest(tmp_path: Path, text: str) -> N
     assert (found.table["scale.growth"].who, found.table["scale.growth"].calibrated) == ("mine.any", "not stated")
     mine = found.table["depth.margin"]
     assert (mine.value, mine.who, mine.calibrated, mine.same_answer) == (0.01, "our lab", "twelve runs", (0.005, 0.03))
-    assert found.table["coverage.band"] == DEFAULT.table["coverage.band"]
+    assert found.table["chance.band"] == DEFAULT.table["chance.band"]
     assert load_thresholds(str(file)) == found
 
 
@@ -119,7 +119,7 @@ def test_a_file_replaces_some_and_keeps_the_rest(tmp_path: Path, text: str) -> N
         ("scale.growth = 60", BadValue, "mine has no version"),
         ("version = '  '", BadValue, "mine has no version"),
         ("version = 3", BadValue, "mine has no version"),
-        ("version = 'walkback-2'", BadValue, "mine uses walkback-2, a version of walkback's own"),
+        ("version = 'walkback-3'", BadValue, "mine uses walkback-3, a version of walkback's own"),
         ("version = 'a'\nscale.grow = 6", UnknownName, "mine: no threshold is named 'scale.grow'"),
         ("version = 'a'\nscale = 6", UnknownName, "mine: no threshold is named 'scale'"),
         ("version = 'a'\nscale.growth = 'big'", BadValue, "mine: scale.growth is 'big', not a number"),
@@ -159,7 +159,7 @@ def test_remedies(tmp_path: Path) -> None:
     file = tmp_path / "t"
     for text, remedy in (
         ("a = 1", 'give it a line such as version = "our-lab-1"'),
-        ("version = 'walkback-2'", "give it another version"),
+        ("version = 'walkback-3'", "give it another version"),
         ("=", "see docs/checks.md for an example"),
     ):
         file.write_text(text)

@@ -5,13 +5,14 @@ A verdict reaches people through these words, so a number or a side in them is h
 
 import json
 import math
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test_checks_planted import LOW, dead, null, ok, plain, precise, subject
+import test_checks_planted as planted
+from test_checks_planted import around, null, precise
 from walkback.checks import (
     CHECKS,
     DEFAULT,
@@ -20,29 +21,31 @@ from walkback.checks import (
     Check,
     Control,
     SettingValidity,
+    chance,
     check_named,
-    coverage,
     depth,
     judge,
     load_thresholds,
     reach,
     reference,
     scale,
+    size,
+    spread,
 )
 from walkback.checks.base import GENERIC, Unknown, register
-from walkback.checks.finding import Finding, gain_said, number_said, times_said
+from walkback.checks.finding import Finding, Interval, number_said, times_said
 from walkback.checks.looks import needed
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit
 from walkback.checks.thresholds_file import completed
-from walkback.checks.verdict import verdict
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.records import Baseline
 from walkback.records.schema import ReadingRecord
 
 EXAMPLE = "see docs/checks.md for an example"
 OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
-       "coverage": "coverage.share"}  # fmt: skip
+       "chance": "chance.small", "spread": "spread.share", "size": "size.share"}  # fmt: skip
+subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
 
 
 def found(
@@ -74,19 +77,6 @@ def test_a_number_in_a_sentence(value: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "only", "words"),
-    [
-        (0.306, "", "it gains 30.6 points over init"), (0.004, "only ", "it gains only 0.4 points over init"),
-        (-0.024, "only ", "it costs 2.4 points against init"), (0.0004, "only ", "it gains nothing over init"),
-        (-0.0004, "", "it gains nothing over init"), (0.0, "", "it gains nothing over init"),
-        (0.0006, "", "it gains 0.1 points over init"),
-    ],
-)  # fmt: skip
-def test_a_gain_in_a_sentence(share: float, only: str, words: str) -> None:
-    assert gain_said("it", share, "init", only) == words
-
-
-@pytest.mark.parametrize(
     ("value", "limit", "words"),
     [
         (49.9996, 50.0, "49.9996×"), (50.0, 50.0, "50×"), (50.01, 50.0, "50.01×"), (49.9996, None, "50×"),
@@ -95,13 +85,6 @@ def test_a_gain_in_a_sentence(share: float, only: str, words: str) -> None:
 )  # fmt: skip
 def test_a_growth_is_told_from_its_limit(value: float, limit: float | None, words: str) -> None:
     assert times_said([value], limit) == words
-
-
-def test_one_point_is_one_point() -> None:
-    by = {finding.check: finding.says for finding in judge(subject(accuracy=(0.360, 0.362, 0.358))).findings}
-    assert "gains 1.0 point." in by["depth"]
-    by = {finding.check: finding.says for finding in judge(subject(accuracy=(0.361, 0.363, 0.359))).findings}
-    assert "gains 1.1 points." in by["depth"]
 
 
 # --- the clause of each check ---------------------------------------------------------------------------------------
@@ -114,13 +97,13 @@ def test_one_point_is_one_point() -> None:
         ({"outcome": "passes", "value": 1.83, "low": 1.8, "high": 1.9}, "one block grows the stream 1.8×"),
         ({"outcome": "fires", "value": 168.2, "basis": "bound"}, "one block grows the stream at least 168×"),
         ({"outcome": "fires", "value": None, "low": 168.2}, "one block grows the stream at least 168×"),
-        ({"outcome": "inconclusive", "value": None, "basis": "missing"},
+        ({"outcome": "open", "value": None, "basis": "missing"},
          "how much one block grows the stream is not known"),
-        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": 168.2},
+        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": 168.2},
          "one block grows the stream 20 to 168×, by seed"),
-        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": None}, "one block grows the stream 60×"),
-        ({"outcome": "inconclusive", "value": 60.0, "low": None, "high": 168.0}, "one block grows the stream 60×"),
-        ({"outcome": "inconclusive", "value": 60.0, "low": 20.0, "high": math.inf}, "one block grows the stream 60×"),
+        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": None}, "one block grows the stream 60×"),
+        ({"outcome": "open", "value": 60.0, "low": None, "high": 168.0}, "one block grows the stream 60×"),
+        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": math.inf}, "one block grows the stream 60×"),
         ({"outcome": "fires", "value": 3390.0, "of": "scale.growth_over_init"},
          "one block grows its input over that at init 3,390×"),
     ],
@@ -133,15 +116,15 @@ def test_the_clause_of_scale(fields: dict[str, Any], words: str) -> None:
     ("fields", "words"),
     [
         ({"outcome": "passes", "value": 3.4e-7}, "the true gradient can be compared with (error 3.4e-07)"),
-        ({"outcome": "fires", "value": 0.5}, "the true gradient is numerical noise (error 5.0e-01)"),
-        ({"outcome": "inconclusive", "value": 0.01},
-         "whether the true gradient is numerical noise depends on the seed"),
-        ({"outcome": "inconclusive", "value": None}, "the precision of the true gradient is not known"),
+        ({"outcome": "fires", "value": 0.5}, "the true gradient cannot be compared with (error 5.0e-01)"),
+        ({"outcome": "open", "value": 0.01},
+         "whether the true gradient can be compared with is open"),
+        ({"outcome": "open", "value": None}, "the precision of the true gradient is not known"),
         ({"outcome": "fires", "value": 4.2e-9, "of": "reference.floor"},
          "the deepest gradient (4.2e-09) is below the published floor"),
         ({"outcome": "passes", "value": 8.9e-7, "of": "reference.floor"},
          "the deepest gradient (8.9e-07) is above the published floor"),
-        ({"outcome": "inconclusive", "value": None, "of": "reference.floor"},
+        ({"outcome": "open", "value": None, "of": "reference.floor"},
          "the precision of the true gradient is not known"),
     ],
 )  # fmt: skip
@@ -149,109 +132,43 @@ def test_the_clause_of_reference(fields: dict[str, Any], words: str) -> None:
     assert reference.phrase(found(reference, **fields)) == words
 
 
-@pytest.mark.parametrize(
-    ("outcome", "basis", "low", "high", "words"),
-    [
-        ("passes", "exact", 1.0, 1.0, "credit reaches every block"),
-        ("passes", "exact", 0.75, 0.75, "credit reaches 75 % of its blocks"),
-        ("passes", "exact", 0.75, 1.0, "credit reaches 75 to 100 % of its blocks"),
-        ("fires", "exact", 0.25, 0.25, "Γ hides that credit reaches only 25 % of its blocks"),
-        ("fires", "exact", 0.0, 0.25, "Γ hides that credit reaches only 0 to 25 % of its blocks"),
-        ("fires", "exact", 0.0, 0.0, "Γ hides that credit reaches no block"),
-        ("not applicable", "exact", 0.0, 0.0, "credit reaches no block"),
-        ("inconclusive", "exact", 0.5, 0.75, "credit reaches 50 to 75 % of its blocks, depending on the seed"),
-        ("inconclusive", "missing", 0.5, 0.75, "credit reaches 50 to 75 % of its blocks, as far as is known"),
-        ("inconclusive", "exact", 0.5, 0.5, "credit reaches 50 % of its blocks"),
-        ("inconclusive", "missing", None, 0.75, "in how many blocks credit arrives is not known"),
-        ("inconclusive", "missing", 0.5, None, "in how many blocks credit arrives is not known"),
-    ],
-)
-def test_the_clause_of_coverage(outcome: str, basis: str, low: float | None, high: float | None, words: str) -> None:
-    assert coverage.phrase(found(coverage, outcome, basis=basis, low=low, high=high)) == words
+def test_the_clause_of_a_gain() -> None:
+    both = {"frozen": Interval(value=0.306), "shallow": Interval(value=-0.024)}
+    words = "training its blocks gains 30.6 points over its own frozen net and costs 2.4 points over the shallow net"
+    assert depth.phrase(found(depth, "fires", value=-0.024, parts=both)) == words
+    assert depth.phrase(found(depth, "open")) == "what training its blocks gains is not known"
+    assert reach.phrase(found(reach, "fires", value=-0.011)) == (
+        "its lower half costs 1.1 points over training the upper half alone"
+    )
+    assert reach.phrase(found(reach, "not asked")) == "the lower half is not asked about"
+    assert reach.phrase(found(reach, "open")) == "the lower half is open"
 
 
-BLOCKS = {depth: ("training its blocks", "random init"),
-          reach: ("training the lower half of its blocks", "leaving it at random init")}  # fmt: skip
-
-
-@pytest.mark.parametrize("check", [depth, reach], ids=["depth", "reach"])
-def test_the_clause_of_a_gain(check: Check) -> None:
-    what, over = BLOCKS[check]
-
-    def phrase(outcome: str, value: float | None, low: float | None = None, high: float | None = None) -> str:
-        return check.phrase(found(check, outcome, value=value, low=low, high=high))
-
-    assert phrase("passes", 0.306, 0.3, 0.31) == f"{what} gains 30.6 points over {over}"
-    assert phrase("fires", 0.004, 0.003, 0.005) == f"{what} gains only 0.4 points over {over}"
-    assert phrase("fires", -0.024, -0.03, -0.02) == f"{what} costs 2.4 points against {over}"
-    assert phrase("inconclusive", 0.014, -0.025, 0.0345) == f"{what} gains 1.4 points over {over} (-2.5 to +3.5)"
-    assert phrase("inconclusive", 0.3, 0.2, 0.4) == f"{what} gains 30.0 points over {over} (+20.0 to +40.0)"
-    assert phrase("inconclusive", 0.014) == f"{what} gains 1.4 points over {over}, on one seed"
-    assert phrase("inconclusive", 0.014, low=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
-    assert phrase("inconclusive", 0.014, high=0.0) == f"{what} gains 1.4 points over {over}, on one seed"
-
-
-def test_the_clause_of_a_gain_that_cannot_be_asked_or_is_not_known() -> None:
-    assert depth.phrase(found(depth, "not applicable", value=0.3)) == "the task is too easy to judge depth"
-    assert depth.phrase(found(depth, "inconclusive")) == "the accuracy of its frozen net is not known"
-    asked = "reach cannot be judged on this task and net"
-    assert reach.phrase(found(reach, "not applicable", value=0.3)) == asked
-    assert reach.phrase(found(reach, "inconclusive")) == "the accuracy with its lower half frozen is not known"
-
-
-def test_what_bars_a_subject_on_a_task_that_is_too_easy() -> None:
-    harm = "the task is too easy to judge depth, and it is not shown that the trained blocks do no harm"
-    limit = DEFAULT["depth.margin"]
-    assert depth.bars(found(depth, "not applicable")) == harm
-    assert depth.bars(found(depth, "not applicable", low=-limit)) == harm
-    assert depth.bars(found(depth, "not applicable", low=-limit + 1e-6)) is None
-    assert depth.bars(found(depth, "not applicable", low=limit)) is None
-    gains = depth.bars(found(depth, "not applicable", low=limit + 1e-6))
-    assert gains is not None
-    assert gains.startswith("bp does not gain by depth where the subject does")
-    assert depth.bars(found(depth, "fires", low=-1.0)) is None
+def test_the_clause_of_gamma() -> None:
+    assert chance.phrase(found(chance, "fires", value=0.012)) == "Γ is 0.01, not above chance"
+    assert spread.phrase(found(spread, "fires", value=1.24)) == "Γ speaks for 1.2 blocks"
+    assert size.phrase(found(size, "open", value=0.25)) == "sizes agree in 25 % of its blocks"
 
 
 # --- advice and meaning ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("check", [depth, reach], ids=["depth", "reach"])
-def test_the_advice_on_a_gain(check: Any) -> None:
-    limit = DEFAULT[OWN[check.name]]
-
-    def advice(outcome: str, value: float | None = 0.01, low: float | None = None, high: float | None = None) -> str:
-        return check.advice(found(check, outcome, value=value, low=low, high=high))
-
-    more = "More seeds: the interval straddles the margin."
-    assert advice("inconclusive", None) == f"Supply {check.unknown} on every seed."
-    assert advice("inconclusive") == "Train at least two seeds: one gives no interval."
-    assert advice("inconclusive", low=0.0) == "Train at least two seeds: one gives no interval."
-    assert advice("inconclusive", high=0.1) == "Train at least two seeds: one gives no interval."
-    assert advice("inconclusive", low=limit - 0.001, high=limit + 0.001) == more
-    assert advice("inconclusive", low=limit, high=limit + 0.001) == more
-    assert advice("inconclusive", low=limit - 0.001, high=limit) == more
-    assert advice("inconclusive", low=limit + 0.001, high=limit + 0.002) == check.bp_missing
-    assert advice("inconclusive", low=limit - 0.002, high=limit - 0.001) == check.bp_missing
-    assert advice("fires") == check.do["fires"]
-    assert advice("passes") == ""
-    assert advice("not applicable") == check.do["not applicable"]
-
-
-@pytest.mark.parametrize("check", [scale, reference, coverage], ids=["scale", "reference", "coverage"])
+@pytest.mark.parametrize("check", [scale, reference], ids=["scale", "reference"])
 def test_seeds_that_disagree_ask_for_more_seeds(check: Check) -> None:
     more = "The seeds disagree. More seeds would show how often each outcome occurs."
-    assert check.advice(found(check, "inconclusive", value=1.0, basis="exact")) == more
-    assert check.advice(found(check, "inconclusive", value=1.0, basis="missing")) == check.do["inconclusive"]
+    assert check.advice(found(check, "open", value=1.0, basis="exact")) == more
+    assert check.advice(found(check, "open", value=1.0, basis="missing")) == check.do["open"]
     assert check.advice(found(check, "fires", value=1.0)) == check.do["fires"]
     assert check.advice(found(check, "passes", value=1.0)) == ""
 
 
 def test_the_meaning_is_that_of_the_outcome_and_of_the_protocol() -> None:
-    for check in (scale, reference, depth, reach, coverage):
-        for outcome in GENERIC:
-            assert check.meaning(found(check, outcome)) == check.means[outcome]
+    for check in (scale, reference, depth, reach, chance, spread, size):
+        for outcome, words in check.means.items():
+            assert check.meaning(found(check, outcome)) == words
+    for outcome, words in reference.published.items():
+        assert reference.meaning(found(reference, outcome, of="reference.floor")) == words
     for outcome in GENERIC:
-        assert reference.meaning(found(reference, outcome, of="reference.floor")) == reference.published[outcome]
         assert check_named("somebody's").meaning(found(check_named("somebody's"), outcome)) == GENERIC[outcome]
 
 
@@ -283,17 +200,6 @@ def test_a_plain_net_by_seed_is_held_against_its_init() -> None:
     assert list(scale.by_seed(evidence, DEFAULT).values()) == pytest.approx([4.0] * 3)
     streamed = evidence.model_copy(update={"residual": True})
     assert list(scale.by_seed(streamed, DEFAULT).values()) == pytest.approx([8.0] * 3)
-
-
-def test_the_share_by_seed_counts_what_is_covered_for_certain() -> None:
-    half = {"cosine": [ok(0.9), ok(0.31), ok(0.29), ok(0.0)], "null": [null(0.0, 0.1)] * 4}
-    evidence = subject(half, {"cosine": None, "null": None}, {"cosine": [ok(0.9), ok(0.9), dead("no credit"), ok(0.9)]})
-    assert coverage.by_seed(evidence, DEFAULT) == {"42": 0.5, "123": None, "456": 0.75}
-    band = DEFAULT.table["coverage.band"].model_copy(update={"value": 4})
-    wide = DEFAULT.model_copy(update={"table": DEFAULT.table | {"coverage.band": band}})
-    assert coverage.by_seed(evidence, wide) == {"42": 0.25, "123": None, "456": 0.75}
-    outside = {"cosine_out": [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]}
-    assert list(coverage.by_seed(plain(outside), DEFAULT).values()) == [0.25] * 3
 
 
 # --- a check that is not known here ---------------------------------------------------------------------------------
@@ -334,13 +240,13 @@ def test_registering_makes_a_check_and_its_thresholds_known(monkeypatch: pytest.
 
 
 JUDGED = {
-    "holds": judge(subject()), "walked back": judge(subject(accuracy=LOW)),
-    "inconclusive": judge(subject({"precision": None})), "not applicable": judge(subject(classes=1)),
+    "holds": judge(planted.subject()), "open": judge(subject()),
+    "walked back": judge(subject(accuracy=0.3, baselines={"half": None})),
 }  # fmt: skip
 
 
 def audited(*verdicts: str, valid: bool = True) -> Audit:
-    controls = [Control(name="bp", expected="holds", got="holds" if valid else "inconclusive", ok=valid)]
+    controls = [Control(name="bp", expected="holds", got="holds" if valid else "open", ok=valid)]
     named = [JUDGED[verdict].model_copy(update={"name": f"s{place}"}) for place, verdict in enumerate(verdicts)]
     assert [one.verdict for one in named] == list(verdicts)
     return Audit(
@@ -351,8 +257,8 @@ def audited(*verdicts: str, valid: bool = True) -> Audit:
 @pytest.mark.parametrize(
     ("verdicts", "valid", "status"),
     [
-        ((), True, 0), (("holds",), True, 0), (("holds", "not applicable"), True, 0),
-        (("holds", "inconclusive"), True, 3), (("inconclusive", "walked back", "holds"), True, 1),
+        ((), True, 0), (("holds",), True, 0),
+        (("holds", "open"), True, 3), (("open", "walked back", "holds"), True, 1),
         (("walked back",), False, 4), (("holds",), False, 4),
     ],
 )  # fmt: skip
@@ -360,12 +266,22 @@ def test_the_exit_status(verdicts: tuple[str, ...], valid: bool, status: int) ->
     assert audited(*verdicts, valid=valid).exit_status() == status
 
 
+@pytest.mark.parametrize(
+    ("half", "strict", "status"), [(0.57, True, 0), (0.601, True, 1), (0.594, True, 3), (0.601, False, 0)]
+)
+def test_strict_asks_the_lower_half_as_well_and_gamma_never_counts(half: float, strict: bool, status: int) -> None:
+    judged = judge(planted.subject({"cosine_out": None}, baselines={"half": around(half)}))
+    audit = audited("holds").model_copy(update={"subjects": [judged]})
+    assert judged.verdict == "holds"
+    assert audit.exit_status(strict) == status
+
+
 def test_an_audit_is_written_and_read_whole(tmp_path: Path) -> None:
     audit = audited("holds", "walked back")
     path = audit.write(tmp_path / "new" / "place")
     assert path == tmp_path / "new" / "place" / "audit.json"
     text = path.read_text()
-    assert text.startswith('{\n "schema": "walkback.audit/1",\n "valid": true,')
+    assert text.startswith('{\n "schema": "walkback.audit/2",\n "valid": true,')
     assert text.endswith("}\n")
     assert Audit.read(path.parent) == Audit.read(str(path)) == audit
     other = path.rename(tmp_path / "theirs.json")
@@ -391,7 +307,7 @@ def test_an_audit_that_lacks_a_later_threshold_gets_its_default(tmp_path: Path) 
 
 def test_a_damaged_audit_names_the_file_and_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
-    path.write_text('{"schema": "walkback.audit/1"}')
+    path.write_text('{"schema": "walkback.audit/2"}')
     with pytest.raises(RecordError) as error:
         Audit.read(tmp_path)
     assert str(path) in error.value.what
@@ -430,10 +346,9 @@ def test_records_that_are_copies_hold_by_neither_protocol() -> None:
     copies = subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6))
     for protocol in ("ours", "published"):
         judged = judge(copies, protocol=protocol)
-        assert (judged.verdict, judged.decided_by) == ("inconclusive", ["evidence"])
+        assert judged.verdict == {"ours": "open", "published": "inconclusive"}[protocol]
         said = "seeds 42 and 123 have the same numbers [same-records]; seeds 42 and 456 have the same numbers"
         assert said in judged.says
-        assert judged.says.startswith("Inconclusive: ")
     assert judge(subject(), protocol="published").verdict == "holds"
 
 
@@ -529,10 +444,6 @@ def test_a_growth_that_is_only_bounded_or_next_to_its_limit_is_said_so_without_a
     assert said(hidden_norms=exact).startswith("Largest growth over one block: 49.996× (limit 50×). That passes")
 
 
-def test_a_gain_is_said_without_only_by_default_and_nothing_is_no_cost() -> None:
-    assert gain_said("it", 0.306, "init") == "it gains 30.6 points over init"
-
-
 def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
     """Where the gradient is below the floor, the cause is told by the thresholds of the audit."""
     small = subject({"gradient_norms": [1e-9] * 5, "loss": 0.15, "precision": precise(1e-6)})
@@ -587,9 +498,9 @@ def test_the_precision_is_told_by_what_was_compared() -> None:
 
 def test_a_lower_half_that_is_not_asked_about_rests_on_what_is_known() -> None:
     one = reach(subject(blocks=1))
-    assert (one.outcome, one.basis, one.value) == ("not applicable", "exact", None)
+    assert (one.outcome, one.basis, one.value) == ("not asked", "exact", None)
     part = reach(subject(trained=2, depth=None, baselines={"half": None, "half_bp": None}))
-    assert (part.outcome, part.basis) == ("not applicable", "exact")
+    assert (part.outcome, part.basis) == ("not asked", "exact")
 
 
 def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
@@ -598,39 +509,11 @@ def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
     assert found.described.measured == dict.fromkeys(("42", "123", "456"), readings)
     copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
     assert not [note for note in copies.notes if "same-records" in note]  # the verdict says it
-    fired = judge(subject({"loss": 1.1, "hidden_norms": [9.0, 900.0, 9e2, 9e2, 9e2]}, accuracy=(0.6, 0.6, 0.6)))
-    assert fired.verdict == "walked back"
-    assert [note for note in fired.notes if "same-records" in note]
+    assert copies.verdict == "open"
 
 
 def test_a_need_keeps_its_finding() -> None:
-    open_ = found(depth, "inconclusive", value=0.03, low=0.0, high=0.06)
+    open_ = found(depth, "open", value=0.03, low=0.0, high=0.06)
     need = needed(open_, 3, 0.9875)
     assert need.finding is open_
     assert need.says().startswith("depth is +3 points (+0 to +6), +2 required: at this spread about ")
-
-
-def test_everything_that_explains_nothing_is_said() -> None:
-    class Against(Check):
-        name, place = "planted-against", 9.0
-        asks = raised = heading = "planted"
-        quantity: Mapping[str, str] = {"ours": "planted"}
-        limits: Mapping[str, Limit] = {}
-
-        def find(self, *_: Any) -> Finding:
-            return found(self, "passes")
-
-        def contradicts(self, finding: Finding) -> str:
-            return f"{finding.check} sees nothing"
-
-    both = [found(Against(), "passes").model_copy(update={"check": name}) for name in ("planted-a", "planted-b")]
-    for finding in both:
-        made = Against()
-        made.name = finding.check
-        CHECKS.add(made.name, made)
-    try:
-        decided = verdict(subject(), both)
-    finally:
-        for finding in both:
-            CHECKS._things.pop(finding.check)
-    assert decided.says == "Inconclusive: planted-a sees nothing; planted-b sees nothing."

@@ -1,71 +1,87 @@
-"""What controls must answer, and whether they did: told by their judgements and nulls alone, without torch."""
+"""What controls must answer, and whether they did: by their judgements alone, without torch."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from walkback.audits.settling import found_out
-from walkback.checks import Control, Judgement
-from walkback.records import DeepProbes, NullRecord, Run, RunConfig
+from walkback.checks import Check, Control, Finding, Judgement, Protocol, Thresholds, in_order
+from walkback.checks.depth import TASK
+from walkback.checks.finding import points
+from walkback.records import Evidence, SeedEvidence
 
 CONTROLS = ("bp", "random")
-FOUND_OUT = "found out"
-NULL = "null of random"
+INIT = "a net at init"
+BP_EXPECTED, RANDOM_EXPECTED, INIT_EXPECTED = "gains by depth, Γ even", "neither holds nor even", "measurable"
+NOT_TRAINED, NOT_MEASURED = "not trained", "not measured"
 
 
-def control_bp(judgement: Judgement, name: str = "bp") -> Control:
-    """Backprop, which must hold."""
-    return Control(name=name, expected="holds", got=judgement.verdict, ok=judgement.verdict == "holds")
+def control_bp(judgement: Judgement | None, subjects: Sequence[Judgement] = (), name: str = "bp") -> Control:
+    """Backprop: by depth's intervals it must gain over both baselines, and its Γ must be even.
 
-
-def control_random(judgement: Judgement, name: str = "random") -> Control:
-    """Noise for credit, which must be found out: walked back, or seen to reach no block beyond chance.
-
-    The second is for budgets at which noise gains about as much as is required: it makes the blocks larger, and larger
-    random features are better ones. No number of seeds would then settle depth, and credit tells noise all the same.
+    No sign test and no number of seeds is asked of it: it is a control, not a claim. It also fails where a subject is
+    shown to be better than it by what depth requires: such a bp is no reference.
     """
-    how = judgement.verdict if judgement.verdict == "walked back" else "its credit explains nothing"
-    ok = found_out(judgement)
-    return Control(name=name, expected=FOUND_OUT, got=f"{FOUND_OUT} ({how})" if ok else judgement.verdict, ok=ok)
+    if judgement is None:
+        return Control(name=name, expected=BP_EXPECTED, got=NOT_TRAINED, ok=False)
+    faults = _bp_faults(judgement, subjects)
+    return Control(name=name, expected=BP_EXPECTED, got="; ".join(faults) or BP_EXPECTED, ok=not faults)
 
 
-class Probed(NamedTuple):
-    """What the control of the nulls takes of a run."""
+def _bp_faults(judgement: Judgement, subjects: Sequence[Judgement]) -> list[str]:
+    """What is wrong with bp, by the words that it is said in."""
+    if judgement.verdicts is None:  # the published protocol has one verdict
+        return [] if judgement.verdict == "holds" else [judgement.verdict]
+    found = {finding.check: finding for finding in judgement.findings}
+    faults, depth = [], found["depth"]
+    for name in TASK:
+        gain = depth.parts.get(name)
+        if gain is None or gain.low is None:
+            faults.append(f"its gain over the {name} net is not known")
+        elif gain.low <= depth.threshold:
+            faults.append(f"it gains {points(gain.value or 0.0)} points over the {name} net, "
+                          f"not shown to be above {points(depth.threshold)}")  # fmt: skip
+    for subject in subjects:
+        gain = next((f.parts.get("bp") for f in subject.findings if f.check == "depth"), None)
+        if gain is not None and gain.low is not None and gain.low >= depth.threshold:
+            faults.append(f"{subject.name} is better than bp by {points(gain.value or 0.0)} points")
+    spread = found["spread"]
+    if spread.low is not None and spread.low <= spread.threshold and len(judgement.described.drift) > 1:
+        faults.append(f"Γ is not even ({spread.value:.1f} blocks)")
+    return faults
 
-    config: RunConfig
-    probes: DeepProbes | None
+
+def control_random(judgement: Judgement | None, name: str = "random") -> Control:
+    """Noise for credit: its accuracy must not hold, and its Γ must not be even."""
+    if judgement is None:
+        return Control(name=name, expected=RANDOM_EXPECTED, got=NOT_TRAINED, ok=False)
+    faults = ["accuracy holds"] if judgement.verdict == "holds" else []
+    if judgement.verdicts is not None and judgement.verdicts.gamma == "even":
+        faults.append("Γ even")
+    got = f"accuracy {judgement.verdict}" if judgement.verdicts is None else (
+        f"accuracy {judgement.verdict}, Γ {judgement.verdicts.gamma}"
+    )  # fmt: skip
+    return Control(name=name, expected=RANDOM_EXPECTED, got=", ".join(faults) or got, ok=not faults)
 
 
-def _control_null(runs: Iterable[Run | Probed]) -> Control:
-    """Random credit knows nothing of the net: the cosines of its null must lie about zero, within their own spread.
+def control_init(
+    seeds: Sequence[SeedEvidence], depth: int | None, residual: bool | None, thresholds: Thresholds, protocol: Protocol
+) -> Control:
+    """A net at its random init: its gradient must be measurable and its stream small; what was not recorded is no fault.
 
-    The random control's own nulls alone. A rule under audit may have feedback that is aligned however it is drawn; that
-    is a property of the rule, and coverage counts from its null. It says nothing against the measurement.
-
-    The mean of 20 draws strays from zero by std/√20; a mean beyond 1.5 std is 6.7 times that, which chance does not
-    bring about in thousands of audits.
+    A head that starts at zero has a gradient of exactly zero at every block. That is a property of the init and no
+    fault of the instrument.
     """
-    nulls = [
-        (f"{run.config.label()} seed {run.config.seed}", block, null)
-        for run in runs
-        if run.config.rule == "random" and run.probes is not None
-        for block, null in enumerate(run.probes.null)
-    ]
-    return null_control(nulls)
+    if not any(seed.moments for seed in seeds):
+        return Control(name=INIT, expected=INIT_EXPECTED, got=NOT_MEASURED, ok=False)
+    evidence = Evidence(name="init", depth=depth, residual=residual, seeds=list(seeds))
+    checks: list[Check] = [check for check in in_order(protocol) if check.at_init]
+    findings = [check.find(evidence, thresholds, protocol) for check in checks]
+    fired = [finding for finding in findings if finding.outcome == "fires" and not _head_at_zero(finding, seeds)]
+    got = ", ".join(f"{f.check}: {f.says}" for f in fired) or INIT_EXPECTED
+    return Control(name=INIT, expected=INIT_EXPECTED, got=got, ok=not fired)
 
 
-def null_control(nulls: Sequence[tuple[str, int, NullRecord]]) -> Control:
-    """The same of nulls with whose they are: a name and a block."""
-    name, expected = NULL, "centres on zero"
-    if not nulls:
-        return Control(name=name, expected=expected, got="not measured: no run of random has probes", ok=True)
-    off = [(who, b, n) for who, b, n in nulls if not abs(n.mean) <= 1.5 * n.std]
-    if off:
-        who, block, null = max(off, key=lambda each: abs(each[2].mean))
-        where = f"{who} block {block}"
-        return Control(name=name, expected=expected, got=f"{null.mean:+.3f} ± {null.std:.3f} in {where}", ok=False)
-    largest = max(abs(n.mean) for _, _, n in nulls)
-    got = f"centres on zero (largest mean {largest:.3f} of {len(nulls)})"
-    return Control(name=name, expected=expected, got=got, ok=True)
+def _head_at_zero(finding: Finding, seeds: Sequence[SeedEvidence]) -> bool:
+    norms = [seed.final.gradient_norms for seed in seeds]
+    return finding.check == "reference" and all(each is not None and not any(each) for each in norms)
 
 
 def validity(failed: Sequence[Control]) -> str:
@@ -73,17 +89,20 @@ def validity(failed: Sequence[Control]) -> str:
     if not failed:
         return "Every control behaved as expected."
     remedies = {
-        "bp": "Nothing can be judged unless backprop is shown to hold. Train longer, or with more seeds.",
+        "bp": "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a better "
+        "learning rate, or with more seeds.",
         "random": "If noise is not found out, no failing rule would be. Train longer, or with more seeds.",
-        "a net at init": "Measurements from such an init mean nothing. Check the net.",
-        NULL: "The zero of the cosine's scale is not where it should be. Probe more images.",
+        INIT: "Measurements from such an init mean nothing. Check the net.",
     }
     absent = {
-        "bp": "Without a bp reference, depth and reach cannot be judged. Give train_bp, or train_batches for a plain "
-        "loop of walkback.",
+        "bp": "Without a bp reference, accuracy cannot be judged. Give train_bp, or train_batches for a plain loop of "
+        "walkback.",
         "random": "Give the same call again: it trains what is missing.",
-        "a net at init": "Give the same call again: it measures what is missing.",
+        INIT: "Give the same call again: it measures what is missing.",
     }
-    words = [(c, absent if c.got.startswith("not ") else remedies) for c in failed]
-    said = [f"{c.name}: expected {c.expected}, got {c.got}. {those[c.name]}" for c, those in words]
-    return "This audit is invalid: " + " ".join(said)
+    words = [
+        f"{c.name}: expected {c.expected}, got {c.got}. "
+        f"{(absent if c.got in (NOT_TRAINED, NOT_MEASURED) else remedies)[c.name]}"
+        for c in failed
+    ]
+    return "This audit is invalid: " + " ".join(words)

@@ -1,7 +1,7 @@
 """The controls of a folder: found among its runs again, so that an audit stays the audit that it was.
 
-bp and random, trained alike and each beside its frozen net, are controls wherever both are there. What they and the
-nulls show is derived from the runs each time. A net at init was measured by the audit alone: its answer is taken from
+bp and random, trained alike and each beside its frozen net, are controls wherever both are there. What they show is
+derived from the runs each time. A net at init was measured by the audit alone: its answer is taken from
 audit.json where that is of these runs, and else from the first snapshot, which has no precision.
 """
 
@@ -12,15 +12,13 @@ from typing import NamedTuple
 from walkback.audits import answers
 from walkback.audits.by_setting import facts, remembered, settings_of, several_words, still_stated
 from walkback.audits.training.controls import own_controls
-from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
-from walkback.records import DeepProbes, Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
+from walkback.records import Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
 from walkback.records.run import Known
 from walkback.records.sharing import setting_of
 from walkback.records.training_evidence import OwnTrainings
-
-INIT = "a net at init"
 
 
 class Setting(NamedTuple):
@@ -48,7 +46,6 @@ class Controlled(NamedTuple):
 class Here(NamedTuple):
     """What there is to settle: the subjects, all runs, how they are judged, and what controls are told by.
 
-    probes   of a run, measured at its end
     first    the snapshot at a run's init
     own      the controls of loops of somebody's own
     """
@@ -56,7 +53,6 @@ class Here(NamedTuple):
     subjects: Sequence[Controlled]
     runs: Sequence[Known]
     judged: Callable[[Thresholds, Protocol], Audit]
-    probes: Callable[[Known], DeepProbes | None]
     first: Callable[[Known], Snapshot | None]
     own: Sequence[Setting] = ()
 
@@ -69,7 +65,7 @@ class Here(NamedTuple):
         evidences = [evidence for evidence, _ in gathered]
         return cls(
             [Controlled(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
-            _once(evidences), lambda run: in_full[run.path].probes,
+            _once(evidences),
             lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
         )  # fmt: skip
 
@@ -260,8 +256,9 @@ def _controls(
     stated = _stated_init(here, audits)
     for group in groups:
         if group.own is not None:
-            bp, noise = (None if n is None else here.subjects[n] for n in (group.bp, group.random))
-            theirs = own_controls(group.own, bp, noise, here.thresholds, here.protocol)
+            subject = next((n for n in group.places if n not in (None, group.bp, group.random)), None)
+            own = [None if n is None else here.subjects[n] for n in (subject, group.bp, group.random)]
+            theirs = own_controls(group.own, *own, here.thresholds, here.protocol)
             behind = "" if len(groups) == 1 else f", {group.own.setting.name}"
             found.append([control.model_copy(update={"name": control.name + behind}) for control in theirs])
             continue
@@ -270,16 +267,18 @@ def _controls(
         titles = (
             ("bp", "random") if len(groups) == 1 else (here.subjects[group.bp].name, here.subjects[group.random].name)
         )
-        both = [
-            answers.control_bp(here.subjects[group.bp], titles[0]),
-            answers.control_random(here.subjects[group.random], titles[1]),
-        ]
-        drawn = [run for run in group.runs if run.config.rule == "random"]  # of the others no null is looked at
-        others = [answers._control_null(answers.Probed(run.config, material.probes(run)) for run in drawn)]
-        others.insert(0, stated or _init(material.subjects[group.bp].runs, material.first, here))
+        same = {run.path for run in group.runs}
+        beside = [
+            here.subjects[place] for place, subject in enumerate(material.subjects)
+            if place not in (group.bp, group.random) and any(run.path in same for run in subject.runs)
+        ]  # fmt: skip
+        init = stated or _init(material.subjects[group.bp].runs, material.first, here)
         behind = "" if len(groups) == 1 else f", {material.subjects[group.bp].name}"
-        others = [control.model_copy(update={"name": control.name + behind}) for control in others]
-        found.append([*both, *others])
+        found.append([
+            answers.control_bp(here.subjects[group.bp], beside, titles[0]),
+            answers.control_random(here.subjects[group.random], titles[1]),
+            init.model_copy(update={"name": init.name + behind}),
+        ])  # fmt: skip
     return found
 
 
@@ -289,7 +288,7 @@ def _stated_init(here: Audit, audits: Sequence[Audit]) -> Control | None:
         if _judged_by(audit) != _judged_by(here):
             continue
         for control in audit.controls:
-            if control.name == INIT and (not control.ok or differs(audit, here) is None):
+            if control.name == answers.INIT and (not control.ok or differs(audit, here) is None):
                 return control
     return None
 
@@ -299,13 +298,7 @@ def _init(runs: Sequence[Known], first: Callable[[Known], Snapshot | None], here
     config = runs[0].config
     starts = {run.config.seed: first(run) for run in runs}
     seeds = [SeedEvidence(seed=s, moments=[moment_of_snapshot(found)]) for s, found in starts.items() if found]
-    evidence = Evidence(name="init", depth=config.blocks, residual=config.residual, seeds=seeds)
-    checks = [check for check in in_order(here.protocol) if check.at_init]
-    findings = [check.find(evidence, here.thresholds, here.protocol) for check in checks]
-    words = {"inconclusive": "not recorded"}
-    got = ", ".join(f"{f.check} {words.get(f.outcome, f.outcome)}" for f in findings)
-    expected = ", ".join(f"{f.check} passes" for f in findings)
-    return Control(name=INIT, expected=expected, got=got, ok=all(f.outcome != "fires" for f in findings))
+    return answers.control_init(seeds, config.blocks, config.residual, here.thresholds, here.protocol)
 
 
 def differs(beside: Audit, here: Audit) -> str | None:

@@ -32,7 +32,7 @@ from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
-from walkback.records.run import Known, read_first, read_probes
+from walkback.records.run import Known, read_first
 from walkback.records.sharing import setting_of
 
 Note = Callable[[int, int], object]
@@ -157,7 +157,7 @@ class Crowd:
 
         subjects = [Controlled(clean(group.title), self._has_frozen(group), group.runs) for group in self.groups]
         subjects += [Controlled(clean(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
-        return Here(subjects, self.outlines, judged, read_probes, read_first)
+        return Here(subjects, self.outlines, judged, read_first)
 
     def _has_frozen(self, group: Group[Outline]) -> bool:
         config, depth = group.runs[0].config, depth_of(group.runs)

@@ -5,19 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from walkback.audits.answers import CONTROLS, _control_null, control_bp, control_random, validity
+from walkback.audits.answers import CONTROLS, control_bp, control_init, control_random, validity
 from walkback.audits.result import PagedAudit
-from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
 from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
 from walkback.audits.subjects import runs_by_subject
-from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, in_order, judge
+from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
 from walkback.own import as_written
 from walkback.records import (
-    Evidence,
     Run,
     RunConfig,
     SeedEvidence,
@@ -148,9 +147,12 @@ def audit_rules(
     wanted = [subject.name for subject in audit.subjects]
     while looks:
         waiting = undecided(judged, wanted)
-        for line in said_at_look(audit, judged, waiting, looks):
+        for line in look_words(audit, judged, waiting, looks):
             say(line)
         more = {r: n for r, n in counts.items() if as_written(r) in waiting and n < looks[-1]}
+        # bp is asked for as many seeds as any subject has.
+        after = max((next(look for look in looks if look > n) for n in more.values()), default=0)
+        more |= {"bp": counts["bp"]} if counts["bp"] < after else {}
         if not more:
             noted(audit, chosen_later).write(out)
             break
@@ -194,9 +196,10 @@ def _judged(
     """The audit of these runs, the judgement of every rule and control by its name, and the cases of all of them."""
     cases = [Case(judge(evidence, thresholds, protocol), evidence, own) for evidence, own in runs_by_subject(runs)]
     judged = {str(case.evidence.rule): case.judgement for case in cases}
-    controls = [control_bp(judged["bp"]), control_random(judged["random"]), init, _control_null(runs)]
-    failed = [c for c in controls if not c.ok]
     wanted = [as_written(rule) for rule in rules]
+    subjects = [judged[rule] for rule in dict.fromkeys(wanted) if rule not in CONTROLS]
+    controls = [control_bp(judged["bp"], subjects), control_random(judged["random"]), init]
+    failed = [c for c in controls if not c.ok]
     audit = Audit(
         valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
         subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
@@ -205,14 +208,9 @@ def _judged(
 
 
 def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds, protocol: Protocol) -> Control:
-    """A net at its random init: neither its scale nor its gradient may be found wanting."""
+    """A net at its random init, measured whole."""
     with arithmetic():
         trainer = Trainer(config, load(config.data, folder))
         moment = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
     seed = SeedEvidence(seed=config.seed, moments=[moment])
-    evidence = Evidence(name="init", depth=trainer.net.depth, residual=config.residual, seeds=[seed])
-    findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol) if check.at_init]
-    got = ", ".join(f"{f.check} {f.outcome}" for f in findings)
-    fine = all(f.outcome in ("passes", "not applicable") for f in findings)
-    expected = ", ".join(f"{f.check} passes" for f in findings)
-    return Control(name="a net at init", expected=expected, got=got, ok=fine)
+    return control_init([seed], trainer.net.depth, config.residual, thresholds, protocol)

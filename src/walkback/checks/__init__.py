@@ -5,16 +5,18 @@ Every file of this folder is imported, and a check in it registers itself.
 
 from walkback.checks.audit import Audit, Control, SettingValidity
 from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
-from walkback.checks.coverage import coverage
+from walkback.checks.chance import chance
 from walkback.checks.depth import depth
-from walkback.checks.finding import Basis, Finding, Outcome, Protocol
+from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol
 from walkback.checks.judge import Accuracy, Described, FirstFired, Judgement, fires_at, first_fired, judge
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
 from walkback.checks.scale import scale
+from walkback.checks.size import size
+from walkback.checks.spread import spread
 from walkback.checks.thresholds import LIMITS, Limit, Threshold, Thresholds
 from walkback.checks.thresholds_file import completed, load_thresholds
-from walkback.checks.verdict import Verdict, VerdictName, verdict
+from walkback.checks.verdict import Verdict, VerdictName, Verdicts, verdict
 from walkback.registry import walk
 
 walk(__name__)
@@ -32,6 +34,7 @@ __all__ = [
     "Described",
     "Finding",
     "FirstFired",
+    "Interval",
     "Judgement",
     "Limit",
     "Outcome",
@@ -41,9 +44,10 @@ __all__ = [
     "Thresholds",
     "Verdict",
     "VerdictName",
+    "Verdicts",
+    "chance",
     "check_named",
     "completed",
-    "coverage",
     "default_thresholds",
     "depth",
     "fires_at",
@@ -54,5 +58,7 @@ __all__ = [
     "reach",
     "reference",
     "scale",
+    "size",
+    "spread",
     "verdict",
 ]

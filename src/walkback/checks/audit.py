@@ -43,7 +43,7 @@ class SettingValidity(Record):
 class Audit(Record):
     """What an audit says, all of it: audit.json."""
 
-    schema_: Literal["walkback.audit/1"] = Field(default="walkback.audit/1", alias="schema")
+    schema_: Literal["walkback.audit/2"] = Field(default="walkback.audit/2", alias="schema")
     valid: bool
     finished: bool = True  # False: seeds are being added; the command that began it resumes it
     says: str
@@ -101,9 +101,16 @@ class Audit(Record):
         except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
             raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
 
-    def exit_status(self) -> int:
-        """For scripts: 4 invalid, 1 a subject walked back, 3 one inconclusive, 0 otherwise; the first that applies."""
+    def exit_status(self, strict: bool = False) -> int:
+        """For scripts: 4 invalid, 1 a subject walked back, 3 one open, 0 otherwise; the first that applies.
+
+        By accuracy alone; `strict` asks the lower half as well. Γ never changes it.
+        """
         if not self.valid:  # in one setting, if not in all
             return 4
-        verdicts = {subject.verdict for subject in self.subjects}
-        return 1 if "walked back" in verdicts else 3 if "inconclusive" in verdicts else 0
+        answers = {subject.verdict for subject in self.subjects}
+        if strict:
+            answers |= {subject.verdicts.lower_half for subject in self.subjects if subject.verdicts is not None}
+        if answers & {"walked back", "not trained"}:
+            return 1
+        return 3 if answers & {"open", "inconclusive"} else 0

@@ -15,6 +15,7 @@ from walkback.registry import Registry
 
 Form = Literal["number", "size", "times", "points", "share"]
 Curve = Literal["hidden", "gradient", "gamma"]
+Answer = Literal["accuracy", "lower half", "gamma", "symptom"]
 
 
 class Gain(NamedTuple):
@@ -71,9 +72,9 @@ class Check(ABC):
     layers: str = ""  # below the figure by layer
     figure: Figure | None = None
 
+    answer: Answer  # what it is about; a symptom explains and never decides
     dates: Sequence[Date] = ()
     undated: str = "no single moment shows it"
-    tests_claim: bool = False  # whether a claim counts as tested if it passes
     at_init: bool = False  # whether a net at its random init must pass it
 
     @abstractmethod
@@ -95,16 +96,6 @@ class Check(ABC):
         """
         del moment, thresholds, residual, start
         return {}
-
-    def bars(self, finding: Finding) -> str | None:
-        """Why a subject cannot hold although this finding leaves nothing open; None: nothing bars it."""
-        del finding
-        return None
-
-    def contradicts(self, finding: Finding) -> str | None:
-        """Why a subject cannot hold although it was tested and passed: what this check saw explains nothing of it."""
-        del finding
-        return None
 
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """Its value of each seed, for the figure; nothing if a seed has none of its own."""
@@ -131,7 +122,7 @@ class Check(ABC):
 
     def advice(self, finding: Finding) -> str:
         """What to do about this finding; empty where there is nothing to do."""
-        if finding.outcome == "inconclusive" and finding.basis == "exact" and self.spread == "seeds":
+        if finding.outcome == "open" and finding.basis == "exact" and self.spread == "seeds":
             return DISAGREE
         return self.do.get(finding.outcome, "")
 
@@ -140,6 +131,8 @@ DISAGREE = "The seeds disagree. More seeds would show how often each outcome occ
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
+    "open": "What is known does not settle it.",
+    "not asked": "This question does not apply to this subject.",
     "inconclusive": "What is known does not settle it.",
     "not applicable": "This question does not apply to this subject.",
 }
@@ -149,6 +142,7 @@ class Unknown(Check):
     """A check that somebody else's audit has and that is not known here: shown, in general words."""
 
     place = float("inf")
+    answer = "symptom"
     asks = "This version does not know this check."
     raised = "not known here"
     heading = ""
@@ -180,8 +174,10 @@ def check_named(name: str) -> Check:
 
 
 def in_order(protocol: Protocol | None = None) -> list[Check]:
-    """The checks in the order of their places: all, or those that a protocol asks."""
-    checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (check.place, check.name))
+    """The checks in the order of their places: all, or those that a protocol asks. The published one asks the other
+    way round: scale, reference, depth."""
+    way = -1 if protocol == "published" else 1
+    checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (way * check.place, check.name))
     return [check for check in checks if protocol is None or protocol in check.quantity]
 
 

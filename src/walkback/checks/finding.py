@@ -2,16 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from walkback.checks.thresholds import Range
 from walkback.records.schema import Record
 
-Outcome = Literal["fires", "passes", "inconclusive", "not applicable"]
+# Ours: fires, passes, open, not asked. The published protocol's: fires, passes, inconclusive, not applicable.
+Outcome = Literal["fires", "passes", "open", "not asked", "inconclusive", "not applicable"]
 Basis = Literal["exact", "bound", "proxy", "missing"]
 Protocol = Literal["ours", "published"]
+
+
+class Interval(Record):
+    """A mean with the ends of its interval; None: not known."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class Finding(Record):
@@ -21,7 +30,9 @@ class Finding(Record):
                   narrow it; proxy: something else was measured instead; missing: nothing is known
     value         with low and high: over the seeds, or the interval of a mean where the check speaks of one
     stable_range  of the threshold: strictly inside it the outcome is the same, outside another (None: open end)
-    ranges        the same for every threshold that the check uses, by name
+    ranges        the stable range of every threshold that the check uses, by name
+    parts         the intervals that the answer rests on, by name ("frozen": the gain over the frozen net)
+    wants_seeds   it is open, and more seeds could settle it
     """
 
     check: str
@@ -35,6 +46,14 @@ class Finding(Record):
     ranges: dict[str, Range]
     says: str
     warnings: list[str] = Field(default_factory=list)
+    parts: dict[str, Interval] = Field(default_factory=dict)
+    wants_seeds: bool = False
+
+    @model_serializer(mode="wrap")
+    def _short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is empty is not written."""
+        written: dict[str, Any] = write(self)
+        return {key: value for key, value in written.items() if value or key not in ("parts", "wants_seeds")}
 
 
 def known(value: float | None) -> TypeGuard[float]:
@@ -43,8 +62,8 @@ def known(value: float | None) -> TypeGuard[float]:
 
 
 def agreed(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome on which every seed agrees; inconclusive if they do not, or if there is no seed."""
-    return outcomes[0] if outcomes and len(set(outcomes)) == 1 else "inconclusive"
+    """The outcome on which every seed agrees; open if they do not, or if there is no seed."""
+    return outcomes[0] if outcomes and len(set(outcomes)) == 1 else "open"
 
 
 def stable_range(outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None], threshold: float) -> Range:
@@ -119,20 +138,6 @@ def number_said(value: float) -> str:
     if not 1e-3 <= abs(value) < 1e6:
         return f"{value:.1e}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
-
-
-def gain_said(what: str, share: float, over: str, only: str = "") -> str:
-    """A gain or a loss of accuracy as a clause; `only` stands before a gain that is too small.
-
-    >>> gain_said("training its blocks", -0.024, "random init")
-    'training its blocks costs 2.4 points against random init'
-    >>> gain_said("training its blocks", 0.306, "random init")
-    'training its blocks gains 30.6 points over random init'
-    """
-    size = f"{abs(100 * share):.1f} points"
-    if size == "0.0 points":
-        return f"{what} gains nothing over {over}"
-    return f"{what} costs {size} against {over}" if share < 0 else f"{what} gains {only}{size} over {over}"
 
 
 def points(share: float) -> str:

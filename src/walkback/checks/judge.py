@@ -4,14 +4,14 @@ import re
 import statistics
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from walkback.checks.base import Check, default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
-from walkback.checks.verdict import VerdictName, verdict
+from walkback.checks.verdict import Verdicts, VerdictName, median_cosine, symptoms_of, verdict
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.invariants import Broken
@@ -76,13 +76,31 @@ class Described(Record):
     measured: dict[str, Readings] = Field(default_factory=dict)  # by the probes that are one file each
 
 
+Rates = Literal["tuned", "one rate"]
+
+
 class Judgement(Record):
-    """All that is said of one subject."""
+    """All that is known and answered of one subject.
+
+    verdict        the one word where one is needed: accuracy's; by the published protocol its own
+    verdicts       the three answers; None by the published protocol
+    rates          whether every arm had its own learning rate; None: the subject has no baselines
+    trials         by arm, how many rates were tried
+    budget         what was trained, in a few words, and whether the best baseline still rises
+    symptoms       what explains the answers and never decides them, a sentence each
+    median_cosine  of the blocks, beside Γ
+    """
 
     name: str
     verdict: VerdictName
+    verdicts: Verdicts | None = None
+    rates: Rates | None = None
+    trials: dict[str, int] = Field(default_factory=dict)
+    budget: str = ""
     decided_by: list[str]
     says: str
+    symptoms: list[str] = Field(default_factory=list)
+    median_cosine: float | None = None
     accuracy: Accuracy
     findings: list[Finding]
     described: Described
@@ -97,14 +115,32 @@ class Judgement(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> "Judgement":
-        outcomes = {finding.outcome for finding in self.findings}
-        if (self.verdict == "walked back") != ("fires" in outcomes):
-            raise Broken(
-                "verdict", f"{self.name} is {self.verdict}, and {'a' if 'fires' in outcomes else 'no'} check fires"
-            )
-        if self.verdict == "holds" and self.protocol == "ours" and "inconclusive" in outcomes:
-            raise Broken("verdict", f"{self.name} holds, and a check is inconclusive")
+        if (self.verdicts is None) != (self.protocol == "published"):
+            raise Broken("verdict", f"{self.name} has {'no' if self.verdicts is None else 'three'} answers")
+        if self.verdicts is not None:
+            return self._answers(self.verdicts)
+        fires = any(finding.outcome == "fires" for finding in self.findings)
+        if (self.verdict == "walked back") != fires:
+            raise Broken("verdict", f"{self.name} is {self.verdict}, and {'a' if fires else 'no'} check fires")
         return self
+
+    def _answers(self, answers: Verdicts) -> "Judgement":
+        """Whether each answer is one that its check can have given."""
+        if self.verdict != answers.accuracy:
+            raise Broken("verdict", f"{self.name} is {self.verdict}, and its accuracy is {answers.accuracy}")
+        needed = {"holds": "passes", "walked back": "fires", "trained": "passes", "not trained": "fires"}
+        outcomes = {finding.check: finding.outcome for finding in self.findings}
+        for check, answer in (("depth", answers.accuracy), ("reach", answers.lower_half)):
+            if answer in needed and outcomes.get(check) != needed[answer]:
+                raise Broken("verdict", f"{self.name}: {answer}, and {check} is {outcomes.get(check, 'not there')}")
+        if answers.gamma == "even" and any(outcomes.get(c) != "passes" for c in ("chance", "spread", "size")):
+            raise Broken("verdict", f"{self.name}: Γ is even, and not every check of it passes")
+        return self
+
+    @property
+    def answer(self) -> str:
+        """The one word as it is printed: what holds without tuned rates holds at one rate."""
+        return "holds at one rate" if self.verdict == "holds" and self.rates == "one rate" else self.verdict
 
 
 def read_judgement(text: str | bytes) -> Judgement:
@@ -119,8 +155,15 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
     decided = verdict(evidence, findings, protocol)
     values = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
     finals = {label: seed.final for label, seed in evidence.labelled()}
+    effort = evidence.effort
+    tuned: Rates | None = "tuned" if effort is not None and effort.tuned else "one rate" if evidence.baselines else None
+    ours = protocol == "ours"
     return Judgement(
-        name=evidence.name, verdict=decided.verdict, decided_by=decided.decided_by, says=decided.says,
+        name=evidence.name, verdict=decided.verdict, verdicts=decided.verdicts, decided_by=decided.decided_by,
+        rates=tuned if ours else None, trials=effort.trials if effort is not None and ours else {}, says=decided.says,
+        budget=budget_words(evidence) if ours else "",
+        symptoms=symptoms_of(evidence, findings) if ours else [],
+        median_cosine=median_cosine(evidence) if ours else None,
         accuracy=Accuracy(
             mean=statistics.fmean(values) if values else None,
             std=statistics.stdev(values) if len(values) > 1 else None,
@@ -137,6 +180,13 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
         thresholds_version=thresholds.version, protocol=protocol,
         notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in decided.says)],
     )  # fmt: skip
+
+
+def budget_words(evidence: Evidence) -> str:
+    """What was trained, and by how much the best baseline gains with twice the epochs, where that was tried."""
+    rises = None if evidence.effort is None else evidence.effort.rises
+    more = [] if rises is None else [f"with twice the epochs the best baseline gains {100 * rises:+.1f} points"]
+    return "; ".join([*([evidence.budget] if evidence.budget else []), *more])
 
 
 def fires_at(

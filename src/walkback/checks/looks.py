@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from walkback.checks.base import check_named
-from walkback.checks.depth import CONFIDENCE
+from walkback.checks.depth import CONFIDENCE, TO_HOLD
 from walkback.checks.finding import Finding, points
+from walkback.checks.judge import Judgement
 from walkback.checks.student import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
 from walkback.errors import BadValue
@@ -49,19 +50,19 @@ def looks_up_to(most: int) -> tuple[int, ...]:
 
 
 def each_look(confidence: float, looks: int) -> float:
-    """The confidence of one interval such that `looks` of them together have at least `confidence`.
+    """The confidence of one look's interval. `confidence` pays for four looks; more of them share what it leaves out.
 
-    >>> each_look(0.95, 4), each_look(0.95, 1)
-    (0.9875, 0.95)
+    >>> each_look(0.9875, 4), each_look(0.9875, 1), each_look(0.9875, 5)
+    (0.9875, 0.9875, 0.99)
     """
-    return round(1 - (1 - confidence) / looks, 12)
+    return round(1 - PAID * (1 - confidence) / max(PAID, looks), 12)
 
 
 def with_looks(thresholds: Thresholds, looks: Sequence[int]) -> Thresholds:
     """Thresholds whose intervals allow for these looks. Their version says so wherever it is shown."""
-    overall = thresholds[CONFIDENCE]
+    overall = 1 - PAID * (1 - thresholds[CONFIDENCE])
     each = Threshold(
-        value=each_look(overall, max(PAID, len(looks))),
+        value=each_look(thresholds[CONFIDENCE], len(looks)),
         who=OURS,
         calibrated=f"{LOOKED.format(', '.join(map(str, looks)))}: {overall:.4g} over all of them together, by "
         "Bonferroni; repeated confidence intervals (Jennison and Turnbull 1984)",
@@ -82,15 +83,13 @@ def looks_of(thresholds: Thresholds) -> tuple[int, ...]:
     return tuple(map(int, found[1].split(", "))) if found else ()
 
 
-def is_open(finding: Finding) -> bool:
-    """Whether its interval contains what is required, so that more seeds could tell on which side the margin lies.
+def wanting(judgement: Judgement) -> list[Finding]:
+    """The open findings that more seeds could settle, of the answers that seeds are added for.
 
-    Only where a check takes an interval. Seeds that disagree go on disagreeing, however many there are.
+    Accuracy; the lower half too, unless accuracy is walked back already. Γ is judged by the seeds that are there.
     """
-    if check_named(finding.check).spread != "mean" or finding.low is None or finding.high is None:
-        return False
-    undecided = finding.outcome in ("inconclusive", "not applicable")
-    return undecided and finding.low <= finding.threshold <= finding.high
+    about = ("accuracy",) if judgement.verdict == "walked back" else ("accuracy", "lower half")
+    return [f for f in judgement.findings if f.wants_seeds and check_named(f.check).answer in about]
 
 
 class Need(NamedTuple):
@@ -119,6 +118,8 @@ def needed(finding: Finding, seeds: int, confidence: float) -> Need:
     """
     value, low_end, high_end = (v or 0.0 for v in (finding.value, finding.low, finding.high))
     distance = abs(value - finding.threshold)
+    if seeds < 2:
+        return Need(finding, TO_HOLD)
     std = (high_end - low_end) / 2 * math.sqrt(seeds) / two_sided(confidence, seeds - 1)
     low, high = seeds, FAR
 
@@ -130,4 +131,4 @@ def needed(finding: Finding, seeds: int, confidence: float) -> Need:
     while high - low > 1:  # the half width falls with n, so halving finds the first n
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle) else (middle, high)
-    return Need(finding, high)
+    return Need(finding, max(high, TO_HOLD) if value > finding.threshold else high)

@@ -1,37 +1,114 @@
-"""reach: does training the lower half of the blocks bring anything? All blocks against the upper half of them.
+"""reach: does training the lower half of the blocks bring anything? The answer on the lower half.
 
 A rule can gain all that it gains in the blocks next to the output, while those below might as well stay at random init.
+The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer on accuracy.
 """
 
 from collections.abc import Mapping
-from typing import TypeGuard
 
-from walkback.checks.base import Gain, register
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Outcome, Protocol
-from walkback.checks.gain import GainCheck, Gains, caption
-from walkback.checks.margin import Margin, least_said
-from walkback.checks.thresholds import OURS, Limit
+from walkback.checks.base import Check, Gain, register
+from walkback.checks.depth import CONFIDENCE, FEWEST, Compared, compared, stopped
+from walkback.checks.finding import Finding, Outcome, Protocol, stable_range
+from walkback.checks.paired_gain import gain_words, least_words, same_gains, typed_words
+from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
 
 
-def _has_interval(m: Margin | None) -> TypeGuard[Margin]:
-    return m is not None and m.low is not None
+def outcome_of(found: Compared, at: float) -> Outcome:
+    """Passes: trained. Fires: not trained, or shown harm. Not asked where bp is shown to gain nothing by it."""
+    own, bp, n = found.own, found.bp, 0 if found.gain is None else found.gain.n
+    if found.bp_seeds and n >= FEWEST and own.high is not None and bp.low is not None and bp.high is not None:
+        if own.high < at < bp.low or own.high < 0 <= bp.high:
+            return "fires"
+    if found.bp_seeds and bp.high is not None and bp.high < at:
+        return "not asked"
+    # Without bp it is not known whether there is anything to ask: leaving it out must not answer.
+    shown = own.low is not None and own.low > at and n >= FEWEST and found.bp_seeds and bp.high is not None
+    measured = found.gain is not None and found.gain.image is not None
+    return "passes" if shown and measured else "open"
 
 
-class Reach(GainCheck):
+def _nothing(evidence: Evidence) -> str:
+    """Why there is no lower half to ask about; empty if there is one."""
+    if evidence.blocks == 1:
+        return "The net has one block, and so no lower half."
+    if evidence.trained is not None and evidence.trained != evidence.blocks:
+        return f"Only {evidence.trained} of {evidence.blocks or 'the'} blocks train, so their halves are not compared."
+    return ""
+
+
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    """Whether training the lower half gains what is required over training the upper half alone."""
+    del protocol
+    at, confidence = thresholds[NAME], thresholds[CONFIDENCE]
+    found, nothing, unfinished = (
+        compared(evidence, "half", "half_bp", confidence),
+        _nothing(evidence),
+        stopped(evidence),
+    )
+
+    def outcome(margin: float) -> Outcome:
+        return "not asked" if nothing else "open" if unfinished else outcome_of(found, margin)
+
+    cuts = [end for i in (found.own, found.bp) for end in (i.low, i.high)]
+    stable, now = stable_range(outcome, cuts, at), outcome(at)
+    ends = (found.own.low, found.own.high, found.bp.low, found.bp.high)
+    return Finding(
+        check="reach", outcome=now, value=found.own.value, low=found.own.low, high=found.own.high, threshold=at,
+        basis="exact" if found.own.value is not None or nothing else "missing", stable_range=stable,
+        ranges={NAME: stable}, says=nothing or _says(evidence, found, now, at, confidence),
+        parts={name: i for name, i in (("half", found.own), ("bp over half", found.bp)) if i.value is not None},
+        wants_seeds=now == "open" and not unfinished and None not in ends, warnings=same_gains(found.gain),
+    )  # fmt: skip
+
+
+def _says(evidence: Evidence, found: Compared, outcome: Outcome, at: float, confidence: float) -> str:
+    """What training the lower half too gains, what bp's gains, and what is missing."""
+    rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
+    typed = typed_words(evidence, ("half", "half_bp"))
+    least = least_words(at)
+    if found.gain is None:
+        return (
+            "The accuracy of the same net with only the upper half of its blocks trained is not known. Train it with "
+            f"{rung}, or give half= of your own model."
+        )
+    if found.own.value is None:
+        return f"The accuracy of a seed, or of its net trained with {rung}, is missing."
+    gain = f"Training the lower half too {gain_words(found.own, at, confidence)} over training the upper half alone."
+    bp = "" if found.bp.value is None else f"bp's lower half {gain_words(found.bp, at, confidence)}."
+    if found.gain.hidden:
+        why = "Predictions were recorded, and some of them are not here: restore predictions.npy."
+    elif outcome == "fires":
+        why = f"{least}. {bp}" if (found.own.high or 0.0) >= 0 else f"That is harm. {bp}"
+    elif outcome == "not asked":
+        why = f"{bp} {least}, so the lower half cannot be asked about on this task."
+    elif outcome == "passes":
+        why = f"{least}. {bp}".strip()
+    elif stopped(evidence):
+        why = "Not every training finished, so this is open."
+    elif found.task is None or not found.bp_seeds:
+        why = f"{least}. Train bp in full and with {rung} on as many seeds as the subject, or give bp= and half_bp=."
+    elif found.own.low is not None and found.own.low > at and found.gain.image is None:
+        why = f"{least}, but no predictions were recorded, so the noise of the test split is not known."
+    else:
+        why = f"{least}: the interval contains it, so this is open. {bp}"
+    return " ".join([gain, why.strip(), *typed])
+
+
+class Reach(Check):
     """The accuracy gained by training the lower half of the blocks as well."""
 
     name = "reach"
-    place = 3.5
-    asks = "Does training the lower half of the blocks help?"
+    place = 2
+    answer = "lower half"
+    asks = "Does training the lower half of the blocks help, over training the upper half alone?"
     raised = "it gains less than 0.5 points with 95 % confidence, and bp's lower half is shown to gain more"
-    quantity: Mapping[Protocol, str] = {
-        "ours": "accuracy over the same with the lower half of the blocks frozen, in points"
-    }
+    heading = "points"
+    form = "points"
+    spread = "mean"
+    quantity: Mapping[Protocol, str] = {"ours": "accuracy over training the upper half alone, in points"}
     not_asked = "The published protocol does not ask what the lower half of the blocks gains."
     undated = "the nets it is compared with are known at the end only"
     limits: Mapping[str, Limit] = {
@@ -44,82 +121,35 @@ class Reach(GainCheck):
         ),
     }  # fmt: skip
     figure = Gain(
-        over="half", over_words="lower half trained over frozen", absent="no net with its lower half frozen is known",
+        over="half", over_words="over training the upper half alone",
+        absent="no net with its lower half frozen is known",
         task=("bp", "half_bp"), task_words="the same in bp", shown=("half", "bp", "half_bp"),
     )  # fmt: skip
-    judged = caption("the lower half of its blocks")
+    judged = (
+        "The accuracy gained over training the upper half alone, seed by seed; the bar is the {confidence} interval of "
+        "the mean. The first row judges."
+    )
+    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "The rule gains only in the upper blocks; the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",
-        "inconclusive": "It is not settled whether training the lower half helps.",
-        "not applicable": "There is no lower half to compare, or bp itself does not show that training it helps on "
-        "this task.",
+        "open": "It is not settled whether training the lower half helps.",
+        "not asked": "There is no lower half to compare, or bp itself gains nothing by it on this task.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the accuracy with only the upper half trained as well, and claim no deep credit assignment.",
-        "not applicable": "Choose a task on which depth helps bp, or a deeper net.",
+        "open": "Train what is missing, or more seeds.",
+        "not asked": "Choose a task on which depth helps bp, or a deeper net.",
     }
 
-    needed = NAME, CONFIDENCE
-    trained, against = "training the lower half of its blocks", "leaving it at random init"
-    unasked = "reach cannot be judged on this task and net"
-    unknown = "the accuracy with its lower half frozen"
-    bp_missing = "Supply bp with only the upper half of its blocks trained (`--train-last`)."
+    find = staticmethod(_find)
 
-    def nothing(self, evidence: Evidence) -> str:
-        """Why there is no lower half to ask about."""
-        blocks, trained = evidence.blocks, evidence.trained
-        if blocks == 1:
-            return "The net has one block, and so no lower half."
-        if trained is not None and trained != blocks:
-            return f"Only {trained} of {blocks or 'the'} blocks train, so their halves are not compared."
-        return ""
-
-    def outcome(self, gains: Gains, at: float) -> Outcome:
-        """Not asked where bp is not shown to gain as much; nothing is settled while a seed is not finished."""
-        own, task = gains.own, gains.task
-        if gains.nothing or (_has_interval(task) and task.against(at) != "passes"):
-            return "not applicable"
-        found = own.against(at) if own is not None else "inconclusive"
-        if gains.stopped or (found == "fires" and not _has_interval(task)):
-            return "inconclusive"
-        return found
-
-    def says(self, evidence: Evidence, gains: Gains, outcome: Outcome) -> str:
-        """What training the lower half too gains, and what is missing to settle it."""
-        own, task, least = gains.own, gains.task, least_said(gains.required)
-        rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
-        if outcome == "not applicable" and task is not None:
-            return (
-                "Even bp does not show that its lower half is needed here: training it too "
-                f"{gains.said(task)}. {least}."
-            )
-        if own is None:
-            return (
-                "The accuracy of the subject, or of the same net with only the upper half of its blocks trained, is "
-                f"not known. Train it with {rung}, or give half= of your own model."
-            )
-        if own.lacking:
-            return (
-                f"The accuracy of {seeds_said(own.lacking)}, or of the same net with only the upper half of its blocks "
-                f"trained, is not known. Train what is missing with {rung}, or give half= of your own model."
-            )
-        if own.mean is None or own.low is None:
-            return own.too_few()
-        gain = f"Training the lower half of the blocks too {gains.said(own)}."
-        if gains.stopped:
-            return f"{gain} But {seeds_said(gains.stopped)} did not finish."
-        if settled := gains.settled_said(own, gain, outcome, "bp's lower half"):
-            return settled
-        if task is None or task.mean is None:
-            lacking = f" of {seeds_said(task.lacking)}" if task is not None and task.lacking else ""
-            why = (
-                f"what bp's own lower half gains is not known. Train bp{lacking} in full and with {rung}, or give bp= "
-                "and half_bp= of your own"
-            )
-        else:
-            why = f"bp has too few seeds to show that its lower half clears it (it {gains.said(task)})"
-        return f"{gain} {least}, but {why}."
+    def phrase(self, finding: Finding) -> str:
+        """What training the lower half gains or costs."""
+        if finding.outcome == "not asked" or finding.value is None:
+            return "the lower half is not asked about" if finding.outcome == "not asked" else "the lower half is open"
+        verb = "costs" if finding.value < 0 else "gains"
+        return f"its lower half {verb} {100 * abs(finding.value):.1f} points over training the upper half alone"
 
 
 reach = register(Reach())

@@ -1,7 +1,8 @@
 """reference: is the true gradient at the deepest state fit to compare with? Its precision, and its size.
 
-By our protocol precision judges: a gradient of 1e-8 whose float32 direction agrees with float64 is tiny, not noise. By
-the published one the floor judges. A finding states both.
+By our protocol this is a control of the instrument: where rounding turns the gradient, Γ is *not measurable*, and nobody
+is accused. A gradient of 1e-8 whose float32 direction agrees with float64 is tiny, not noise. By the published protocol
+the floor judges. A finding states both.
 """
 
 import statistics
@@ -25,6 +26,7 @@ from walkback.checks.finding import (
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence, Moment, SeedEvidence
 
+ZERO = "zero gradient"
 CHORD, FLOOR, BATCH, SMALL_LOSS = "reference.chord", "reference.floor", "reference.batch", "reference.small_loss"
 
 
@@ -38,10 +40,25 @@ class Norm(NamedTuple):
 
 def chord(moment: Moment) -> float | None:
     """How far the direction of the deepest gradient is off in the net's own precision, if that was measured."""
-    measured = moment.precision
+    measured = moment.reference or moment.precision
     if measured is None or measured.status != "ok" or measured.samples < 1 or not known(measured.chord):
         return None
     return measured.chord
+
+
+def is_zero(moment: Moment) -> bool:
+    """Whether the deepest gradient is exactly zero, so that there is nothing to compare with."""
+    return moment.reference is not None and moment.reference.status == ZERO
+
+
+def of_moment(moment: Moment, limit: float) -> Outcome:
+    """What one net says. Precision recorded in an older way may be lost to cancellation, and accuses nobody."""
+    value = chord(moment)
+    if is_zero(moment):
+        return "fires"
+    if value is None:
+        return "open"
+    return "passes" if value <= limit else "fires" if moment.reference is not None else "open"
 
 
 def norm(moment: Moment, batch: float) -> Norm | None:
@@ -66,7 +83,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     numbers = [c for c in chords if c is not None]
 
     def outcome_at(at: float) -> Outcome:
-        return agreed([_of_chord(c, at) for c in chords])
+        return agreed([of_moment(seed.final, at) for seed in evidence.seeds])
 
     norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
     proxies = any(n is not None and n.layer is not None for n in norms)
@@ -88,14 +105,10 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     )  # fmt: skip
 
 
-def _of_chord(value: float | None, limit: float) -> Outcome:
-    if value is None:
-        return "inconclusive"
-    return "fires" if value > limit else "passes"
-
-
 def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: float, outcome: Outcome) -> str:
     numbers = [c for c in chords if c is not None]
+    if outcome == "fires" and any(is_zero(seed.final) for seed in evidence.seeds):
+        return "The deepest gradient is exactly zero, so there is nothing to compare with"
     if not numbers:
         return "The precision of the deepest gradient was not measured"
     differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
@@ -106,13 +119,15 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
         rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
         off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
     if outcome == "fires":
-        return f"The deepest gradient is noise: {off}, on every seed (limit {limit:g})"
+        return f"The deepest gradient is not measurable: {off}, on every seed (limit {limit:g})"
     if outcome == "passes":
         return f"The deepest gradient is precise: {off} (limit {limit:g})"
-    above = where(evidence, lambda i: _of_chord(chords[i], limit) == "fires")
+    above = where(evidence, lambda i: (chords[i] or 0.0) > limit)
     unknown = where(evidence, lambda i: chords[i] is None)
-    parts = [f"above the limit of {limit:g} in {seeds_said(above)} only"] if above else []
+    parts = [f"above the limit of {limit:g} in {seeds_said(above)}"] if above else []
     parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
+    if above and not unknown and len(above) == len(chords):
+        return f"Whether the deepest gradient is measurable is open: {off}, recorded without the label's own term"
     return f"The deepest gradient is not equally precise on every seed: {off}; {', '.join(parts)}"
 
 
@@ -138,11 +153,8 @@ def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
 
 
 def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
-    return [
-        (label, f"no precision, {seed.final.precision.status}")
-        for label, seed in evidence.labelled()
-        if seed.final.precision is not None and seed.final.precision.status != "ok"
-    ]
+    measured = [(label, seed.final.reference or seed.final.precision) for label, seed in evidence.labelled()]
+    return [(label, f"no precision, {found.status}") for label, found in measured if found and found.status != "ok"]
 
 
 def _below_floor(seed: SeedEvidence, thresholds: Thresholds) -> str:
@@ -213,7 +225,8 @@ class Reference(Check):
     """The precision of the deepest gradient, and its size."""
 
     name = "reference"
-    place = 2
+    place = 6
+    answer = "gamma"
     asks = "Is the true gradient precise enough to compare with?"
     raised = "the net's precision and float64 disagree on its direction by more than 0.01 on every seed"
     heading = "error"
@@ -248,10 +261,9 @@ class Reference(Check):
         "floor is a warning, not a finding: small is not noise."
     )
     means: Mapping[Outcome, str] = {
-        "fires": "The reference is numerical noise: a cosine with it may be wrong by as much as the chord.",
+        "fires": "Γ is not measurable: a cosine with this gradient may be wrong by as much as the chord.",
         "passes": "The direction of the true gradient can be trusted, however small the gradient is.",
-        "inconclusive": "The seeds differ, or the precision of the gradient was not measured on all of them.",
-        "not applicable": "This question does not apply to this net.",
+        "open": "The seeds differ, or the precision of the gradient was not measured on all of them.",
     }
     published: Mapping[Outcome, str] = {
         "fires": "The published protocol treats a gradient below its floor as noise.",
@@ -261,6 +273,7 @@ class Reference(Check):
     }
     do: Mapping[Outcome, str] = {
         "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",
+        "open": "Measure the gradient in the net's own precision and in float64 on every seed.",
         "inconclusive": "Measure the gradient in the net's own precision and in float64 on every seed.",
     }
 
@@ -273,9 +286,9 @@ class Reference(Check):
             return f"the deepest gradient ({finding.value:.1e}) is {side} the published floor"
         if finding.value is None:
             return "the precision of the true gradient is not known"
-        if finding.outcome == "inconclusive":
-            return "whether the true gradient is numerical noise depends on the seed"
-        noise = "is numerical noise" if finding.outcome == "fires" else "can be compared with"
+        if finding.outcome in ("open", "inconclusive"):
+            return "whether the true gradient can be compared with is open"
+        noise = "cannot be compared with" if finding.outcome == "fires" else "can be compared with"
         return f"the true gradient {noise} (error {finding.value:.1e})"
 
     def fires_at(

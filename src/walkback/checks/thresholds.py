@@ -7,7 +7,7 @@ from walkback.errors import BadValue, UnknownName
 from walkback.records.schema import Record
 from walkback.registry import nearest
 
-VERSION = "walkback-2"
+VERSION = "walkback-3"
 PAPER = "Hao, Wan, Zhai, arXiv:2606.21126"
 OURS = "walkback"
 Range = tuple[float | None, float | None]

@@ -1,28 +1,47 @@
-"""The verdict: what the findings amount to, and which of them decided.
+"""The answers: what the findings of one subject amount to, by the number that each is about.
 
-walked back     a check fires
-holds           nothing is left open: every check was judged, at least two finished seeds, every number finite, and the
-                claim was really tested (depth or coverage passed), and no credit that explains nothing
-inconclusive    something that was needed is not known, or seeds and intervals do not settle it
-not applicable  the question cannot be put to this net or task
+accuracy      holds, walked back or open, by depth alone
+lower half    trained, not trained, open or not asked, by reach alone
+Γ             even, carried by few, chance, not measurable, open or not reported, by chance, spread, size and reference
+
+Everything else is a symptom. It explains and never decides. The published protocol has one verdict instead.
 """
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from walkback.checks.base import check_named
 from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed
+from walkback.checks.gamma import disagreement, gamma_of, standing_of
+from walkback.checks.paired_gain import guessing
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence
-from walkback.records.schema import NullRecord
+from walkback.records.schema import NullRecord, Record
 
-VerdictName = Literal["walked back", "holds", "inconclusive", "not applicable"]
+AccuracyWord = Literal["holds", "walked back", "open"]
+LowerHalfWord = Literal["trained", "not trained", "open", "not asked"]
+GammaWord = Literal["even", "carried by few", "chance", "not measurable", "open", "not reported"]
+VerdictName = Literal["walked back", "holds", "open", "inconclusive", "not applicable"]
+LOWER_HALF: Mapping[str, LowerHalfWord] = {"passes": "trained", "fires": "not trained", "not asked": "not asked"}
+
+
+class Verdicts(Record):
+    """The three answers on one subject."""
+
+    accuracy: AccuracyWord
+    lower_half: LowerHalfWord
+    gamma: GammaWord
 
 
 class Verdict(NamedTuple):
-    """The verdict, the checks that decided it ("evidence": none of them, but what they rest on), and why."""
+    """The answers (none by the published protocol), the one word, the checks that decided it, and why.
 
+    "evidence" decides where no check does, but what they rest on.
+    """
+
+    verdicts: Verdicts | None
     verdict: VerdictName
     decided_by: list[str]
     says: str
@@ -30,57 +49,96 @@ class Verdict(NamedTuple):
 
 def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol = "ours") -> Verdict:
     """What the findings of one subject amount to."""
-    fired = _with(findings, "fires")
-    if fired:
-        return Verdict("walked back", fired, f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}.")
     if protocol == "published":
         return _published(evidence, findings)
+    found = {finding.check: finding for finding in findings}
+    accuracy, by, why = _accuracy(evidence, found)
+    lower_half = _lower_half(evidence, found)
+    gamma, gamma_why = _gamma(evidence, found)
+    answers = Verdicts(accuracy=accuracy, lower_half=lower_half, gamma=gamma)
+    says = f"Accuracy {_is(accuracy)}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}."
+    return Verdict(answers, accuracy, by, says)
+
+
+def _is(word: AccuracyWord) -> str:
+    return {"holds": "holds", "walked back": "is walked back", "open": "is open"}[word]
+
+
+def _accuracy(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[AccuracyWord, list[str], str]:
+    """depth decides. A doubt about the evidence itself leaves it open, whatever the numbers say."""
+    depth = found.get("depth")
+    if depth is None:
+        return "open", ["evidence"], ": depth was not asked"
+    reasons = _doubts(evidence)
+    if reasons and depth.outcome == "passes":
+        return "open", ["evidence"], f": {'; '.join(reasons)}"
+    if depth.outcome == "passes":
+        return "holds", ["depth"], "" if _tuned(evidence) else " at one rate"
+    if depth.outcome == "fires" and not doubts_of(evidence, measured=False):
+        return "walked back", ["depth"], ""
+    if depth.outcome == "fires":
+        return "open", ["evidence"], f": {'; '.join(reasons)}"
+    return "open", ["depth"], f": {'; '.join(reasons)}" if reasons else ""
+
+
+def _tuned(evidence: Evidence) -> bool:
+    return evidence.effort is not None and evidence.effort.tuned
+
+
+def _lower_half(evidence: Evidence, found: Mapping[str, Finding]) -> LowerHalfWord:
+    reach = found.get("reach")
+    word = "open" if reach is None else LOWER_HALF.get(reach.outcome, "open")
+    return "open" if word in ("trained", "not trained") and _doubts(evidence) else word
+
+
+def _gamma(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[GammaWord, str]:
+    """Definite only where the reference can be compared with, and what was compared is what trained."""
+    standing, gammas = standing_of(evidence), gamma_of(evidence)
+    if standing.word == "not seen":
+        return "not reported", f": {standing.why}" if standing.why else ""
+    if not gammas.reported:
+        return "not reported", ""
+    outcome = {name: finding.outcome for name, finding in found.items()}
+    reference: Outcome = outcome.get("reference", "open")
+    if reference == "fires":
+        return "not measurable", ""
+    if reasons := doubts_of(evidence):
+        return "open", f": {'; '.join(reasons)}"
+    if standing.word == "in part":
+        return "open", ": what was compared is only in part what trained"
+    if reference != "passes" or gammas.table is None:
+        return "open", ""
+    if why := disagreement(evidence, gammas.by_block):
+        return "open", f": {why}"
+    if outcome.get("chance") == "fires":
+        return "chance", ""
+    if outcome.get("chance") == "passes" and outcome.get("spread") == "fires":
+        return "carried by few", ""
+    even = all(outcome.get(name) == "passes" for name in ("chance", "spread", "size")) and len(evidence.seeds) >= 5
+    return ("even", "") if even else ("open", "")
+
+
+def median_cosine(evidence: Evidence) -> float | None:
+    """The median over the blocks of their mean cosines; None where one is not known."""
+    cosines = gamma_of(evidence).by_block
+    return statistics.median(cosines) if cosines else None
+
+
+def _doubts(evidence: Evidence) -> list[str]:
+    """What keeps the accuracy from being believed, whatever the checks say."""
+    reasons = []
     if evidence.classes == 1:
-        return Verdict("not applicable", ["evidence"], "Not applicable: with one class there is nothing to learn.")
-    unsettled = _with(findings, "inconclusive")
-    if unsettled:
-        return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
-    bars = _bars(evidence, findings)
-    if bars:
-        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(bars)}.")
-    aside = _with(findings, "not applicable")
-    if evidence.blocks == 1:
-        return Verdict("not applicable", ["evidence"], "Not applicable: with one block, credit has no depth to cross.")
-    tests = [finding.check for finding in findings if check_named(finding.check).tests_claim]
-    if tests and set(tests) <= set(aside):
-        says = f"Not applicable: neither {' nor '.join(tests)} could be tested here."
-        return Verdict("not applicable", tests, says)
-    against = {f.check: why for f in findings if (why := check_named(f.check).contradicts(f))}
-    if against:
-        return Verdict("inconclusive", list(against), f"Inconclusive: {'; '.join(against.values())}.")
-    passed = _with(findings, "passes")
-    besides = f" ({listed(aside)} not applicable)" if aside else ""
-    return Verdict("holds", passed, f"Holds: {listed(passed)} pass{besides}.")
+        reasons.append("with one class there is nothing to learn")
+    seeds = dict(evidence.labelled())
+    if unfinished := [label for label, seed in seeds.items() if seed.ended == "stopped"]:
+        reasons.append(f"{seeds_said(unfinished)} did not finish")
+    if unknown := [label for label, seed in seeds.items() if not known(seed.final.accuracy)]:
+        reasons.append(f"the accuracy of {seeds_said(unknown)} is not known")
+    return reasons + doubts_of(evidence, measured=False)
 
 
 def _with(findings: Sequence[Finding], outcome: Outcome) -> list[str]:
     return [finding.check for finding in findings if finding.outcome == outcome]
-
-
-def _bars(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
-    """What keeps a subject from holding although no check is open."""
-    bars = []
-    if len(evidence.seeds) < 2:
-        bars.append("one seed is not enough to show that it holds")
-    endings = dict(evidence.labelled())
-    for ended, words in (("diverged", "diverged"), ("stopped", "did not finish")):
-        those = [label for label, seed in endings.items() if seed.ended == ended]
-        if those:
-            bars.append(f"{seeds_said(those)} {words}")
-    unknown = [label for label, seed in endings.items() if not known(seed.final.accuracy)]
-    if unknown:
-        bars.append(f"the accuracy of {seeds_said(unknown)} is not known")
-    broken = not_finite(evidence)
-    if broken:
-        bars.append(_broken_said(broken))
-    bars += doubts_of(evidence)
-    bars += [bar for finding in findings if (bar := check_named(finding.check).bars(finding))]
-    return bars
 
 
 def not_finite(evidence: Evidence) -> list[str]:
@@ -123,15 +181,59 @@ def _band(null: NullRecord | None) -> float | None:
 
 def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
     """The paper's way: what was not reported is not held against a method, as long as something was judged."""
+    fired = _with(findings, "fires")
+    if fired:
+        says = f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}."
+        return Verdict(None, "walked back", fired, says)
     broken = not_finite(evidence)
     if broken:
-        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {_broken_said(broken)}.")
+        return Verdict(None, "inconclusive", ["evidence"], f"Inconclusive: {_broken_said(broken)}.")
     doubts = doubts_of(evidence)
     if doubts:
-        return Verdict("inconclusive", ["evidence"], f"Inconclusive: {'; '.join(doubts)}.")
+        return Verdict(None, "inconclusive", ["evidence"], f"Inconclusive: {'; '.join(doubts)}.")
     passed = _with(findings, "passes")
     if passed:
         says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
-        return Verdict("holds", passed, says)
+        return Verdict(None, "holds", passed, says)
     unsettled = _with(findings, "inconclusive")
-    return Verdict("inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
+    return Verdict(None, "inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
+
+
+def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
+    """What explains an answer and never decides it, a sentence each; accuracy at chance first of all."""
+    words = []
+    accuracies = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
+    chance = guessing(evidence)
+    images = max((len(seed.hits) for seed in evidence.seeds if seed.hits), default=1000)
+    if accuracies and chance is not None and chance < 1:
+        noise = 3 * (chance * (1 - chance) / images) ** 0.5
+        if statistics.fmean(accuracies) <= chance + noise:
+            words.append(f"Accuracy is at chance ({statistics.fmean(accuracies):.3f}; guessing gives {chance:.3f}).")
+    words += [finding.says for finding in findings
+              if check_named(finding.check).answer == "symptom" and finding.outcome == "fires"]  # fmt: skip
+    diverged = [label for label, seed in evidence.labelled() if seed.ended == "diverged"]
+    if diverged:
+        counted = "" if chance is None else " and count as guessing"
+        words.append(f"{seeds_said(diverged).capitalize()} diverged{counted}.")
+    effort = evidence.effort
+    if effort is not None and len(set(effort.trials.values())) > 1:
+        each = ", ".join(f"{arm} {count}" for arm, count in effort.trials.items())
+        words.append(f"Unequal effort: the learning rates were chosen by different numbers of trials ({each}).")
+    if effort is not None and not effort.tuned and effort.why:
+        words.append(f"The learning rates do not count as tuned: {effort.why}.")
+    if effort is not None and effort.rises is not None and effort.rises > 0.01:
+        words.append(f"The best baseline still rises: {100 * effort.rises:+.1f} points with twice the epochs.")
+    words += _zeros(evidence)
+    return words
+
+
+def _zeros(evidence: Evidence) -> list[str]:
+    """Credits that are exactly zero: lost to rounding?"""
+    found: dict[str, None] = {}
+    for seed in evidence.seeds:
+        for block, zeros in enumerate(seed.final.measured.get("zero credits", [])):
+            if zeros.status == "ok" and known(zeros.value) and zeros.value > 0.01:
+                found[
+                    f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
+                ] = None
+    return list(found)

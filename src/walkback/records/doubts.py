@@ -24,23 +24,26 @@ NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for
 TELLING = 3  # so many different numbers do not agree to the bit by chance
 
 
-def doubts_of(evidence: "Evidence") -> list[str]:
-    """Why this evidence cannot hold, a sentence each; nothing where it is sound."""
+def doubts_of(evidence: "Evidence", measured: bool = True) -> list[str]:
+    """Why this evidence cannot hold, a sentence each; nothing where it is sound.
+
+    measured   with what is odd about the norms and nulls that were measured, which says nothing of accuracies
+    """
     found = list(evidence.doubts)
     seen: dict[tuple[float, ...], str] = {}
-    measured: dict[str, SeedEvidence] = {}
+    earlier: dict[str, SeedEvidence] = {}
     for label, seed in evidence.labelled():
         numbers = _numbers(seed)
         if numbers is None:
             continue
         if numbers in seen:
             found.append(broken("same-records", f"seeds {seen[numbers]} and {label} have the same numbers"))
-        elif alike := next((other for other, known in measured.items() if _nearly_the_same(known, seed)), None):
+        elif alike := next((other for other, known in earlier.items() if _nearly_the_same(known, seed)), None):
             words = f"seeds {alike} and {label} measured the same, but for changes below 1 in {round(1 / NEARLY):,}"
             found.append(broken("same-records", words))
         seen.setdefault(numbers, label)
-        measured[label] = seed
-    for label, seed in evidence.labelled():
+        earlier[label] = seed
+    for label, seed in evidence.labelled() if measured else ():
         found += [f"{words}, seed {label}" for words in _of_moment(seed.final)]
     return list(dict.fromkeys(found))
 

@@ -7,7 +7,7 @@ from walkback.checks.finding import listed
 from walkback.records.run import Known, sittings_of
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Summarised, Table
-from walkback.report.verdicts import KEY, asked, finding_cells
+from walkback.report.verdicts import KEY, asked, blocks_of, finding_cells
 from walkback.version import own_version
 
 
@@ -29,8 +29,9 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)
     title = "What the audit says" if audit.valid else f"What the audit says. {audit.void_words}"
+    answers = [] if audit.protocol == "published" else [*ANSWERS]
     verdicts = Table(
-        name, title, ["subject", "verdict", "accuracy", "n", *checks],
+        name, title, ["subject", *(answers or ["verdict"]), "accuracy mean" if answers else "accuracy", "n", *checks],
         [_verdict(subject, checks, audit.counts(subject.name)) for subject in audit.subjects],
         [f"{KEY}.", words, audit.says, made],
     )  # fmt: skip
@@ -55,10 +56,19 @@ def accuracy(known: Accuracy) -> Summarised:
     return Summarised(told=(known.mean, known.std, known.n))
 
 
+ANSWERS = ("accuracy", "lower half", "Γ", "median cosine", "blocks of Γ", "rates", "trials")
+
+
 def _verdict(subject: Judgement, checks: Sequence[str], counts: bool) -> list[Cell]:
-    known = subject.accuracy
-    verdict = subject.verdict if counts else f"does not count ({subject.verdict})"
-    return [subject.name, verdict, accuracy(known), known.n, *finding_cells(subject, checks)]
+    known, answers = subject.accuracy, subject.verdicts
+    verdict = subject.answer if counts else f"does not count ({subject.answer})"
+    row: list[Cell] = [subject.name, verdict]
+    if answers is not None:
+        spread = next((f for f in subject.findings if f.check == "spread" and f.value is not None), None)
+        blocks = "–" if spread is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
+        trials = max(subject.trials.values(), default=None)
+        row += [answers.lower_half, answers.gamma, subject.median_cosine, blocks, subject.rates, trials]
+    return [*row, accuracy(known), known.n, *finding_cells(subject, checks)]
 
 
 def finding_row(finding: Finding) -> list[Cell]:

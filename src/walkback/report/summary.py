@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
-from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.gain import GainCheck
-from walkback.checks.looks import is_open, needed
+from walkback.checks.looks import needed
 from walkback.records import Evidence
 
-SEVERITY: Sequence[VerdictName] = ("walked back", "inconclusive", "not applicable", "holds")
+SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
 
 
 def most_serious_first(judgements: Sequence[Judgement]) -> list[int]:
@@ -17,24 +15,30 @@ def most_serious_first(judgements: Sequence[Judgement]) -> list[int]:
     return sorted(range(len(judgements)), key=lambda place: SEVERITY.index(judgements[place].verdict))
 
 
+def finding_of(judgement: Judgement, check: str) -> Finding | None:
+    """What one check found; None where it was not asked."""
+    return next((finding for finding in judgement.findings if finding.check == check), None)
+
+
 def sentence(judgement: Judgement, thresholds: Thresholds) -> str:
     """Why the verdict is what it is."""
     by_name = {finding.check: finding for finding in judgement.findings}
     decided = [by_name[name] for name in judgement.decided_by if name in by_name]
-    if judgement.verdict == "holds":
-        decided = [finding for finding in decided if check_named(finding.check).tests_claim] or decided
     if not decided or judgement.verdict == "not applicable":
         return _says(judgement)
     clauses = [check_named(finding.check).phrase(finding) for finding in decided]
-    told = _capital("; ".join(clauses)) + "."
-    seeds = more_seeds(judgement, thresholds) if judgement.verdict == "inconclusive" else ""
-    return f"{told} {seeds}".rstrip()
+    words = _capital("; ".join(clauses)) + "."
+    seeds = more_seeds(judgement, thresholds) if judgement.verdict == "open" else ""
+    return f"{words} {seeds}".rstrip()
 
 
 def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
     """How many seeds would settle what is open; nothing where seeds would not, or are too few to tell."""
     n = judgement.accuracy.n
-    wanted = [needed(f, n, thresholds[CONFIDENCE]).seeds for f in judgement.findings if waits_for_seeds(f, n)]
+    wanted = [
+        needed(f, n, thresholds[CONFIDENCE]).seeds
+        for f in judgement.findings if waits_for_seeds(f, n) and f.check in judgement.decided_by
+    ]  # fmt: skip
     if not wanted:
         return ""
     if None in wanted:
@@ -44,23 +48,19 @@ def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
 
 
 def waits_for_seeds(finding: Finding, n: int) -> bool:
-    """Whether a finding is open because its interval straddles the threshold."""
-    return finding.outcome == "inconclusive" and is_open(finding) and n > 1
+    """Whether more seeds would settle a gain that is open, and there are enough to tell how many."""
+    gains = check_named(finding.check).form == "points"
+    return gains and finding.wants_seeds and n > 1 and finding.low is not None and finding.high is not None
 
 
 def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evidence: Evidence | None = None) -> str:
     """What to do about a finding, fit to the case; empty where there is nothing to do."""
+    del evidence
     n = judgement.accuracy.n
     if waits_for_seeds(finding, n):
         advice = needed(finding, n, thresholds[CONFIDENCE]).advice()
         return f"More seeds: {advice}; there are {n}."
-    check = check_named(finding.check)
-    advice = check.advice(finding)
-    known = evidence.baselines if evidence is not None else {}
-    of_bp = check.figure.task if isinstance(check.figure, Gain) else ("bp",)
-    if isinstance(check, GainCheck) and advice == check.bp_missing and all(name in known for name in of_bp):
-        return "Train longer, with more seeds, or on a harder task: bp is not shown to clear the margin either."
-    return advice
+    return check_named(finding.check).advice(finding)
 
 
 def _says(judgement: Judgement) -> str:

@@ -7,19 +7,25 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
-from walkback.checks.depth import CONFIDENCE
+from walkback.checks.depth import CONFIDENCE, TASK
 from walkback.checks.looks import needed
 from walkback.plain import seen
 from walkback.report.fitting import print_whole, print_words
 from walkback.report.numbers import number
-from walkback.report.summary import waits_for_seeds
+from walkback.report.summary import SEVERITY, finding_of, waits_for_seeds
 
-GLYPHS = {"passes": "✓", "fires": "✗", "inconclusive": "?", "not applicable": "–"}
-VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "inconclusive": "?", "not applicable": "–"}
-KEY = ", ".join(f"{glyph} {outcome}" for outcome, glyph in GLYPHS.items())
-MOST = 40  # subjects that are named, where nothing is said: more nobody reads
-ORDER = ("walked back", "inconclusive", "holds", "not applicable")
-STYLES = {"holds": "green", "walked back": "red", "inconclusive": "yellow", "not applicable": "dim"}
+GLYPHS = {
+    "passes": "✓", "fires": "✗", "open": "?", "not asked": "–", "inconclusive": "?", "not applicable": "–",
+}  # fmt: skip
+VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "open": "?", "inconclusive": "?", "not applicable": "–"}
+LOWER_GLYPHS = {"trained": "✓", "not trained": "✗", "open": "?", "not asked": "–"}
+KEY = "✓ passes, ✗ fires, ? open, – not asked"
+MOST = 40  # subjects that are named, where no number is given: more nobody reads
+STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
+LEGEND = (
+    "depth f / s: points over its own frozen net / over the shallow net. Lower half: points over training the upper "
+    "half alone. Stands for: of how many blocks Γ speaks."
+)
 
 
 def _plain(text: str, style: str = "") -> Text:
@@ -60,9 +66,89 @@ def _short(finding: Finding) -> str:
     return f"{value:.0e}" if form == "size" else number(value, 2)
 
 
+def accuracy_cell(subject: Judgement) -> str:
+    """Mean and standard deviation over the seeds, short.
+
+    A mean of one keeps its leading digit.
+    """
+    a = subject.accuracy
+    if a.mean is None:
+        return "–"
+    return _share(a.mean) + (f" ±{_share(a.std)}" if a.std is not None else "")
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0") if 0 <= value < 1 else f"{value:.3f}"
+
+
+def depth_cell(subject: Judgement) -> str:
+    """The gains over the frozen and over the shallow net; a dash where one is not known."""
+    finding = finding_of(subject, "depth")
+    parts = {} if finding is None else finding.parts
+    values = [None if name not in parts else parts[name].value for name in TASK]
+    return " ".join("–" if value is None else f"{100 * value:+.1f}" for value in values)
+
+
+def lower_cell(subject: Judgement) -> str:
+    """The answer on the lower half, with its points."""
+    if subject.verdicts is None:
+        return ""
+    finding, word = finding_of(subject, "reach"), subject.verdicts.lower_half
+    points = "" if finding is None or finding.value is None else f" {100 * finding.value:+.1f}"
+    return f"{LOWER_GLYPHS[word]}{points}"
+
+
+def gamma_cells(subject: Judgement) -> tuple[str, str]:
+    """Γ, and of how many blocks it speaks with what that amounts to."""
+    if subject.verdicts is None:
+        return "", ""
+    chance, spread, word = finding_of(subject, "chance"), finding_of(subject, "spread"), subject.verdicts.gamma
+    if chance is None or chance.value is None or spread is None or spread.value is None:
+        return "–", word
+    blocks = blocks_of(spread.threshold)
+    return f"{chance.value:.2f}", f"{spread.value:.1f}/{blocks} {word}"
+
+
+def blocks_of(bar: float) -> int:
+    """The number of blocks, from the bar (L + 1) / 2.
+
+    >>> blocks_of(2.5)
+    4
+    """
+    return round(2 * bar - 1)
+
+
+def answer_text(audit: Audit, subject: Judgement) -> Text:
+    """The answer on accuracy; struck through where it does not count."""
+    words = f"{VERDICT_GLYPHS[subject.verdict]} {subject.answer}"
+    return Text(words, STYLES[subject.verdict]) if audit.counts(subject.name) else Text(f"({words})", "dim strike")
+
+
 def _table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
+    if audit.protocol == "published":
+        return _published_table(audit, subjects)
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    longest = max((len(subject.name) for subject in subjects), default=0)
+    table.add_column("subject", overflow="fold", min_width=min(max(longest, 7), 12), max_width=18)
+    table.add_column("accuracy", min_width=13)
+    for heading in ("mean ± sd", "n", "depth f / s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("lower", no_wrap=True)
+    table.add_column("Γ", justify="right", no_wrap=True)
+    table.add_column("stands for", min_width=13)
+    for subject in subjects:
+        gamma, stands = gamma_cells(subject)
+        table.add_row(
+            _plain(subject.name), answer_text(audit, subject), accuracy_cell(subject), str(subject.accuracy.n),
+            depth_cell(subject), lower_cell(subject), gamma, stands,
+        )  # fmt: skip
+    return table
+
+
+def _published_table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
+    """The published protocol has one verdict, and a column for each of its checks."""
     checks = asked(subjects)
-    table = Table(box=None, padding=(0, 2 if len(checks) < 5 else 1, 0, 0))  # five fit into 80 columns
+    table = Table(box=None, padding=(0, 2, 0, 0))
     longest = max((len(subject.name) for subject in subjects), default=0)
     table.add_column("\nsubject", overflow="fold", min_width=min(max(longest, 7), 12), max_width=18)
     table.add_column("\nverdict", no_wrap=True, min_width=14)
@@ -70,20 +156,17 @@ def _table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
     for check in checks:
         table.add_column(_plain(check).append(f"\n{check_named(check).heading}"), no_wrap=True)
     for subject in subjects:
-        a = subject.accuracy
-        accuracy = "–" if a.mean is None else f"{a.mean:.3f}" + (f" ± {a.std:.3f}" if a.std is not None else "")
-        style = STYLES[subject.verdict]
-        verdict = (
-            Text(subject.verdict, style) if audit.counts(subject.name) else Text(f"({subject.verdict})", "dim strike")
-        )
-        table.add_row(_plain(subject.name), verdict, accuracy, *map(_plain, finding_cells(subject, checks)))
+        cells = finding_cells(subject, checks)
+        table.add_row(
+            _plain(subject.name), answer_text(audit, subject), accuracy_cell(subject), *map(_plain, cells)
+        )  # fmt: skip
     return table
 
 
 def _counted(audit: Audit, shown: int) -> str:
     """How many subjects have each verdict, and where those are that are not named."""
     verdicts = [subject.verdict for subject in audit.subjects]
-    counts = ", ".join(f"{verdicts.count(name):,} {name}" for name in ORDER if name in verdicts)
+    counts = ", ".join(f"{verdicts.count(name):,} {name}" for name in SEVERITY if name in verdicts)
     return (
         f"These are {shown} of {len(verdicts):,} subjects ({counts}). All of them: walkback table … --format csv, or "
         "--out FOLDER for audit.json; more here: --rows."
@@ -98,7 +181,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
     most = MOST if most is None else most
     subjects, controls = audit.subjects, audit.controls
     if len(subjects) > most:
-        subjects = sorted(subjects, key=lambda subject: ORDER.index(subject.verdict))[:most]
+        subjects = sorted(subjects, key=lambda subject: SEVERITY.index(subject.verdict))[:most]
     if len(controls) > most:
         controls = sorted(controls, key=lambda control: control.ok)[:most]
     console.print()
@@ -107,29 +190,13 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
     print_whole(_table(audit, subjects), console)
-    console.print(Text("✓ passes  ✗ fires  ? inconclusive  – not applicable", "dim"))
+    console.print(Text(f"{KEY.replace(', ', '  ')}", "dim"))
+    if audit.protocol == "ours":
+        print_words(console, LEGEND, 0, "dim")
     if len(subjects) < len(audit.subjects):
         console.print(_plain(_counted(audit, len(subjects))))
     for subject in subjects:
-        console.print()
-        before = "" if audit.counts(subject.name) else " (does not count)"
-        console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
-        for finding in subject.findings:
-            words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
-            if finding.basis != "exact":
-                words += f" (basis: {finding.basis})"
-            print_words(console, words, 2)
-            if waits_for_seeds(finding, subject.accuracy.n):
-                need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
-                print_words(console, f"{need.advice()}; there are {subject.accuracy.n}", 4)
-            for warning in finding.warnings:
-                print_words(console, f"! {warning}", 4, "yellow")
-        for name, first in subject.first_fired.items():
-            epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
-            if epochs and first.followed:
-                print_words(console, f"{name} first fired at epoch {' / '.join(epochs)}", 2, "dim")
-        for note in subject.notes:
-            print_words(console, f"note: {note}", 2, "dim")
+        _print_reasons(audit, subject, console)
     console.print()
     for control in controls:
         mark = Text("✓", "green") if control.ok else Text("✗", "red")
@@ -140,4 +207,49 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
             console, f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
         )
     console.print(_plain(audit.says if audit.valid else audit.void_words), style="" if audit.valid else "bold red")
-    console.print(_plain(f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."), style="dim")
+    print_words(console, intervals_words(audit), 0, "dim")
+
+
+def intervals_words(audit: Audit) -> str:
+    """By what was judged, and how many intervals the audit has: each is right in 95 % of audits, not all at once."""
+    words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."
+    if audit.protocol == "published":
+        return words
+    count = sum(part.low is not None for s in audit.subjects for f in s.findings for part in f.parts.values())
+    return f"{words} {count} intervals of gains; each contains its true value in at least 95 % of audits."
+
+
+def _print_reasons(audit: Audit, subject: Judgement, console: Console) -> None:
+    """Why the answers are what they are, what explains them, and when a symptom first fired."""
+    console.print()
+    before = "" if audit.counts(subject.name) else " (does not count)"
+    console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
+    for finding in subject.findings:
+        words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
+        if finding.basis != "exact":
+            words += f" (basis: {finding.basis})"
+        print_words(console, words, 2)
+        if waits_for_seeds(finding, subject.accuracy.n):
+            need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
+            print_words(console, f"{need.advice()}; there are {subject.accuracy.n}", 4)
+        for warning in finding.warnings:
+            print_words(console, f"! {warning}", 4, "yellow")
+    for symptom in subject.symptoms:
+        print_words(console, f"symptom: {symptom}", 2, "yellow")
+    if subject.rates is not None:
+        print_words(console, f"{rates_words(subject)}. Budget: {subject.budget or 'not known'}.", 2, "dim")
+    for name, first in subject.first_fired.items():
+        epochs = [str(epoch) for epoch in first.epochs.values() if epoch is not None]
+        if epochs and first.followed:
+            print_words(console, f"{name} first fired at epoch {' / '.join(epochs)}", 2, "dim")
+    for note in subject.notes:
+        print_words(console, f"note: {note}", 2, "dim")
+
+
+def rates_words(subject: Judgement) -> str:
+    """How the learning rates were chosen, and by how many trials."""
+    if subject.rates != "tuned":
+        return "rates: one rate for all"
+    counts = sorted(set(subject.trials.values()))
+    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"rates: tuned, {each} trials for each of {len(subject.trials)} nets"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from walkback.audits.controls import own_audit
 from walkback.audits.records import SEED_ORDER
 from walkback.audits.samples import one_sided, too_few
-from walkback.audits.settling import looked_before, noted, said_at_look, undecided, unfinished
+from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
 from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
 from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
 from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
@@ -40,8 +40,8 @@ PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half",
     ("bp", "half"),
 )  # fmt: skip
 NO_REFERENCE = (
-    "No bp reference can be trained, because neither train_bp nor train_batches is given. So depth and reach cannot be "
-    "judged, and the audit is invalid. Scale, reference and coverage are judged."
+    "No bp reference can be trained, because neither train_bp nor train_batches is given. So accuracy and the lower "
+    "half stay open, and the audit is invalid. Γ is judged."
 )
 
 
@@ -127,7 +127,7 @@ def audit_training(
             more = _more(judged, job.setting.name, counts, looks)
             if looks:
                 waiting = undecided(judged, [job.setting.name])
-                for line in said_at_look(audit, judged, waiting, looks):
+                for line in look_words(audit, judged, waiting, looks):
                     talk(line)
             if not more:
                 break

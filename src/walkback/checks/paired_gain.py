@@ -1,0 +1,188 @@
+"""Paired gains: how much more accurate one side is than the other, seed by seed, with an interval of the mean.
+
+    half width = √( t²·s²/n + 2.5²·v )
+
+s is the standard deviation over the n seeds. v is the variance that the choice of test images adds to the mean. It
+comes from the final predictions: with d_si = hit of one side − hit of the other on image i, seed s, the two-way table
+has v = max(0, MS_image − MS_error) / (n·N). Without predictions only the first term is known.
+"""
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from walkback.checks.finding import Interval, known, listed, points
+from walkback.checks.student import two_sided
+from walkback.records.evidence import Baseline, Evidence
+
+DIGITS = 12  # accuracies are counts over counts; rounding there keeps .30 − .28 from being less than .02
+IMAGE_T = 2.5  # standard errors of the choice of test images that an interval allows for
+Hits = bytes | None
+
+
+class Side(NamedTuple):
+    """One side of a comparison, by seed. `alone`: one typed-in number, which stands for every seed of the other."""
+
+    accuracy: Mapping[str, float | None]
+    hits: Mapping[str, Hits]  # of the seeds whose predictions were recorded; None: recorded, and not here
+    alone: bool = False
+    diverged: Collection[str] = ()  # seeds whose accuracy is that of guessing, and which have no predictions
+
+
+def subject_side(evidence: Evidence) -> Side:
+    """The final accuracies and hits of the subject. A net that diverged answers no better than by guessing."""
+    seeds = evidence.labelled()
+    diverged = [label for label, seed in seeds if seed.ended == "diverged"]
+    accuracy = {label: guessing(evidence) if label in diverged else seed.final.accuracy for label, seed in seeds}
+    hits = {label: seed.hits for label, seed in seeds if seed.predicted or seed.hits is not None}
+    return Side(accuracy, hits, diverged=diverged)
+
+
+def guessing(evidence: Evidence) -> float | None:
+    """The accuracy of one who always names the most frequent class; None where neither it nor the classes are known."""
+    if evidence.chance is not None:
+        return evidence.chance
+    return None if evidence.classes is None else 1 / evidence.classes
+
+
+def baseline_side(baseline: Baseline | None) -> Side | None:
+    """Those of a baseline."""
+    return None if baseline is None else Side(baseline.accuracy, baseline.hits, baseline.alone)
+
+
+class PairedGain(NamedTuple):
+    """The gains of one side over the other.
+
+    lacking   seeds of which one accuracy is not known: then there is no interval, because it would be of other seeds
+    image     v, the variance by the choice of test images; None: no predictions were recorded
+    hidden    some predictions were recorded and are not here: then there is no interval either
+    alone     one side is a single typed-in number: it has no spread, so nothing can be shown to hold by it
+    """
+
+    gains: Mapping[str, float]
+    lacking: Sequence[str] = ()
+    image: float | None = None
+    hidden: bool = False
+    alone: bool = False
+
+    @property
+    def n(self) -> int:
+        """The number of pairs."""
+        return len(self.gains)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean gain; None while a seed is missing."""
+        return None if self.lacking or not self.gains else round(statistics.fmean(self.gains.values()), DIGITS)
+
+    def interval(self, confidence: float) -> Interval:
+        """The mean with its interval; without ends where nothing can be shown by it."""
+        mean = self.mean
+        if mean is None or self.n < 2 or self.hidden:
+            return Interval(value=mean, low=None, high=None)
+        error = two_sided(confidence, self.n - 1) * statistics.stdev(self.gains.values()) / math.sqrt(self.n)
+        half = math.sqrt(error**2 + IMAGE_T**2 * (self.image or 0.0))
+        return Interval(value=mean, low=round(mean - half, DIGITS), high=round(mean + half, DIGITS))
+
+    def above(self, required: float) -> int:
+        """On how many seeds the gain is above what is required."""
+        return sum(gain > required for gain in self.gains.values())
+
+    def failed(self) -> int:
+        """On how many seeds there is no gain at all."""
+        return sum(gain <= 0 for gain in self.gains.values())
+
+
+def paired(side: Side | None, other: Side | None) -> PairedGain | None:
+    """The gain of one side over the other; None if one of them is not there.
+
+    >>> paired(Side({"1": 0.5, "2": 0.6}, {}), Side({"1": 0.4, "2": 0.3}, {})).mean
+    0.2
+    >>> paired(Side({"1": 0.5, "2": 0.6}, {}), Side({"1": 0.4}, {})).lacking
+    ['2']
+    """
+    if side is None or other is None or not side.accuracy or not other.accuracy:
+        return None
+    seeds = list(other.accuracy if side.alone else side.accuracy)
+    pairs = {seed: (_at(side, seed), _at(other, seed)) for seed in seeds}
+    gains = {seed: round(a - b, DIGITS) for seed, (a, b) in pairs.items() if known(a) and known(b)}
+    lacking = [seed for seed in pairs if seed not in gains]
+    whole_seeds = [seed for seed in seeds if seed not in side.diverged and seed not in other.diverged]
+    tables = [(side.hits.get(seed), other.hits.get(seed)) for seed in whole_seeds]
+    sides = [one for one in (side, other) if not one.alone]
+    recorded = [seed in one.hits for one in sides for seed in whole_seeds]
+    lost = any(one.hits.get(seed, b"") is None for one in sides for seed in whole_seeds)
+    pairs_of_hits = [(a, b) for a, b in tables if a is not None and b is not None]
+    lengths = {len(hits) for pair in pairs_of_hits for hits in pair}
+    whole = all(recorded) and len(sides) == 2 and len(pairs_of_hits) == len(tables) and len(lengths) == 1
+    image = image_variance(pairs_of_hits) if whole else None
+    hidden = lost or (all(recorded) and len(sides) == 2 and image is None)
+    return PairedGain(gains, lacking, image, hidden, side.alone or other.alone)
+
+
+def _at(side: Side, seed: str) -> float | None:
+    return next(iter(side.accuracy.values())) if side.alone else side.accuracy.get(seed)
+
+
+def image_variance(tables: Sequence[tuple[bytes, bytes]]) -> float | None:
+    """v: what the choice of test images adds to the variance of the mean gain; None with fewer than two seeds."""
+    if len(tables) < 2:
+        return None
+    import numpy as np  # here: judging a log needs none of it
+
+    hits = [[np.frombuffer(side, np.int8) for side in pair] for pair in tables]
+    gain = np.stack([a - b for a, b in hits]).astype(float)
+    seeds, images = gain.shape
+    if images < 2:
+        return None
+    by_image, by_seed, middle = gain.mean(0), gain.mean(1), gain.mean()
+    of_images = seeds * float(((by_image - middle) ** 2).sum()) / (images - 1)
+    rest = gain - by_image - by_seed[:, None] + middle
+    error = float((rest**2).sum()) / ((seeds - 1) * (images - 1))
+    return max(0.0, of_images - error) / (seeds * images)
+
+
+def gain_words(gain: Interval, required: float, confidence: float) -> str:
+    """A gain as a verb with its interval.
+
+    >>> gain_words(Interval(value=-0.0443, low=-0.065, high=-0.0236), 0.02, 0.9875)
+    'costs 4.4 points (98.75 % interval -6.5 to -2.4)'
+    """
+    assert gain.value is not None
+    verb = "costs" if gain.value < 0 else "gains"
+    size = digits(gain.value, required).lstrip("+-")
+    if gain.low is None or gain.high is None:
+        return f"{verb} {size} points"
+    ends = f"{digits(gain.low, required)} to {digits(gain.high, required)}"
+    return f"{verb} {size} points ({100 * confidence:.4g} % interval {ends})"
+
+
+def digits(share: float, required: float) -> str:
+    """In points with one digit, or with as many as it takes to see on which side of the required ones it lies."""
+    for count in range(1, 6):
+        text = f"{100 * share:+.{count}f}"
+        if share == required or float(text) != float(f"{100 * required:.{count}f}"):
+            break
+    return text
+
+
+def least_words(required: float) -> str:
+    """What is required, as the beginning of a sentence."""
+    return f"At least {points(required)} is required"
+
+
+def typed_words(evidence: Evidence, names: Sequence[str]) -> list[str]:
+    """Which of these baselines were typed in, a sentence each."""
+    typed = sorted(name for name, baseline in evidence.baselines.items() if name in names and baseline.typed)
+    alone = [name for name in typed if evidence.baselines[name].alone]  # type: ignore[index]
+    by_seed = [name for name in typed if name not in alone]
+    found = [f"Typed in, not measured here, and so without a spread: {listed(alone)}."] if alone else []
+    return found + ([f"Given by seed, not measured here: {listed(by_seed)}."] if by_seed else [])
+
+
+def same_gains(gain: PairedGain | None) -> list[str]:
+    """A warning where seeds cannot be told apart."""
+    if gain is not None and not gain.lacking and gain.n > 1 and len(set(gain.gains.values())) == 1:
+        return ["every seed has the same gain; are they different trainings?"]
+    return []

@@ -1,0 +1,138 @@
+"""spread: of how many blocks does Γ speak? The second of three checks on Γ.
+
+N = (Σc)² / Σc² over the blocks' mean cosines: 4 of 4 where all are alike, 1 where one block carries the average.
+"""
+
+from collections.abc import Mapping
+
+from walkback.checks.base import Check, register
+from walkback.checks.chance import chance
+from walkback.checks.finding import Finding, Interval, Outcome, Protocol, stable_range
+from walkback.checks.gamma import FEWEST, TO_BE_EVEN, by_label, confidence_of, effective, gamma_of, spread_interval
+from walkback.checks.thresholds import OURS, Limit, Thresholds
+from walkback.records.evidence import Evidence
+
+SHARE = "spread.share"
+
+
+def bar(blocks: int, share: float) -> float:
+    """How many blocks Γ must speak for: (L + 1) / 2 at a share of one half.
+
+    >>> bar(4, 0.5), bar(1, 0.5)
+    (2.5, 1.0)
+    """
+    return 1 + share * (blocks - 1)
+
+
+def others_needed(blocks: int, share: float = 0.5) -> float:
+    """With one block at cosine 1, what the bar asks of the others.
+
+    >>> [round(others_needed(blocks), 2) for blocks in (2, 4, 12)]
+    [0.27, 0.24, 0.18]
+    """
+    low, high, rest = 0.0, 1.0, blocks - 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if effective([1.0] + [middle] * rest) > bar(blocks, share) else (middle, high)
+    return high
+
+
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    """Passes if Γ speaks for more than half of the blocks; fires if it is shown to speak for fewer."""
+    gammas, confidence, share = gamma_of(evidence), confidence_of(thresholds), thresholds[SHARE]
+    blocks = evidence.blocks or len(gammas.by_block)
+    above = chance.find(evidence, thresholds, protocol).outcome
+    n = Interval() if gammas.table is None else spread_interval(gammas.table, confidence)
+    n = n.model_copy(update={"high": min(n.high, float(blocks))}) if n.high is not None else n
+    seeds = len(evidence.seeds)
+
+    def outcome(share: float) -> Outcome:
+        at = min(1.0, max(0.0, share))
+        if above == "fires":
+            return "not asked"
+        if above == "open" or gammas.table is None:
+            return "open"
+        if blocks == 1:
+            return "passes"
+        if n.low is not None and n.low > bar(blocks, at) and seeds >= TO_BE_EVEN:
+            return "passes"
+        return "fires" if n.high is not None and n.high < bar(blocks, at) and seeds >= FEWEST else "open"
+
+    cuts = [(end - 1) / (blocks - 1) for end in (n.low, n.high) if end is not None and blocks > 1]
+    stable = stable_range(outcome, [cut for cut in cuts if 0 < cut < 1], share)
+    now = outcome(share)
+    return Finding(
+        check="spread", outcome=now, value=n.value, low=n.low, high=n.high, threshold=bar(max(blocks, 1), share),
+        basis="missing" if gammas.table is None else "exact", stable_range=stable, ranges={SHARE: stable},
+        says=_says(gammas.by_block, n, now, bar(max(blocks, 1), share), above, seeds),
+        wants_seeds=now == "open" and above != "open" and gammas.table is not None,
+    )  # fmt: skip
+
+
+def _says(cosines: list[float], n: Interval, found: Outcome, required: float, above: Outcome, seeds: int) -> str:
+    if not cosines:
+        return "The cosines at the blocks' outputs are not known on every seed."
+    each = f"cosines {', '.join(f'{c:.2f}' for c in cosines)}"
+    if len(cosines) == 1:
+        return f"The net has one block, so Γ is no average ({each})."
+    words = f"Γ speaks for {n.value:.1f} of {len(cosines)} blocks"
+    words += "" if n.low is None or n.high is None else f" ({n.low:.1f} to {n.high:.1f})"
+    words = f"{words}; more than {required:g} is even ({each})."
+    if found == "not asked":
+        return f"{words} Γ is not above chance, so it is not asked."
+    if found == "open" and above == "passes" and n.low is not None and n.low > required:
+        return f"{words} {seeds} seeds can show that few carry it; {TO_BE_EVEN} are needed to show that it is even."
+    if found == "open" and above == "open":
+        return f"{words} It is open whether Γ is above chance."
+    return words
+
+
+class Spread(Check):
+    """The effective number of blocks that Γ speaks for."""
+
+    name = "spread"
+    place = 4
+    answer = "gamma"
+    asks = "Of how many blocks does Γ speak?"
+    raised = "Γ is above chance, and shown to speak for fewer than (L + 1) / 2 blocks"
+    heading = "blocks"
+    quantity: Mapping[Protocol, str] = {"ours": "how many blocks Γ speaks for"}
+    not_asked = "The published protocol does not ask how Γ is spread over the blocks."
+    spread = "mean"
+    figure = "cosines"
+    undated = "it is a mean over seeds"
+    limits: Mapping[str, Limit] = {
+        SHARE: Limit(
+            0.5, OURS, "not calibrated: the bar lies half way between one block and all of them; bp, EP and uSF have "
+            "all of four, the published FA 1.2", allowed=(0, 1), form="percent",
+        ),
+    }  # fmt: skip
+    judged = "How many blocks Γ speaks for, (Σc)²/Σc². The bar is the interval over seeds."
+    layers = (
+        "The cosine of {of} and true gradient in each block, {title}, at the block's output, on every seed. Γ, on the "
+        "right, is the average."
+    )
+    means: Mapping[Outcome, str] = {
+        "fires": "Aggregation collapse: the average hides that a few blocks carry it.",
+        "passes": "Γ speaks for most of the blocks.",
+        "open": "It is not settled for how many blocks Γ speaks.",
+        "not asked": "Γ is not above chance, so its spread means nothing.",
+    }
+    do: Mapping[Outcome, str] = {
+        "fires": "Report the cosine of every block, or their median, instead of Γ.",
+        "open": "Measure the cosine of every block on every seed, or train more seeds.",
+    }
+
+    find = staticmethod(_find)
+
+    def phrase(self, finding: Finding) -> str:
+        """For how many blocks Γ speaks."""
+        return "" if finding.value is None else f"Γ speaks for {finding.value:.1f} blocks"
+
+    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+        """N of each seed's own cosines."""
+        del thresholds
+        return by_label(evidence, [effective(row) for row in gamma_of(evidence).table or []])
+
+
+spread = register(Spread())
