@@ -4,6 +4,7 @@ Probes that register themselves in PROBES are found by walking this folder, and 
 """
 
 from walkback.probes.accuracy import accuracy_and_loss
+from walkback.probes.at_output import output_probes
 from walkback.probes.base import PROBES, Probe, Reading, View, readings
 from walkback.probes.blocks import find_blocks
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
@@ -66,6 +67,7 @@ __all__ = [
     "net_precision",
     "nudging",
     "observe",
+    "output_probes",
     "pearson",
     "perturbation",
     "precision",

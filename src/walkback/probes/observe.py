@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
+from walkback.probes.stable import stable_losses
 from walkback.probes.undisturbed import undisturbed
 from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
@@ -41,14 +42,18 @@ CHUNK = 256
 
 
 def observe(
-    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator, clock: Clock = START
-) -> Observation:
-    """Forward and backward through the hidden states only; `net` and `rule` do not change."""
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, generator: torch.Generator, clock: Clock = START,
+    *, stable: bool = False,
+) -> Observation:  # fmt: skip
+    """Forward and backward through the hidden states only; `net` and `rule` do not change.
+
+    stable   the true gradients are those of `stable_losses`
+    """
     passes, credits = [], []
     with undisturbed(net, rule), torch.enable_grad():
         for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
             batch = Batch(some, answers, generator, clock)
-            seen = one_pass(net, some, answers)
+            seen = one_pass(net, some, answers, stable=stable)
             credits.append(credits_of(rule, net, batch, seen, raw=rule.normalize == "batch"))
             passes.append(seen._replace(states=[]))  # whole feature maps, of which the rows may be a small part
     widths = net.widths
@@ -114,12 +119,12 @@ class NetPass(NamedTuple):
     embedding: Tensor  # the gradient where the embedding's credit acts
 
 
-def one_pass(net: Net, inputs: Tensor, labels: Tensor) -> NetPass:
+def one_pass(net: Net, inputs: Tensor, labels: Tensor, *, stable: bool = False) -> NetPass:
     """h_0 … h_L, f_0 … f_{L−1} and g_0 … g_L of each sample's own loss. Call it with gradients enabled."""
     stream, branches = net.unroll(net.embed(inputs).detach().requires_grad_())
     logits = net.readout(stream[-1])
     # The sum, not the mean: row i is then the gradient of sample i's own loss, whatever the batch.
-    loss = F.cross_entropy(logits, labels, reduction="sum")
+    loss = stable_losses(logits, labels).sum() if stable else F.cross_entropy(logits, labels, reduction="sum")
     whole = torch.autograd.grad(loss, stream)
     gradients = [net.gradient_rows(g) for g in whole]
     states = [h.detach() for h in stream]

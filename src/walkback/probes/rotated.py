@@ -26,6 +26,7 @@ from walkback.probes.null import TURNED, Null, NullReport, row_norms
 
 MOST = 512  # samples; a wide feature map has fewer
 MOST_NUMBERS = 1 << 21
+MOST_ROWS = 4096  # of all blocks that share a matrix
 FEW_UNITS = 64
 ABOVE_THREE_SIGMA = 0.00135
 
@@ -41,20 +42,41 @@ def turned_std(credit: Tensor, gradient: Tensor, channels: tuple[int, ...] | Non
     >>> turned_std(0 * one, one)
     (nan, 0)
     """
-    most = max(64, min(MOST, MOST_NUMBERS // credit.shape[1]))
-    sizes = [row_norms(t[:most]) for t in (credit, gradient)]
-    living = sizes[0].isfinite() & sizes[1].isfinite()
-    count = int(living.sum())
-    if not count:
+    return _over_blocks([(credit, gradient)], channels)
+
+
+def _over_blocks(pairs: Sequence[tuple[Tensor, Tensor]], channels: tuple[int, ...] | None) -> tuple[float, int]:
+    """The standard deviation of the mean over blocks of one width whose credits are turned by one matrix, ⟨R, Σ M_l⟩
+    over their number, and the number of samples of the block that has fewest.
+
+    All rows of all blocks are laid below each other: their mean is that of the blocks, weighted to count alike.
+    """
+    width = pairs[0][0].shape[1]
+    most = max(64, min(MOST, MOST_NUMBERS // width))
+    if len(pairs) > 1:  # what is computed may be quadratic in the rows
+        most = max(16, min(most, MOST_ROWS // len(pairs), int(MOST_NUMBERS / width / math.sqrt(len(pairs)))))
+    units = [_unit_rows(credit[:most], gradient[:most]) for credit, gradient in pairs]
+    counts = [len(a) for a, _ in units]
+    count = sum(counts)
+    if not all(counts):
         return math.nan, 0
-    a, g = ((t[:most] / size[:, None])[living].float() for t, size in zip((credit, gradient), sizes, strict=True))
+    a = torch.cat([a for a, _ in units])
+    g = torch.cat([g * (count / (len(counts) * n)) for (_, g), n in zip(units, counts, strict=True)])
     variance, free = _over_rotations(a, g)
     if channels is not None and len(channels) > 1:
         at = channels[0] if len(channels) == 3 else channels[-1]
         a, g = ((t.view(count, at, -1) if len(channels) == 3 else t.view(count, -1, at).mT) for t in (a, g))
         shared = torch.einsum("nip,njp->ij", g, a) / count
         variance, free = max((variance, free), (float(shared.square().sum()) / at, at * _rank(shared)))
-    return math.sqrt(variance) * bounded(free), count
+    return math.sqrt(variance) * bounded(free), min(counts)
+
+
+def _unit_rows(credit: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Both as rows of length one, of the samples that have a direction in both."""
+    sizes = [row_norms(t) for t in (credit, gradient)]
+    living = sizes[0].isfinite() & sizes[1].isfinite()
+    a, g = ((t / size[:, None])[living].float() for t, size in zip((credit, gradient), sizes, strict=True))
+    return a, g
 
 
 def _over_rotations(a: Tensor, g: Tensor) -> tuple[float, float]:
@@ -136,6 +158,40 @@ def mean_of(nulls: Sequence[Null]) -> Null:
     mean = sum(n.mean for n in there) / len(there)
     std = math.sqrt(sum(n.std**2 for n in there)) / len(there)
     return Null(mean, std, min(n.n for n in there), there[0].kind, std, "ok")
+
+
+def turned_at_output(
+    credits: Sequence[Tensor | None],
+    gradients: Sequence[Tensor | None],
+    shapes: Sequence[tuple[int, ...] | None],
+) -> tuple[list[Null], Null]:
+    """The null of every block's cosine at its output, and of Γ, their mean: one null for every rule.
+
+    Blocks of equal width are turned by one and the same matrix in each draw, as credits are that share their feedback:
+    the variance of the mean over n blocks is then that of ⟨R, Σ_l M_l⟩ / n, ‖Σ_l M_l‖² / (n² d). Between widths the
+    matrices are independent, so there variances add.
+
+    shapes   of the flattened features h_1 … h_L; None where they are not feature maps
+    """
+    nulls = [null_of(*each) for each in zip(credits, gradients, shapes, strict=True)]
+    groups: dict[int, list[int]] = {}
+    for block, (null, credit) in enumerate(zip(nulls, credits, strict=True)):
+        if null.status == "ok" and credit is not None:
+            groups.setdefault(credit.shape[1], []).append(block)
+    there = [block for blocks in groups.values() for block in blocks]
+    if not there:
+        return nulls, mean_of(nulls)
+    variance = 0.0
+    for blocks in groups.values():
+        pairs = [(a, g) for a, g in ((credits[b], gradients[b]) for b in blocks) if a is not None and g is not None]
+        alike = {shapes[block] for block in blocks}
+        shape = alike.pop() if len(alike) == 1 else None
+        each = [nulls[block].std for block in blocks]
+        std = each[0] if len(blocks) == 1 else _over_blocks(pairs, shape)[0]
+        # Where the first rows of some block have no direction: as wide as if all blocks' cosines moved as one.
+        variance += (len(blocks) / len(there) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
+    std = math.sqrt(variance)
+    return nulls, Null(0.0, std, min(nulls[block].n for block in there), TURNED, std, "ok")
 
 
 def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from walkback.probes import feedback_null, identity, net_precision, replay_net, undisturbed
+from walkback.probes.at_output import AtOutput, output_probes
 from walkback.probes.layers import middle_drift, moved_along
-from walkback.records import DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
+from walkback.records import CosineRecord, DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
+from walkback.records.schema import OutputProbes
 from walkback.train.streams import stream
 
 if TYPE_CHECKING:
@@ -45,10 +47,12 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         moved = [Valued.of(n) for n in nudges]
     else:  # a baseline: nobody needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
+    precise = net_precision(net, inputs, labels, seen.gradients)
+    acting = output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at)
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
-        precision=[PrecisionRecord.of(found) for found in net_precision(net, inputs, labels, seen.gradients)],
+        precision=[PrecisionRecord.of(found) for found in precise],
         null=[NullRecord.of(n) for n in null.at_input],
         null_out=[NullRecord.of(n) for n in null.at_output],
         null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
@@ -58,6 +62,18 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         nudging=moved,
         functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
+        output=output_record(acting),
+    )
+
+
+def output_record(found: AtOutput) -> OutputProbes:
+    """What was measured at the blocks' outputs, as it is recorded."""
+    return OutputProbes(
+        null=[NullRecord.of(n) for n in found.null],
+        null_gamma=NullRecord.of(found.null_gamma),
+        frobenius=[Valued.of(f) for f in found.frobenius],
+        reference=PrecisionRecord.of(found.reference),
+        cosine=None if found.cosine is None else [CosineRecord.of(c) for c in found.cosine],
     )
 
 

@@ -113,8 +113,20 @@ class Trainer:
 
     def observe(self) -> Observation:
         """One look at the probe images."""
-        draws = stream(self.config.seed, "probe", self.step)
-        return observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws, self.clock)
+        return self.observe_at(None)
+
+    def observe_at(self, place: int | None, stable: bool = False) -> Observation:
+        """A look by the clock of now (None), or of one of the 2 L steps 0, 1, … that end here; for a rule that rests.
+
+        stable   as `observe` takes it
+        """
+        step, clock = self.step, self.clock
+        if place is not None:
+            first = max(0, self.step - 2 * self.net.depth)
+            step = min(first + place, self.total_steps - 1)
+            clock = Clock(step, self.total_steps, step // self.steps_per_epoch, self.config.epochs)
+        draws = stream(self.config.seed, "probe", step)
+        return observe(self.net, self.rule, self.probe_inputs, self.probe_labels, draws, clock, stable=stable)
 
     def observation(self) -> Observation:
         """What the snapshot of this step looked at; where there was none, a look of its own, which sees the same."""
