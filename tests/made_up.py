@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.records import CosineRecord, DeepProbes, NullRecord, PrecisionRecord, Result, Run, RunConfig, Snapshot
-from walkback.records.schema import Valued
+from walkback.records.schema import OutputProbes, Valued
 
 
 def cosine(value: float, images: int = 64) -> CosineRecord:
@@ -38,7 +38,9 @@ def probes(
     depth, images = last.gamma_blocks, last.probe_images
     null, value = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=each, status="ok")
     precise = PrecisionRecord(chord=chord, clamped=clamped, samples=images, status="ok")
+    output = OutputProbes(null=[null] * depth, null_gamma=null, frobenius=[value] * depth, reference=precise)
     rest = {
+        "output": output,
         "precision": [precise] * (depth + 1), "null": [null] * depth, "null_out": [null] * depth, "null_gamma": null,
         "drift": value, "drift_batches": 8, "rho": [value] * depth, "nudging": [value] * depth,
         "functional_images": 128,

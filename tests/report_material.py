@@ -7,6 +7,7 @@ from pathlib import Path
 import made_up
 from fake_runs import share, sizes
 from walkback.records import Environment, RunConfig, Sitting
+from walkback.records.predictions import PREDICTIONS, digest, packed
 from walkback.records.whole import scheduled
 
 HOSTILE = [
@@ -34,8 +35,20 @@ def config(rule: str = "dfa", seed: int = 1, epochs: int = 4, depth: int = 3, **
     return RunConfig(**fields | changes)
 
 
-def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: list[float], **sitting: str) -> Path:
-    """A folder as a training would leave it: the stream grows, the accuracy climbs, and the probes have measured."""
+def write_run(
+    out: Path,
+    c: RunConfig,
+    grows: float,
+    reaches: float,
+    cosines: list[float],
+    *,
+    predicts: bool = False,
+    **sitting: str,
+) -> Path:
+    """A folder as a training would leave it: the stream grows, the accuracy climbs, and the probes have measured.
+
+    predicts   whether its final predictions are kept, of as many classes in turn as digits
+    """
     dice = random.Random(f"{c.hash()}")
     depth = c.net_options["depth"]
     steps, _, images = sizes(c)
@@ -55,6 +68,10 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
         ))  # fmt: skip
     probes = made_up.probes(snapshots[-1], 3e-7)
     result = made_up.result(snapshots[-1], says=f"finished {c.epochs} epochs")
+    if predicts:
+        predicted, sha = predictions(c, result.accuracy)
+        result = result.model_copy(update={"predictions": sha})
+        (folder / PREDICTIONS).write_bytes(predicted)
     where = {"started": "a", "walkback": "0.9.1", "commit": "abc123", "python": "3.11.7", "torch": "2.13.0",
              "platform": "Linux-x", "cpu": "a processor", "device": "cpu"}  # fmt: skip
     sat = Sitting(**where | sitting, ended="b", from_step=0, to_step=steps * c.epochs, seconds=12.0, threads=1)
@@ -64,6 +81,15 @@ def write_run(out: Path, c: RunConfig, grows: float, reaches: float, cosines: li
         (folder / f"{name}.json").write_text(record.text())
     (folder / "snapshots.jsonl").write_text("".join(s.text() + "\n" for s in snapshots))
     return folder
+
+
+def predictions(c: RunConfig, accuracy: float) -> tuple[bytes, str]:
+    """What predictions.npy holds of a run with that accuracy, wrong where its seed says; and its hash."""
+    _, test, _ = sizes(c)
+    labels = [n % 10 for n in range(test)]
+    wrong = set(random.Random(c.seed).sample(range(test), test - round(accuracy * test)))
+    content = packed([(label + (n in wrong)) % 10 for n, label in enumerate(labels)], labels)
+    return content, digest(content)
 
 
 def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Path:

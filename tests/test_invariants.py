@@ -1,23 +1,37 @@
 """What cannot be evidence: each invariant is broken in a folder that otherwise holds, and nothing may hold then."""
 
+import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from report_material import config, write_run
 from walkback.audits import judge_paths, report_paths, told_by
 from walkback.checks import Audit, judge
 from walkback.errors import WalkbackError
-from walkback.records import INVARIANTS, Moment, RunConfig, evidence_of_log, find_runs, join_seeds, read_run
+from walkback.records import (
+    INVARIANTS,
+    Moment,
+    RunConfig,
+    evidence_of_log,
+    evidence_of_runs,
+    export_run,
+    find_runs,
+    join_seeds,
+    read_run,
+)
 from walkback.records.doubts import doubts_of
+from walkback.records.predictions import Predictions, digest, packed, unpacked
 
 ROOT = Path(__file__).parent.parent
 NAN = "NaN"  # as records write it
 FULL = "-bp-s1-"
+COSINE = {"value": 0.5, "alive": 9, "total": 9, "status": "ok"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +40,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sound") / "runs"
     for last, reaches in ((3, 0.60), (2, 0.55), (0, 0.40)):
         for seed in (1, 2, 3):
-            write_run(out, config("bp", seed, train_last=last), 1.3 if last else 1.0, reaches, [0.95] * 3)
+            c = config("bp", seed, train_last=last)
+            write_run(out, c, 1.3 if last else 1.0, reaches, [0.95] * 3, predicts=True)
     return out
 
 
@@ -103,6 +118,7 @@ def copied(part: str) -> Callable[[Path], None]:
         one, other = run_of(folder, part.format(1)), run_of(folder, part.format(2))
         for name in ("snapshots.jsonl", "probes.json", "result.json"):
             shutil.copy(one / name, other / name)
+        (other / "predictions.npy").unlink()
         snapshots(other, lambda lines: put("accuracy", lines[-1]["accuracy"] + 0.001)(lines[-1]))
         edit(other / "result.json", lambda raw: put("accuracy", raw["accuracy"] + 0.001)(raw))
 
@@ -130,6 +146,44 @@ def dead(name: str) -> Callable[[Path], None]:
                 snapshots(run, lambda lines: put(name, [0.0] * 4)(lines[-1]))
 
     return mutate
+
+
+def predicted(change: Callable[[Predictions], bytes], named: bool = True) -> Callable[[Path], None]:
+    """Other predictions; their hash is named as somebody careful would do it."""
+
+    def mutate(folder: Path) -> None:
+        file = run_of(folder) / "predictions.npy"
+        found = unpacked(file.read_bytes())
+        assert found is not None
+        file.write_bytes(change(found))
+        if named:
+            edit(run_of(folder) / "result.json", put("predictions", digest(file.read_bytes())))
+
+    return mutate
+
+
+def swapped(found: Predictions) -> bytes:
+    """As many right, and others: the first and the last sample that are right and wrong trade places."""
+    right, wrong = found.hits.index(1), found.hits.index(0)
+    classes = bytearray(found.classes)
+    classes[right], classes[wrong] = (found.labels[right] + 1) % 10, found.labels[wrong]
+    return packed(classes, found.labels)
+
+
+def relabelled(found: Predictions) -> bytes:
+    """The labels in another order, and the predictions with them."""
+    return packed(found.classes[1:] + found.classes[:1], found.labels[1:] + found.labels[:1])
+
+
+def saved(dtype: str, rows: int = 2) -> Callable[[Predictions], bytes]:
+    """As numpy saves it: with another dtype or shape."""
+
+    def change(found: Predictions) -> bytes:
+        both = np.frombuffer(found.classes + found.labels, np.uint8).reshape(rows, -1)
+        np.save(into := io.BytesIO(), both.astype(dtype))
+        return into.getvalue()
+
+    return change
 
 
 def audit(place: str, value: Any) -> Callable[[Path], None]:
@@ -198,6 +252,25 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("result", lines(lambda found: []), "no snapshot"),
     ("probes", of("probes.json", "step", 96), "probes.json: step"),
     ("probes", of("probes.json", "images", 1000), "probes.json: images"),
+    ("blocks", of("probes.json", "output.frobenius", []), "output.frobenius"),
+    ("measured", of("probes.json", "output.frobenius.1.value", NAN), "output.frobenius.1"),
+    ("cosine", of("probes.json", "output.frobenius.1.value", 1.5), "output.frobenius.1"),
+    ("cosine", of("probes.json", "output.reference.chord", 2.5), "output.reference"),
+    ("alive", of("probes.json", "output.reference.samples", 513), "output.reference.samples"),
+    ("null", of("probes.json", "output.null.0.std", 1.2), "output.null.0"),
+    ("measured", of("probes.json", "output.null_gamma.n", 1), "output.null_gamma.n"),
+    ("blocks", of("probes.json", "output.cosine", []), "output.cosine"),
+    ("samples", of("probes.json", "output.cosine", [COSINE] * 3), "output.cosine.0.total"),
+    ("predictions", predicted(lambda p: packed(p.classes[1:], p.labels[1:])), "has 1000"),
+    ("predictions", predicted(lambda p: packed(p.classes, p.labels)[:-1]), "(2, N)"),
+    ("predictions", predicted(lambda _: b""), "(2, N)"),
+    ("predictions", predicted(saved("uint16")), "(2, N)"),
+    ("predictions", predicted(saved("uint8", 1)), "(2, N)"),
+    ("predictions", predicted(lambda p: packed(p.classes, [10, *p.labels[1:]])), "class 10"),
+    ("predictions", predicted(lambda p: packed(p.labels, p.labels)), "the result's accuracy"),
+    ("predictions", predicted(swapped, named=False), "another sha256"),
+    ("predictions", of("result.json", "predictions", None), "does not name it"),
+    ("predictions", of("result.json", "predictions", "0f" * 32), "another sha256"),
     ("sittings", of("environment.json", "sittings.0.from_step", 5), "sittings"),
     ("sittings", of("environment.json", "sittings.0.to_step", 999), "sittings.0.to_step"),
     ("sittings", of("environment.json", "sittings", []), "sittings"),
@@ -213,6 +286,7 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("same-records", copied("-bp-s{}-"), ""),
     ("same-records", copied("-bp_k_0-s{}-"), ""),
     ("same-data", of("environment.json", "data_fingerprint", "0f" * 8), ""),
+    ("same-data", predicted(relabelled), ""),
     ("all-zero", dead("hidden_norms"), ""),
     ("all-zero", dead("gradient_norms"), ""),
     ("null-spread", of("probes.json", "null.0.std", 0.0), ""),
@@ -245,6 +319,34 @@ def test_planted_impossible_evidence_is_refused_by_field_or_does_not_hold(
         (found,) = judge_paths(folder, protocol=protocol).subjects
         assert found.verdict != "holds"
         assert f"[{name}]" in " ".join([found.says, *found.notes])
+
+
+def test_predictions_are_read_when_a_subject_is_judged(folder: Path) -> None:
+    """And where the file was left behind, that they were made is still known."""
+    for path in find_runs(folder):
+        if "-bp-s3-" in path.name or "-bp_k_0-s2-" in path.name:
+            (path / "predictions.npy").unlink()
+    runs = [read_run(path) for path in find_runs(folder)]
+    subject = evidence_of_runs("bp", [run for run in runs if run.config.train_last == 3], runs)
+    assert (subject.chance, subject.classes) == (0.1, 10)
+    assert [seed.predicted for seed in subject.seeds] == [True] * 3
+    assert [seed.hits is None for seed in subject.seeds] == [False, False, True]
+    for seed in subject.seeds[:2]:
+        assert seed.hits is not None
+        assert seed.hits.count(1) == round(1000 * (seed.final.accuracy or 0))
+        assert {*seed.hits} == {0, 1}
+    frozen = subject.baselines["frozen"].hits
+    assert {seed: hits is None for seed, hits in frozen.items()} == {"1": False, "2": True, "3": False}
+    assert len(frozen["1"] or b"") == 1000
+
+
+def test_predictions_go_with_their_run(sound: Path, tmp_path: Path) -> None:
+    run = run_of(sound)
+    copy = export_run(run, tmp_path / "sent")
+    assert (copy / "predictions.npy").read_bytes() == (run / "predictions.npy").read_bytes()
+    both = np.load(copy / "predictions.npy")  # numpy reads it without us
+    assert (both.dtype, both.shape) == (np.uint8, (2, 1000))
+    assert float((both[0] == both[1]).mean()) == read_run(run).result.accuracy  # type: ignore[union-attr]
 
 
 def test_a_good_checkpoint_is_no_trouble(folder: Path) -> None:
@@ -340,7 +442,8 @@ def test_a_diverged_run_may_hold_what_is_not_finite(folder: Path) -> None:
     snapshots(run, diverge)
     (run / "probes.json").unlink()
     accuracy = json.loads((run / "snapshots.jsonl").read_text().splitlines()[-1])["accuracy"]
-    ended = {"status": "diverged", "epochs": 2, "steps": 70, "loss": NAN, "accuracy": accuracy}
+    (run / "predictions.npy").unlink()
+    ended = {"status": "diverged", "epochs": 2, "steps": 70, "loss": NAN, "accuracy": accuracy, "predictions": None}
     edit(run / "result.json", lambda raw: raw.update(ended))
     edit(run / "environment.json", put("sittings.0.to_step", 70))
     (found,) = judge_paths(folder).subjects

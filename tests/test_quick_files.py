@@ -92,6 +92,38 @@ def another_entry(content: bytes, chance: random.Random) -> bytes:
     return json.dumps(raw, ensure_ascii=bool(chance.randrange(2))).encode()
 
 
+def with_output(content: bytes) -> bytes:
+    """Old probes with what later ones have: a block rested, and one has no gradient."""
+    raw = json.loads(content)
+    null, value = raw["null_gamma"], {"value": 0.5, "status": "ok"}
+    depth, images = len(raw["null"]), raw["images"]
+    cosine = {"value": 0.25, "alive": images - 1, "total": images, "status": "ok"}
+    none = {"value": "NaN", "alive": 0, "total": images, "status": "no credit"}
+    raw["output"] = {
+        "null": [null] * depth, "null_gamma": null, "reference": raw["precision"][-1],
+        "frobenius": [value] * (depth - 1) + [{"value": "NaN", "status": "zero gradient"}],
+        "cosine": [cosine] * (depth - 1) + [none],
+    }  # fmt: skip
+    return json.dumps(raw).encode()
+
+
+@pytest.mark.parametrize("cosine", [True, False])
+def test_later_fields_are_read_alike_and_quickly(cosine: bool) -> None:
+    path = next(p for p in RECORDED if "probes.json" in read_files(p))
+    files = dict(read_files(path))
+    probes = json.loads(with_output(files["probes.json"]))
+    probes["output"]["cosine"] = probes["output"]["cosine"] if cosine else None
+    assert agree(path, files | {"probes.json": json.dumps(probes).encode()}, "probes.json") == "quick"
+    result = json.loads(files["result.json"]) | {"predictions": "0f" * 32}
+    assert agree(path, files | {"result.json": json.dumps(result).encode()}, "result.json") == "quick"
+    environment = json.loads(files["environment.json"])
+    for seconds in (1.5, None):
+        environment["sittings"][-1]["cpu_seconds"] = seconds
+        assert (
+            agree(path, files | {"environment.json": json.dumps(environment).encode()}, "environment.json") == "quick"
+        )
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_seeded_mutations_of_a_small_file_are_read_alike(name) -> None:
     outcomes: Counter[str] = Counter()
@@ -100,6 +132,8 @@ def test_seeded_mutations_of_a_small_file_are_read_alike(name) -> None:
         chance = random.Random(f"{name} {number}")
         path = chance.choice(sources)
         files = dict(read_files(path))
+        if name == "probes.json" and number % 2:
+            files[name] = with_output(files[name])
         if name in ("config.json", "environment.json"):  # most of what is said of them needs no more
             files["snapshots.jsonl"] = files["snapshots.jsonl"].splitlines(keepends=True)[0]
             del files["result.json"], files["probes.json"]

@@ -19,6 +19,7 @@ class Source(ABC):
     summary: str  # one line; its first clause, up to a semicolon, is quoted by reports
     augment: bool = False  # crops and flips belong to its usual recipe
     counts: tuple[int, int] | None = None  # numbers of train and test samples, if known without loading
+    classes: int | None = None  # likewise
     embedded: ClassVar[bool] = False  # generated here, without a download
 
     @abstractmethod

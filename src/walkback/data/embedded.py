@@ -107,13 +107,25 @@ class Embedded(Source):
 
 
 def embedded(
-    name: str, *, summary: str, counts: tuple[int, int], libraries: tuple[str, ...], builds_on: tuple[Maker, ...] = ()
+    name: str,
+    *,
+    summary: str,
+    counts: tuple[int, int],
+    classes: int,
+    libraries: tuple[str, ...],
+    builds_on: tuple[Maker, ...] = (),
 ) -> Callable[[Maker], Maker]:
     """Register the function below as the maker of the data set `name`; see `Embedded` for the rest."""
 
     def register(make: Maker) -> Maker:
         source = Embedded(
-            name=name, summary=summary, counts=counts, make=make, libraries=libraries, builds_on=builds_on
+            name=name,
+            summary=summary,
+            counts=counts,
+            classes=classes,
+            make=make,
+            libraries=libraries,
+            builds_on=builds_on,
         )
         DATASETS.add(name, source)
         return make

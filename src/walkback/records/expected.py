@@ -13,24 +13,28 @@ class Expected(NamedTuple):
 
     per_epoch   steps; None while that is not known
     test        samples that accuracies are taken on; None where the data set is not known
+    classes     likewise
     """
 
     config: RunConfig
     blocks: int
     per_epoch: int | None
     test: int | None
+    classes: int | None = None
 
     @classmethod
     def of(cls, config: RunConfig, steps: list[int]) -> "Expected":
         """By the config; `steps`: those of the first snapshots, which tell an epoch's where the data set does not."""
-        counts = DATASETS.get(config.data).counts if config.data in DATASETS else None
+        source = DATASETS.get(config.data) if config.data in DATASETS else None
+        counts = None if source is None else source.counts
         if counts is not None and config.validation:  # a part of the training samples stands in for the test split
             held = round(config.validation * counts[0])
             counts = (counts[0] - held, held)
         per_epoch = math.ceil(counts[0] / config.batch_size) if counts else None
         if per_epoch is None and len(steps) > 1:
             per_epoch = max(1, steps[1])
-        return cls(config, config.blocks, per_epoch, counts[1] if counts else None)
+        return cls(config, config.blocks, per_epoch, counts[1] if counts else None,
+                   None if source is None else source.classes)  # fmt: skip
 
     def step(self, place: int) -> int | None:
         """After so many epochs; None where that is not known."""

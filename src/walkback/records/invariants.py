@@ -60,6 +60,8 @@ _ALL = [
     Invariant("result", "a run", "The result is the last snapshot: its epoch, step, accuracy and loss; a finished run "
               "has all of its epochs."),
     Invariant("probes", "a run", "The probes are measured at the last snapshot, on the same samples."),
+    Invariant("predictions", "a run", "The predictions are those whose hash the result names: one class and one label "
+              "of the data set for each test sample, as many of them right as its accuracy says."),
     Invariant("sittings", "a run", "The sittings begin at step 0, none after the run's end; the last ends with it."),
     Invariant("folder", "a run", "A run's folder is named after the hash of its config."),
     Invariant("checkpoint", "a run", "A checkpoint has the seed, the config and the step of its run, and keeps no "

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from walkback.records import invariants
 from walkback.records.invariants import ROUNDING, Broken
 from walkback.records.quick import (
+    COSINE,
     MOST,
     NULL,
     Count,
@@ -34,9 +35,11 @@ from walkback.records.quick import (
 from walkback.records.schema import (
     BLOCKS,
     FIRST_NETS,
+    CosineRecord,
     DeepProbes,
     Environment,
     NullRecord,
+    OutputProbes,
     PrecisionRecord,
     Record,
     Result,
@@ -93,9 +96,24 @@ class _Precision(Struct, forbid_unknown_fields=True, gc=False):
     status: str
 
 
+class _OutCosine(Struct, forbid_unknown_fields=True, gc=False):
+    value: Number | NotKnown
+    alive: Count
+    total: Count
+    status: str
+
+
 class _Valued(Struct, forbid_unknown_fields=True, gc=False):
     value: Number | NotKnown
     status: str
+
+
+class _Output(Struct, forbid_unknown_fields=True, gc=False):
+    null: list[_ProbedNull]
+    null_gamma: _ProbedNull
+    frobenius: list[_Valued]
+    reference: _Precision
+    cosine: list[_OutCosine] | None
 
 
 class _Probes(Struct, forbid_unknown_fields=True, gc=False):
@@ -112,12 +130,14 @@ class _Probes(Struct, forbid_unknown_fields=True, gc=False):
     nudging: list[_Valued]
     functional_images: Count
     measured: dict[str, list[QuickReading]] | UnsetType = UNSET
+    output: _Output | UnsetType | None = UNSET
 
 
 LATER = {"predictions", "cpu_seconds", "output"}  # fields that older records do not have
 RESULT, ENVIRONMENT, SITTING, PROBES, VALUED = (
     set(model.model_fields) - LATER for model in (Result, Environment, Sitting, DeepProbes, Valued)
 )
+OUTPUT = set(OutputProbes.model_fields)
 PRECISION = set(PrecisionRecord.model_fields) - {"differences"}
 DEFAULTS = {name: field.default for name, field in RunConfig.model_fields.items() if not field.is_required()}
 _config, _probes = Decoder(_Config).decode, Decoder(_Probes).decode
@@ -195,8 +215,14 @@ def quick_probes(content: bytes) -> DeepProbes | None:
     found = _parsed(_probes, content)
     if found is None:
         return None
+    output = found.output if isinstance(found.output, _Output) else None
+    cosines = [] if output is None else output.cosine or []
+    precise = [*found.precision, *([] if output is None else [output.reference])]
     try:
         nulls = [*found.null, *found.null_out, found.null_gamma]
+        nulls += [] if output is None else [*output.null, output.null_gamma]
+        for cosine in cosines:
+            invariants.speaks_for(cosine.alive, cosine.total, cosine.status)
         for null in nulls:
             if null.mean != "NaN" and null.std != "NaN":
                 invariants.can_be_null(null.mean, null.std, null.n)
@@ -206,12 +232,16 @@ def quick_probes(content: bytes) -> DeepProbes | None:
                     return None
     except Broken:
         return None
-    correlations = [found.drift, *found.rho]
+    sizes = [] if output is None else output.frobenius
+    correlations: list[_Valued | _OutCosine] = [found.drift, *found.rho, *sizes]
+    if any(c.value != "NaN" and abs(c.value) > 1 + ROUNDING for c in cosines):
+        return None
     if any(c.status == "ok" and (c.value == "NaN" or abs(c.value) > 1 + ROUNDING) for c in correlations):
         return None
-    valued = 1 + len(found.rho) + len(found.nudging)
-    keys = len(PROBES) - 1 + len(PRECISION) * len(found.precision) + len(NULL) * len(nulls) + len(VALUED) * valued
+    valued = 1 + len(found.rho) + len(found.nudging) + len(sizes)
+    keys = len(PROBES) - 1 + len(PRECISION) * len(precise) + len(NULL) * len(nulls) + len(VALUED) * valued
     keys += 0 if found.measured is UNSET else keys_of(found.measured)
+    keys += (found.output is not UNSET) + (0 if output is None else len(OUTPUT)) + len(COSINE) * len(cosines)
     if content.count(b":") != keys:
         return None
     values = _with_schema(found) | {
@@ -219,11 +249,23 @@ def quick_probes(content: bytes) -> DeepProbes | None:
         "null": list(map(_null, found.null)), "null_out": list(map(_null, found.null_out)),
         "null_gamma": _null(found.null_gamma), "drift": _valued(found.drift),
         "rho": list(map(_valued, found.rho)), "nudging": list(map(_valued, found.nudging)), "measured": {},
-        "output": None,
+        "output": None if output is None else _output(output),
     }  # fmt: skip
     if found.measured is not UNSET:
         values["measured"] = {name: list(map(as_reading, readings)) for name, readings in found.measured.items()}
-    return trusted(DeepProbes, values, PROBES if found.measured is not UNSET else PROBES - {"measured"})
+    given = PROBES - ({"measured"} if found.measured is UNSET else set())
+    return trusted(DeepProbes, values, given | ({"output"} if found.output is not UNSET else set()))
+
+
+def _output(found: _Output) -> OutputProbes:
+    cosines = None if found.cosine is None else [
+        trusted(CosineRecord, asdict(c) | {"value": as_number(c.value)}, COSINE) for c in found.cosine
+    ]  # fmt: skip
+    return trusted(OutputProbes, {
+        "null": list(map(_null, found.null)), "null_gamma": _null(found.null_gamma),
+        "frobenius": list(map(_valued, found.frobenius)),
+        "reference": trusted(PrecisionRecord, _precision(found.reference), PRECISION), "cosine": cosines,
+    }, OUTPUT)  # fmt: skip
 
 
 def _with_schema(found: Struct) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A run is a folder: config.json, environment.json, snapshots.jsonl, checkpoint.safetensors, probes.json, result.json.
+"""A run is a folder: config, environment, snapshots, checkpoint, probes, predictions and result, a file each.
 
 One writer at a time, held by a lock that dies with its process. Small files and checkpoints are written beside and
 renamed, so they are whole or absent; snapshots are appended, and only a torn last line can be lost. Nothing is
@@ -30,6 +30,7 @@ from walkback.files import (
 from walkback.files import write_whole as write_whole
 from walkback.files import writing as writing
 from walkback.records.invariants import broken
+from walkback.records.predictions import PREDICTIONS
 from walkback.records.quick import quick_snapshots
 from walkback.records.quick_files import QUICK, quick_config
 from walkback.records.schema import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 RECORDS = (
     "config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json", "cost.json",
+    PREDICTIONS,
 )  # fmt: skip
 CHECKPOINT, PREVIOUS = CHECKPOINTS
 FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"

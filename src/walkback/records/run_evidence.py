@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+from walkback.data import DATASETS
 from walkback.errors import RecordError
 from walkback.records.baselines import BaselineName, alike, depth_of, ended, fittest, roles
 from walkback.records.doubts import Print, doubts_of_runs, prints_of
 from walkback.records.evidence import Baseline, Evidence, SeedEvidence, is_sure, moments_of_run
+from walkback.records.invariants import broken
+from walkback.records.predictions import most_frequent, predictions_of
 from walkback.records.quick import trusted
 from walkback.records.run import FRESH, Known, Run, read_snapshots
-from walkback.records.schema import refused
+from walkback.records.schema import RunConfig, refused
 
 ONE_WIDTH = ("resmlp", "vit-mini", "student", "mlp")  # nets all of whose states have the width that the option names
 WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
@@ -64,32 +67,61 @@ def evidence_of_runs(
     notes += [
         f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
     ]
+    tests: dict[bytes, str] = {}
     settled: dict[BaselineName, Baseline] = {}
     for key, given in (chosen | dict(baselines or {})).items():
-        settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes)
+        settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes, tests)
+    seeds_of_runs = [_seed_told(run, whole, tests) for run in runs]
+    labels = next(iter(tests), b"")
     about: dict[str, Any] = {
         "name": name, "rule": config.rule, "depth": depth,
         "trained": None if config.train_last == depth else config.train_last,
-        "residual": config.residual, "classes": classes,
+        "residual": config.residual,
+        "classes": classes if classes is not None else _classes(config, labels),
         "width": config.net_options.get("width") if config.net in ONE_WIDTH else None,
-        "chance": None, "effort": None, "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
-        "seeds": [_seed_told(run, whole) for run in runs],
-        "baselines": settled, "notes": notes, "doubts": doubts_of_runs([*runs, *used], prints or _read_prints),
+        "chance": most_frequent(labels) if labels else None, "effort": None,
+        "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
+        "seeds": seeds_of_runs, "baselines": settled, "notes": notes,
+        "doubts": [*doubts_of_runs([*runs, *used], prints or _read_prints), *_one_test(tests)],
     }  # fmt: skip
     known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
-    if classes is None and {*settled} <= known and all(map(is_sure, runs)):
+    if (classes is None or classes > 0) and {*settled} <= known and all(map(is_sure, runs)):
         return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(**about)
 
 
-def _seed_told(run: Run, whole: bool) -> SeedEvidence:
+def _seed_told(run: Run, whole: bool, tests: dict[bytes, str]) -> SeedEvidence:
     known: dict[str, Any] = {
-        "seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run), "hits": None,
+        "seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run),
+        "hits": _hits(run, tests),
         "predicted": run.result is not None and run.result.predictions is not None,
         "standing": None, "standing_why": "",
     }  # fmt: skip
     return trusted(SeedEvidence, known, {*known}) if is_sure(run) else SeedEvidence(**known)
+
+
+def _classes(config: RunConfig, labels: bytes) -> int | None:
+    """How many classes the data set has, else how many its test labels show; None where neither is known."""
+    known = DATASETS.get(config.data).classes if config.data in DATASETS else None
+    return known or (max(labels) + 1 if labels else None)
+
+
+def _hits(run: Known, tests: dict[bytes, str]) -> bytes | None:
+    """Which test images the run got right, read now; its labels are put into `tests`, with the first run's name."""
+    found = predictions_of(run)
+    if found is None:
+        return None
+    tests.setdefault(found.labels, run.path.name)
+    return found.hits
+
+
+def _one_test(tests: Mapping[bytes, str]) -> list[str]:
+    """Whether the labels of all predictions are those of one test split: else images of two would be compared."""
+    if len(tests) < 2:
+        return []
+    one, other = [*tests.values()][:2]
+    return [broken("same-data", f"{one} and {other} have predictions of test samples with other labels")]
 
 
 def _runs(given: Sequence[Known] | Baseline | None) -> Sequence[Known]:
@@ -100,17 +132,21 @@ def _read_prints(run: Known) -> Sequence[Print]:
     return prints_of(run.snapshots) if isinstance(run, Run) else prints_of(read_snapshots(run.path)[0])
 
 
-def _baseline(key: str, runs: Sequence[Known], notes: list[str]) -> Baseline:
+def _baseline(key: str, runs: Sequence[Known], notes: list[str], tests: dict[bytes, str]) -> Baseline:
     accuracy: dict[int, float | None] = {}
+    hits: dict[str, bytes | None] = {}
     for run in runs:
         seed = run.config.seed
         if seed in accuracy:
             raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
         finished = run.result is not None and run.result.status == "finished"
         accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
+        if finished and run.result is not None and run.result.predictions is not None:
+            hits[str(seed)] = _hits(run, tests)
         if not finished:
             ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
             how = "is not finished" if run.result is None else ends[run.result.status]
             notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
     with refused(f"the baseline {key}, {runs[0].path}", FRESH):
-        return Baseline.by_seed(accuracy)
+        found = Baseline.by_seed(accuracy)
+    return found.model_copy(update={"hits": hits}) if hits else found

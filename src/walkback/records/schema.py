@@ -316,9 +316,9 @@ class OutputProbes(Record):
 
     null: list[NullRecord]  # of `cosine_out`, by block: the credits turned by one random rotation per draw
     null_gamma: NullRecord  # of their mean; blocks of equal width are turned by one matrix
-    frobenius: list[Valued]  # by block ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
+    frobenius: list[Correlation]  # by block ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
     reference: PrecisionRecord  # of the gradient at h_L, with the label's term of the softmax free of cancellation
-    cosine: list[CosineRecord] | None = None  # by block, over the steps at which a resting rule had credit for it
+    cosine: list[CosineRecord] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
 
 
 class DeepProbes(Record):
@@ -370,7 +370,7 @@ class Result(Record):
     accuracy: Share  # at the last snapshot
     loss: CrossEntropy
     says: str
-    predictions: str | None = None  # the sha256 of predictions.npy; None: recorded before walkback 0.3
+    predictions: str | None = None  # the sha256 of predictions.npy; None: not kept, as before walkback 0.3
 
 
 class Sitting(Record):

@@ -16,6 +16,7 @@ from walkback.files import check_regular
 from walkback.records.expected import Expected, is_scheduled, is_whole
 from walkback.records.expected import scheduled as scheduled
 from walkback.records.invariants import broken, is_there
+from walkback.records.predictions import PREDICTIONS, flaws
 from walkback.records.schema import (
     DeepProbes,
     Environment,
@@ -35,17 +36,17 @@ LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
 
-def check_run(run: "Run", headers: Mapping[str, bytes], *, surely: bool = False) -> None:
+def check_run(run: "Run", files: Mapping[str, bytes], *, surely: bool = False) -> None:
     """Refuse a folder whose files do not fit each other.
 
-    headers    of the checkpoints that are there, by their names
+    files      by their names the predictions, and the headers of the checkpoints, that are there
     surely     every snapshot was found to fit the config already, by quick.py
     """
-    for where, name, words in _flaws(run, headers, surely):
+    for where, name, words in _flaws(run, files, surely):
         raise RecordError(f"{run.path / where}: {broken(name, words)}", REMEDY)
 
 
-def _flaws(run: "Run", headers: Mapping[str, bytes], surely: bool) -> Iterator[Flaw]:
+def _flaws(run: "Run", files: Mapping[str, bytes], surely: bool) -> Iterator[Flaw]:
     config, snapshots, result = run.config, run.snapshots, run.result
     branches = None if run.identity is None else len(run.identity.branch)
     read: Sequence[Snapshot] = getattr(snapshots, "read", snapshots)  # quickly: the same fields, and none is built
@@ -67,7 +68,9 @@ def _flaws(run: "Run", headers: Mapping[str, bytes], surely: bool) -> Iterator[F
     if run.environment is not None:
         for field, name, words in _of_sittings(run.environment, result):
             yield f"environment.json: {field}", name, words
-    yield from _of_checkpoints(headers, config, result)
+    for words in flaws(files.get(PREDICTIONS), result, expected.test, expected.classes):
+        yield PREDICTIONS, "predictions", words
+    yield from _of_checkpoints(files, config, result)
 
 
 def _of_snapshot(place: int, snapshot: Snapshot, config: RunConfig, expected: Expected) -> Iterator[Flaw]:
@@ -134,11 +137,19 @@ def _probed(probes: DeepProbes) -> Iterator[tuple[str, float, str]]:
     for field in ("rho", "nudging"):
         yield from ((f"{field}.{place}.value", v.value, v.status) for place, v in enumerate(getattr(probes, field)))
     yield from _readings(probes.measured)
+    if (output := probes.output) is not None:
+        yield from ((f"output.frobenius.{n}.value", v.value, v.status) for n, v in enumerate(output.frobenius))
+        yield from ((f"output.cosine.{n}.value", c.value, c.status) for n, c in enumerate(output.cosine or ()))
+        yield "output.reference.chord", output.reference.chord, output.reference.status
 
 
 def _too_few_draws(probes: DeepProbes) -> Iterator[Flaw]:
     nulls = {f"{field}.{n}.n": null for field in ("null", "null_out") for n, null in enumerate(getattr(probes, field))}
-    for place, null in (nulls | {"null_gamma.n": probes.null_gamma}).items():
+    nulls |= {"null_gamma.n": probes.null_gamma}
+    if probes.output is not None:
+        nulls |= {f"output.null.{n}.n": null for n, null in enumerate(probes.output.null)}
+        nulls |= {"output.null_gamma.n": probes.output.null_gamma}
+    for place, null in nulls.items():
         if null.n < 2 and not (math.isnan(null.mean) and math.isnan(null.std)):
             yield place, "measured", f"a mean and a spread of {null.n} draws: at least two are needed"
 
@@ -164,19 +175,29 @@ def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epo
 
 def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, result: Result | None) -> Iterator[Flaw]:
     blocks = config.blocks
-    lengths = {"precision": blocks + 1} | dict.fromkeys(("null", "null_out", "rho", "nudging"), blocks)
+    lists = {field: getattr(probes, field) for field in ("precision", "null", "null_out", "rho", "nudging")}
+    precise = {f"precision.{number}": found for number, found in enumerate(probes.precision)}
+    if (output := probes.output) is not None:
+        lists |= {"output.null": output.null, "output.frobenius": output.frobenius}
+        lists |= {} if output.cosine is None else {"output.cosine": output.cosine}
+        precise["output.reference"] = output.reference
     yield from _without_value(_probed(probes))
     yield from _too_few_draws(probes)
-    for field, length in lengths.items():
-        if len(getattr(probes, field)) != length:
-            yield field, "blocks", _entries(len(getattr(probes, field)), length, blocks)
+    for field, found in lists.items():
+        length = blocks + (field == "precision")
+        if len(found) != length:
+            yield field, "blocks", _entries(len(found), length, blocks)
     if last is None or (result is not None and probes.step != last.step):
         yield "step", "probes", f"it is {probes.step}, and the last snapshot is of {last.step if last else 'no'} step"
     elif probes.images != last.probe_images:
         yield "images", "probes", f"it is {probes.images}, and the snapshots are of {last.probe_images}"
-    for number, found in enumerate(probes.precision):
-        if found.samples > probes.images or (found.status == "ok" and found.samples < 1):
-            yield f"precision.{number}.samples", "alive", f"it speaks for {found.samples} of {probes.images} samples"
+    for place, each in precise.items():
+        if each.samples > probes.images or (each.status == "ok" and each.samples < 1):
+            yield f"{place}.samples", "alive", f"it speaks for {each.samples} of {probes.images} samples"
+    for number, cosine in enumerate((output.cosine if output is not None else None) or ()):
+        if cosine.total != probes.images:
+            words = f"of {cosine.total} samples, and the probes are of {probes.images}"
+            yield f"output.cosine.{number}.total", "samples", words
 
 
 def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Flaw]:

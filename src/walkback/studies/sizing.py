@@ -52,8 +52,9 @@ def _kinds(config: RunConfig) -> list[tuple[str, ...]]:
 
 
 def seconds_of(run: Run) -> float | None:
-    """Seconds of all its sittings; None if one of them was killed and left no word."""
-    each = [sitting.seconds for sitting in sittings_of(run)]
+    """Seconds of all its sittings, of the processor where they are recorded: a clock on the wall also counts what else
+    the machine did. None if one of them was killed and left no word."""
+    each = [s.seconds if s.cpu_seconds is None else s.cpu_seconds for s in sittings_of(run)]
     return sum(s for s in each if s is not None) if each and None not in each else None
 
 

@@ -46,10 +46,11 @@ def check_same_data(before: Run, dataset: Dataset) -> None:
     )
 
 
-def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float) -> None:
-    """Record how far it got; `began` is a time.monotonic()."""
+def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float, spent: float) -> None:
+    """Record how far it got; `began` and `spent` are the time.monotonic() and time.process_time() of its beginning."""
     *earlier, sitting = environment.sittings
-    ended = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2)}
+    ended = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2),
+             "cpu_seconds": round(time.process_time() - spent, 2)}  # fmt: skip
     sittings = [*earlier, sitting.model_copy(update=ended)]
     folder.write("environment.json", environment.model_copy(update={"sittings": sittings}))
 

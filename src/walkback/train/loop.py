@@ -11,7 +11,9 @@ from pathlib import Path
 
 from walkback.data import is_own, load
 from walkback.errors import RecordError
+from walkback.files import write_whole
 from walkback.records import Result, Run, RunConfig, RunFolder, Snapshot
+from walkback.records.predictions import PREDICTIONS, digest
 from walkback.records.run import FRESH
 from walkback.train.computing import arithmetic
 from walkback.train.deep import deep_probes
@@ -56,7 +58,7 @@ def train(
             if is_own(config.data):  # the same code may return other data today: a finished run must not count for them
                 check_same_data(before, load(config.data, data_folder))
             return before
-        began = time.monotonic()
+        began, spent = time.monotonic(), time.process_time()
         dataset = load(config.data, data_folder)
         trainer = Trainer(config, dataset, device)
         checkpoint = folder.load_checkpoint()
@@ -72,12 +74,16 @@ def train(
         try:
             result = loop.run(kept[-1] if kept else None, note=None if checkpoint is None else checkpoint[2])
         except Stopped:
-            end_sitting(folder, sitting, trainer.step, began)
+            end_sitting(folder, sitting, trainer.step, began, spent)
             raise
         if result.status != "diverged":
             loop.save()
             folder.write("probes.json", deep_probes(trainer))
-        end_sitting(folder, sitting, trainer.step, began)
+            predicted = trainer.predictions(result.accuracy)
+            if predicted is not None:
+                write_whole(folder.path / PREDICTIONS, predicted, follow=False)
+                result = result.model_copy(update={"predictions": digest(predicted)})
+        end_sitting(folder, sitting, trainer.step, began, spent)
         folder.write("result.json", result)
         return folder.read()
 

@@ -15,8 +15,18 @@ from walkback.data.batches import TrainBatches, eval_batches
 from walkback.data.held_out import held_out
 from walkback.errors import RecordError
 from walkback.nets import Net, OncePerStep, make_net
-from walkback.probes import REFERENCE_BATCH, Observation, View, accuracy_and_loss, observe, quantities, readings
+from walkback.probes import (
+    REFERENCE_BATCH,
+    Observation,
+    View,
+    accuracy_and_loss,
+    observe,
+    quantities,
+    readings,
+    undisturbed,
+)  # fmt: skip
 from walkback.records import CosineRecord, ReadingRecord, RunConfig, Snapshot
+from walkback.records.predictions import MOST_CLASSES, packed
 from walkback.records.run import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
 from walkback.train.adamw import AdamW
@@ -172,6 +182,25 @@ class Trainer:
         self.loss_sum, self.loss_count = 0.0, 0
         self.latest = self.step, looked
         return measured
+
+    def predictions(self, accuracy: float) -> bytes | None:
+        """What predictions.npy holds now; None where a class fits no byte, or where the net gives no class to an image.
+
+        accuracy   at the last snapshot. A device whose sums come out otherwise each time may disagree with it; then
+                   nothing is kept, since a record must not contradict itself
+        """
+        if self.net.classes > MOST_CLASSES:
+            return None
+        classes, labels = [], []
+        with undisturbed(self.net), torch.inference_mode():
+            for inputs, answers in self.test:
+                logits = self.net(inputs)
+                if not logits.isfinite().all():
+                    return None
+                classes += logits.argmax(1).tolist()
+                labels += answers.tolist()
+        right = sum(map(int.__eq__, classes, labels)) / len(labels)
+        return packed(classes, labels) if right == accuracy else None
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a checkpoint keeps, by name."""

@@ -18,6 +18,7 @@ TEST = 36  # of each class, 20 % of the smallest
     "digits",
     summary="handwritten digits, 1437 + 360 grey images 8×8, 10 classes; from scikit-learn",
     counts=(1437, 360),
+    classes=10,
     libraries=("scikit-learn", "numpy"),
 )
 def make() -> tuple[Split, Split]:

@@ -19,6 +19,7 @@ TEST = 10_000
     "mnist1d-10k",
     summary="MNIST-1D, 4000 + 10000 sequences of 40, 10 classes; mnist1d's training part, a larger test part",
     counts=(4000, 10_000),
+    classes=10,
     libraries=("mnist1d", "numpy", "scipy"),
     builds_on=(mnist1d.make,),
 )

@@ -17,6 +17,7 @@ SEED = 1128
     "teacher",
     summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
     counts=(8192, 2048),
+    classes=10,
     libraries=("numpy",),
 )
 def make() -> tuple[Split, Split]:
