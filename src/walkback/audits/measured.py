@@ -25,18 +25,22 @@ from walkback.probes import (
     replay_module,
     slopes,
 )
+from walkback.probes.at_output import IMPRECISE, frobenius
 from walkback.probes.backward import at_places, delivered
 from walkback.probes.cosine import OTHER_WIDTH
 from walkback.probes.layers import Directions, directions, middle_drift, moved_along
 from walkback.probes.norms import REFERENCE_BATCH, median
 from walkback.probes.redrawn import redrawn_null
-from walkback.probes.rotated import mean_of, null_of
+from walkback.probes.rotated import mean_of, null_of, turned_at_output
 from walkback.probes.shuffled import of_own_samples
+from walkback.probes.stable import stable_losses
 from walkback.probes.worker import Picked, Worker, spread
-from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord
+from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
 DESCRIBED_SAMPLES = 32
 THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
+CANCELS = 1e-2  # of a larger loss, p_y − 1 is known well enough
+AT_OUTPUT = ("gamma", "cosine_out", "rotated", "rotated_gamma", "frobenius", "reference")
 BACKWARD: Literal["backward"] = "backward"
 
 
@@ -68,6 +72,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         "reference_batch": REFERENCE_BATCH,
         "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
         "dtype": reference.dtype,
+        "reference": PrecisionRecord.of(reference.acting).model_copy(update={"differences": by_differences}),
     }
     turned = middle_drift(reference.rows)
     fields["drift"] = turned.value if turned is not None and turned.status == "ok" else None
@@ -78,6 +83,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     notes += [*seen_notes(rows), *dead_notes(seen, proofs), *proofs_said]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     doubts: list[str] = []
+    outward = False
     if asked.credits == BACKWARD:
 
         def in_training(first: bool) -> Look:
@@ -94,6 +100,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     if credits is not None:
         held, directed = _directions(model, seen, reference, probing, credits, asked)
         fields |= directed
+        outward = held.outward
         if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
             notes.append("the credits given equal the gradient in every block, so the model is judged as trained by "
                          "backprop. If it was not, check credits=: these are not its credits")  # fmt: skip
@@ -102,7 +109,27 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
+    if asked.loss is None and _may_cancel(seen, reference):
+        stable = _without_cancellation(model, asked, known)
+        # Where Γ is the mean of the cosines at the outputs, it goes with them.
+        fields |= stable if outward else {name: v for name, v in stable.items() if name != "gamma"}
     return MeasuredModel(Moment(**fields), seen, [*notes, *doubts], reference, doubts)
+
+
+def _may_cancel(seen: Look, reference: TrueGradient) -> bool:
+    """Whether the gradient is not precise and p_y − 1, which float32 knows to 6e-8, may be why."""
+    off = reference.acting.status in ("ok", "zero gradient") and not reference.acting.chord <= IMPRECISE
+    return off and median(seen.losses) < CANCELS
+
+
+def _without_cancellation(model: nn.Module, asked: Asked, known: Sequence[Proof] | None) -> dict[str, Any]:
+    """What is judged at the blocks' outputs, by the cross-entropy that float32 does not round away; nothing where that
+    fails. What is stated of the model by its own loss stays."""
+    try:
+        again = measured(model, asked._replace(loss=stable_losses, describe=False), known)
+    except Exception:  # a stranger's model may know its loss
+        return {}
+    return {name: getattr(again.moment, name) for name in AT_OUTPUT}
 
 
 def _doubts(credits: Sequence[Tensor | None], reference: TrueGradient) -> list[str]:
@@ -246,6 +273,29 @@ def _directions(
         "null": [NullRecord.of(null) for null in nulls[0]],
         "null_out": [NullRecord.of(null) for null in nulls[1]],
         "null_gamma": NullRecord.of(chance),
+        **_acting(reference, probing, credits[1], shapes[1:]),
+    }
+
+
+def _acting(
+    reference: TrueGradient, probing: _Differences, credits: Sequence[Tensor | None],
+    shapes: Sequence[tuple[int, ...] | None],
+) -> dict[str, Any]:  # fmt: skip
+    """The one null of every rule and the Frobenius cosine, at the blocks' outputs, where the gradient is proved."""
+    proofs = [proof.standing not in ("not verified", "not measured") for proof in reference.proofs[1:]]
+    gradients = [rows if sure else None for rows, sure in zip(reference.rows[1:], proofs, strict=True)]
+    mine = [_of(a, which) for a, which in zip(credits, reference.which[1:], strict=True)]
+    rotated, chance = turned_at_output(mine, gradients, shapes)
+    for block, credit in enumerate(credits):
+        along = None if credit is None else probing.known.get((block + 1, id(credit)))
+        if along is not None:  # measured by finite differences, and its null with it
+            rotated[block] = along.null
+            chance = mean_of(rotated)
+    sizes = [frobenius(a, g) for a, g in zip(mine, gradients, strict=True)]
+    return {
+        "rotated": [NullRecord.of(null) for null in rotated],
+        "rotated_gamma": NullRecord.of(chance),
+        "frobenius": [ReadingRecord.of(size) for size in sizes],
     }
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import Look, Precision, Proof, look, precision, slopes
+from walkback.probes.at_output import reference_of_rows
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.precision import against_double, dtype_of, in_single
 from walkback.probes.proof import in_batches, prove
@@ -42,6 +43,7 @@ class TrueGradient(NamedTuple):
     rows     as rows of samples; None where only slopes along directions tell it, or nothing does
     which    the samples that these rows are of, by state; None: all of them
     picked   the samples of the proof
+    acting   how precise the gradient at h_L is in the format that the model is in, and its credits with it
     worker   what takes finite differences, in float64; None if nothing does
     values   the whole features of the worker's samples
     """
@@ -51,6 +53,7 @@ class TrueGradient(NamedTuple):
     which: list[Tensor | None]
     picked: Picked
     precision: Precision
+    acting: Precision
     worker: Worker | None
     values: list[Tensor | None]
     remark: str  # about the float64 copy, or the model's own precision
@@ -103,11 +106,14 @@ def reference_of(
         )
         last = precision(single.gradients[-1][: len(doubles[-1])], doubles[-1])
         dtype = f"a float32 copy of the {dtype} weights" if half else "float32 without autocast"
+    acting = precise[-1]
+    if seen.gradients[-1] is not None and doubles[-1] is not None:
+        acting = reference_of_rows(seen.gradients[-1][: len(doubles[-1])], doubles[-1])
     if proofs[-1].standing in ("wrong", "not verified") and last.status == "ok":
         says = (
             "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
         )
-        last = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
+        last = acting = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
     if double is not None and any(p.standing == "wrong" for p in proofs):
         values = list(double.states().values)
         cls = has_cls_token(model)
@@ -120,7 +126,8 @@ def reference_of(
                     # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
                     again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
                     last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
-    return TrueGradient(proofs, rows, which, picked, last, double, values, "" if double is None else why, dtype)
+                    acting = last
+    return TrueGradient(proofs, rows, which, picked, last, acting, double, values, "" if double is None else why, dtype)
 
 
 def uncut(model: nn.Module, asked: Asked) -> tuple[Look, TrueGradient] | None:
