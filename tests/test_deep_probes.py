@@ -7,7 +7,7 @@ from conftest import small_plan
 from walkback.data import load
 from walkback.train import Trainer, deep_probes, plan, train
 
-FILES = ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json")
+FILES = ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "predictions.npy", "result.json")
 NETS = [
     ("resmlp", {"width": 12, "depth": 2}, "dfa"),
     ("resmlp", {"width": 12, "depth": 2}, "random"),  # draws its credits
