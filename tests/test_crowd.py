@@ -255,7 +255,7 @@ def work(monkeypatch) -> Counter:
     counting(run, "snapshots_of", "parsed")  # of a run that is not surely fine, or of a line of one
     counting(subjects, "is_half_of", "comparisons")
     counting(subjects, "is_shallow", "comparisons")
-    import walkback.records.evidence as evidence
+    import walkback.records.run_evidence as evidence
 
     counting(evidence, "roles", "comparisons")
     return counts

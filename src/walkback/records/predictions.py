@@ -33,7 +33,8 @@ class Predictions(NamedTuple):
         """1 where the prediction is right, else 0."""
         import numpy as np  # takes a moment, and most folders are older than their predictions
 
-        return (np.frombuffer(self.classes, np.uint8) == np.frombuffer(self.labels, np.uint8)).tobytes()
+        right: bytes = (np.frombuffer(self.classes, np.uint8) == np.frombuffer(self.labels, np.uint8)).tobytes()
+        return right
 
     @property
     def known_classes(self) -> int:
