@@ -32,7 +32,7 @@ def test_closed_form_output_error():
     torch.testing.assert_close(output_error(logits, labels), torch.tensor([[-0.5, 0.5], [1.0, -1.0]]))
 
 
-@pytest.mark.parametrize("name", ["dfa", "fa", "random", "bp"])
+@pytest.mark.parametrize("name", ["dfa", "dfa-plain", "fa", "random", "bp"])
 def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
     rule = make_rule(name, NET, torch.Generator().manual_seed(1), {})
     credits = rule(signal())
@@ -42,7 +42,7 @@ def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
     assert not any(a.requires_grad for a in credits.blocks)
 
 
-@pytest.mark.parametrize("name", ["dfa", "fa"])
+@pytest.mark.parametrize("name", ["dfa", "dfa-plain", "fa"])
 def test_property_feedback_is_fixed_saved_and_drawn_from_its_stream(name):
     one = make_rule(name, NET, torch.Generator().manual_seed(1), {})
     same = make_rule(name, NET, torch.Generator().manual_seed(1), {})
@@ -51,8 +51,37 @@ def test_property_feedback_is_fixed_saved_and_drawn_from_its_stream(name):
     assert torch.equal(one.B, same.B)
     assert not torch.equal(one.B, other.B)
     assert torch.equal(one(signal()).blocks[0], one(signal()).blocks[0])
-    std = NET.classes**-0.5 if name == "dfa" else NET.width**-0.5
+    std = NET.classes**-0.5 if name != "fa" else NET.width**-0.5
     assert float(one.B.std()) == pytest.approx(std, rel=0.2)
+
+
+def test_second_implementation_dfa_as_it_was_proposed_is_the_projected_error_itself():
+    """Nøkland's a_l = B_l e, sample by sample; dfa is the same divided by its RMS, from the same matrices."""
+    seen = signal()
+    plain, scaled = (make_rule(name, NET, torch.Generator().manual_seed(1), {}) for name in ("dfa-plain", "dfa"))
+    assert torch.equal(plain.B, scaled.B)
+    for block in range(NET.depth):
+        for sample in range(6):
+            a = [sum(float(b * e) for b, e in zip(row, seen.error[sample], strict=True)) for row in plain.B[block]]
+            torch.testing.assert_close(plain(seen).blocks[block][sample], torch.tensor(a))
+            rms = (sum(x * x for x in a) / len(a)) ** 0.5
+            torch.testing.assert_close(scaled(seen).blocks[block][sample], torch.tensor(a) / (rms + 1e-6))
+    other = make_rule("dfa", NET, torch.Generator().manual_seed(1), {"normalize": "none"})
+    assert torch.equal(other(seen).blocks, plain(seen).blocks)
+
+
+def test_property_a_small_error_gives_a_small_credit_in_dfa_plain_and_not_in_dfa():
+    def size(name, scale):
+        generator = torch.Generator().manual_seed(0)
+        batch = Batch(torch.zeros(6, 5), torch.zeros(6, dtype=torch.long), generator)
+        logits = torch.zeros(6, NET.classes)
+        logits[:, 0] = scale  # all are of class 0, so that the error falls
+        rows = [torch.zeros(6, NET.width)] * (NET.depth + 1)
+        seen = probe_signal(NET, batch, logits, rows, rows)
+        return float(make_rule(name, NET, torch.Generator().manual_seed(1), {})(seen).blocks.norm())
+
+    assert size("dfa-plain", 6.0) < 0.02 * size("dfa-plain", 0.0)
+    assert size("dfa", 6.0) == pytest.approx(size("dfa", 0.0), rel=0.01)
 
 
 def test_second_implementation_fa_with_its_sizes_free_is_fa_where_they_are_one():

@@ -13,7 +13,7 @@ from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Trainer, plan, train
 
-NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc"]
+NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc", "dfa-plain", "fg"]
 WITHOUT_CREDITS = ["ff"]
 
 
@@ -43,7 +43,12 @@ def test_property_a_probe_moves_nothing(name):
     states = {cosine.status for cosine in snapshot.cosine}
     assert states == ({"no credit"} if name in WITHOUT_CREDITS else {"ok"})
     assert all(reading.status == "ok" for reading in readings["update"])
-    redrawn = name not in ("pc", "predsim", "dtp")  # pc has nothing to draw anew; for the others that is no null
+    redrawn = name not in (
+        "pc",
+        "fg",
+        "predsim",
+        "dtp",
+    )  # two have nothing to draw anew; for the others that is no null
     assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if redrawn else "random signs"}
 
 
@@ -81,7 +86,7 @@ def test_property_the_docstring_states_what_a_card_needs(name):
     assert all(len(words.parts[part]) > 3 for part in parts)
 
 
-@pytest.mark.parametrize("name", [n for n in NEW if n not in ("pc",)])
+@pytest.mark.parametrize("name", [n for n in NEW if n not in ("pc", "fg")])
 def test_property_what_a_rule_draws_comes_from_its_generator_alone(name):
     (config,) = small_plan(data="digits")
     net = Trainer(config, load("digits")).net
@@ -111,7 +116,8 @@ def test_property_the_null_of_every_rule_centres_on_zero(name):
         return make_rule(name, net, torch.Generator().manual_seed(100 + n), {})
 
     report = feedback_null(net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0))
-    kind = {"pc": "random directions", "predsim": "turned credits", "dtp": "turned credits"}.get(name, "fresh feedback")
+    kinds = {"pc": "random directions", **dict.fromkeys(("fg", "predsim", "dtp"), "turned credits")}
+    kind = kinds.get(name, "fresh feedback")
     assert {null.kind for null in (*report.at_input, *report.at_output)} == {kind}
     for null in (*report.at_input, *report.at_output, report.gamma):
         assert null.n == 20

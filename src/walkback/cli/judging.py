@@ -32,8 +32,8 @@ def judge(
     given = judging.given()
     check_rows(rows)
     with progress() as note:
-        found, _ = judge_crowd(*paths, **given, note=note, processes=usual_count())
-    return show_audit(found, out, judging.strict, rows)
+        found, runs = judge_crowd(*paths, **given, note=note, processes=usual_count())
+    return show_audit(found, out, judging.strict, rows, runs)
 
 
 @app.command

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,14 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
             print(CLEAR, end="", file=sys.stderr, flush=True)
 
 
-def show_audit(found: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
-    """Print an audit, write its audit.json if a folder is given, and return the exit status."""
+def show_audit(found: Any, out: Path | None, strict: bool, rows: int | None = None, runs: Iterable[Any] = ()) -> int:
+    """Print an audit of our own `runs` or of others', write its audit.json if a folder is given; the exit status."""
     from walkback.report.numbers import relative
+    from walkback.report.variants import variants
     from walkback.report.verdicts import print_audit
 
     console = make_console()
-    print_audit(found, console, rows)
+    print_audit(found, console, rows, variants(run.config for run in runs))
     if out is not None:
         console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
     return found.exit_status() if strict else 0

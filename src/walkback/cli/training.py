@@ -122,7 +122,7 @@ def audit(
             if live.interrupted or live.submitted:
                 return live.farewell()
             raise
-    status = show_audit(found, out, strict)
+    status = show_audit(found, out, strict, runs=found.material.trained)
     give_audit_page(found, out, cards)
     return status
 

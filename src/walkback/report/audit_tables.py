@@ -7,6 +7,7 @@ from walkback.checks.finding import listed
 from walkback.records.run import Known, sittings_of
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Summarised, Table
+from walkback.report.variants import variants
 from walkback.report.verdicts import KEY, asked, blocks_of, finding_cells
 from walkback.version import own_version
 
@@ -79,10 +80,11 @@ def finding_row(finding: Finding) -> list[Cell]:
 
 
 def footnote(audit: Audit, runs: Sequence[Known] = ()) -> str:
-    """By what it was judged, and with what the runs were trained."""
+    """By what it was judged, with what the runs were trained, and which form of a rule a name stands for."""
     said = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
     versions = trained_with(runs)
-    return f"{said} Trained with {versions}." if versions else said
+    said = f"{said} Trained with {versions}." if versions else said
+    return f"{said} {forms}" if (forms := variants(run.config for run in runs)) else said
 
 
 def trained_with(runs: Sequence[Known]) -> str:

@@ -173,10 +173,11 @@ def _counted(audit: Audit, shown: int) -> str:
     )
 
 
-def print_audit(audit: Audit, console: Console, most: int | None = None) -> None:
+def print_audit(audit: Audit, console: Console, most: int | None = None, below: str = "") -> None:
     """The table, the reasons, the controls, and whether the audit is valid; above all else where it is not.
 
     most   how many subjects and controls are named; those that fired come first, and the others are counted
+    below  what a reader of the table must know, in a line below it
     """
     most = MOST if most is None else most
     subjects, controls = audit.subjects, audit.controls
@@ -193,6 +194,8 @@ def print_audit(audit: Audit, console: Console, most: int | None = None) -> None
     console.print(Text(f"{KEY.replace(', ', '  ')}", "dim"))
     if audit.protocol == "ours":
         print_words(console, LEGEND, 0, "dim")
+    if below:
+        print_words(console, below, 0, "dim")
     if len(subjects) < len(audit.subjects):
         console.print(_plain(_counted(audit, len(subjects))))
     for subject in subjects:

@@ -12,16 +12,16 @@ from walkback.rules.signal import Signal
 
 
 class DFA(Rule):
-    """Direct feedback alignment: every block gets the output error through its own fixed random matrix.
+    """Direct feedback alignment, normalised per sample: each block gets the output error through its own fixed matrix.
 
     credit      a_l = B_l e,  e = softmax(logits) − onehot(y),  B_l a fixed d×C Gaussian with std 1/√C
     needs       the output error; no weights
     normalize   sample: each sample's a_l divided by its RMS (+1e-6), as in the published audit
     embedding   a_0, the same credit as block 0
     readout     (head and terminal norm) the gradient of the loss
-    differs     the original has one matrix per layer and no normalisation; here one per block, as in the audit's paper:
-                inside a block autograd carries the credit down. Divided by its RMS, the credit does not get smaller as
-                the net learns, so nothing bounds a residual stream
+    differs     the original has one matrix per layer and no normalisation (`dfa-plain` here); this has one
+                per block, as in the audit's paper: inside a block autograd carries the credit down. Divided by its RMS,
+                the credit does not get smaller as the net learns, so nothing bounds a residual stream
     source      Nøkland 2016, NeurIPS (arXiv:1609.01596); in this form Hao, Wan & Zhai, arXiv:2606.21126
 
     If h_0 and block 0's output differ in width, the embedding has its own matrix.

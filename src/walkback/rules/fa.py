@@ -16,7 +16,7 @@ LARGEST = 2**27  # entries of one matrix: half a gigabyte
 
 
 class FA(Rule):
-    """Feedback alignment: the exact gradient at the top, carried down through fixed random matrices.
+    """Feedback alignment, a chain by blocks with the exact top: ∂ℓ/∂h_L, carried down through fixed random matrices.
 
     credit      a_{L−1} = ∂ℓ/∂h_L exactly;  a_l = B_{l+1} a_{l+1},  B a fixed d×d Gaussian with std 1/√d
     needs       the readout's weights (∂ℓ/∂h_L is exact), no others; the output error

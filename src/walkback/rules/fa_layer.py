@@ -5,7 +5,7 @@ from walkback.rules.library import RULES
 
 
 class FALayer(DrawnFeedback):
-    """Feedback alignment, layer by layer: a fixed random matrix replaces every transposed weight.
+    """Feedback alignment, Lillicrap's: a fixed random matrix replaces every transposed weight, layer by layer.
 
     update      δ_x = Bᵀ δ_y for every product y = W x, and ∂W = δ_y xᵀ;  B Gaussian, with the std that W had at init
     needs       of W only the std of each matrix at init; the output error, one backward pass

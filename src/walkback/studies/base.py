@@ -15,6 +15,7 @@ from walkback.nets import defaults, find_net
 from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.registry import Registry
 from walkback.report.tables import Cell, Form, Stat, Table, gain
+from walkback.report.variants import variants
 from walkback.studies.quantities import Quantity
 from walkback.train.plan import SEEDS, plan
 
@@ -165,7 +166,7 @@ class Collected:
         arms = list(self.arms if arms is None else arms)
         alone, missing = [arm for arm in arms if len(self[arm]) == 1], self.missing(arms, most=3)
         every = all(len(self[arm]) <= 1 for arm in arms)
-        parts = [setting(self, arms), words]
+        parts = [setting(self, arms), words, variants(run.config for arm in arms for run in self[arm])]
         if alone:
             parts.append(
                 "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4, '; ')}."
@@ -175,7 +176,8 @@ class Collected:
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
         missing = self.missing()
-        return [*words, *([f"Missing, {missing}. {self._continues()}"] if missing else [])]
+        said = variants(run.config for run in self.every())
+        return [*words, *([said] if said else []), *([f"Missing, {missing}. {self._continues()}"] if missing else [])]
 
     def _continues(self) -> str:
         return f"`walkback study run {self.study}{self.extent.words()}` continues."

@@ -33,8 +33,8 @@ from walkback.train import arithmetic
 
 ALWAYS = ("bp", "mono-forward", "random")  # what every rule is held against, and the control that must fail
 FIELD = (
-    *ALWAYS, "fa", "dfa", "drtp", "sdfa", "dkp", "fa-layer", "usf", "frsf", "brsf", "kp", "mirror", "predsim", "pepita",
-    "ff", "dtp", "sb", "cb", "ep", "pc",
+    *ALWAYS, "fa", "dfa", "dfa-plain", "drtp", "sdfa", "dkp", "fa-layer", "usf", "frsf", "brsf", "kp", "mirror",
+    "predsim", "pepita", "ff", "dtp", "sb", "cb", "ep", "pc", "fg",
 )  # fmt: skip
 FLOORS: Mapping[str, Mapping[str, Any]] = {"shallow": {"depth": 0}, "linear": {"depth": 0, "terminal_norm": False}}
 HELD_OUT = 0.1
