@@ -344,12 +344,36 @@ def test_a_rule_that_diverged_is_judged_and_has_no_margin(tmp_path):
     assert found.judgement.verdict != "holds"
 
 
-def test_the_figure_names_the_verdict_by_glyph_and_colour_and_marks_the_edge(tmp_path):
+def test_no_verdict_is_shown_below_five_seeds(tmp_path):
+    """Not in the table, the figure or the controls, though the judgement is there; from five seeds on it is."""
+    write_trials(tmp_path)
+    write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31))
+    there = gather(PANEL, SMALL, tmp_path)
+    few = {each.rule: each for each in standings(there)}
+    assert few["dfa"].judgement.verdict == "walked back"
+    assert few["dfa"].verdict is None
+    panel, _ = tables(PANEL, there)
+    verdict = panel.headings.index("verdict")
+    assert {row[verdict] for row in panel.rows} == {"–", "floor"}
+    notes = " ".join(panel.notes)
+    assert "No verdict is shown of fewer than 5 seeds." in notes
+    assert "Controls" not in notes
+    assert "walked back" not in notes
+    for n, shown in ((4, None), (5, "walked back")):
+        judged = few["dfa"].judgement
+        known = judged.model_copy(update={"accuracy": judged.accuracy.model_copy(update={"n": n})})
+        assert dataclasses.replace(few["dfa"], judgement=known).verdict == shown
+
+
+def test_the_figure_names_the_verdict_by_glyph_and_colour_and_marks_the_edge(tmp_path, monkeypatch):
     write_trials(tmp_path)
     write_rest(tmp_path, bp=(0.60, 0.61), bp_frozen=(0.35, 0.36), dfa=(0.28, 0.29), dfa_frozen=(0.30, 0.31),
                mono_forward=(0.5, 0.51))  # fmt: skip
     there = gather(PANEL, SMALL, tmp_path)
     with style():
+        bare = PANEL.figures["panel"](there)
+        assert not any(mark in text.get_text() for text in bare.axes[0].get_yticklabels() for mark in "✓✗?")
+        monkeypatch.setattr(panel_study, "SEEDS_FOR_A_VERDICT", 2)
         fig = PANEL.figures["panel"](there)
         fig.draw_without_rendering()
     labels = {text.get_text().split()[0]: text for text in fig.axes[0].get_yticklabels()}

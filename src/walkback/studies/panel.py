@@ -17,7 +17,7 @@ from typing import Any
 
 from walkback.audits.answers import control_bp, control_random
 from walkback.audits.card import step_cost
-from walkback.checks import Judgement, judge
+from walkback.checks import Judgement, VerdictName, judge
 from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.files import write_whole
@@ -38,6 +38,7 @@ FIELD = (
 )  # fmt: skip
 FLOORS: Mapping[str, Mapping[str, Any]] = {"shallow": {"depth": 0}, "linear": {"depth": 0, "terminal_norm": False}}
 HELD_OUT = 0.1
+SEEDS_FOR_A_VERDICT = 5
 RANK, LATER = 5, 7  # the upper halves come later: they are for one check alone
 
 
@@ -129,6 +130,12 @@ class Standing:
     judgement: Judgement | None
     cost: CostRecord | None
 
+    @property
+    def verdict(self) -> VerdictName | None:
+        """The verdict, if there are seeds enough to show one."""
+        known = self.judgement
+        return known.verdict if known and known.accuracy.n >= SEEDS_FOR_A_VERDICT else None
+
 
 def standings(g: Collected) -> list[Standing]:
     """Every rule, the largest margin over its own frozen net first; those without one last."""
@@ -176,7 +183,7 @@ def _budget(g: Collected) -> int:
 def _row(g: Collected, each: Standing, checks: Sequence[str]) -> list[Cell]:
     cost = each.cost
     return [
-        each.rule, each.judgement.verdict if each.judgement else "–", each.accuracy, each.frozen, each.margin,
+        each.rule, each.verdict or "–", each.accuracy, each.frozen, each.margin,
         _over(g, each.rule, "linear"), _over(g, each.rule, "mono-forward"), by_block(g[each.rule]),
         *(glyph(each.judgement, check) for check in checks),
         *(("–", "–") if cost is None else (f"{cost.flops:.2f}", f"{cost.time:.1f}")),
@@ -229,6 +236,8 @@ def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
             "Two seeds: an interval reaches nine standard deviations to either side, so depth is rarely settled. Only "
             "bp has its upper half trained. This is an example, not a result to cite."
         )
+    if any(each.judgement and each.verdict is None for each in found):
+        said.append(f"No verdict is shown of fewer than {SEEDS_FOR_A_VERDICT} seeds.")
     said += _controls(found)
     return said
 
@@ -249,7 +258,7 @@ def _count(epochs: int) -> str:
 
 def _controls(found: Sequence[Standing]) -> list[str]:
     """Whether bp and random credit come out as expected."""
-    by_rule = {each.rule: each.judgement for each in found if each.judgement}
+    by_rule = {each.rule: each.judgement for each in found if each.judgement and each.verdict}
     makers = {"bp": control_bp, "random": control_random}
     controls = [make(by_rule[rule]) for rule, make in makers.items() if rule in by_rule]
     if not controls:

@@ -49,7 +49,7 @@ def draw(g: Collected, standings: Sequence["Standing"]) -> Figure:
     handles = [
         Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"{glyph} {verdict}")
         for verdict, (colour, glyph, marker) in LOOKS.items()
-        if any(each.judgement and each.judgement.verdict == verdict for each in standings)
+        if any(each.verdict == verdict for each in standings)
     ]
     handles.append(Line2D([], [], color=GREY, marker="|", linestyle="none", label="own frozen net"))
     handles += [Line2D([], [], color=GREY, linestyle=line, linewidth=1, label=name) for name, line in FLOORS.items()]
@@ -63,7 +63,7 @@ def draw(g: Collected, standings: Sequence["Standing"]) -> Figure:
 
 
 def _look(each: "Standing") -> tuple[str, str, str]:
-    return LOOKS[each.judgement.verdict] if each.judgement else (GREY, " ", ".")
+    return LOOKS[each.verdict] if each.verdict else (GREY, " ", ".")
 
 
 def _name(each: "Standing") -> str:
