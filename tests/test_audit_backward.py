@@ -19,7 +19,8 @@ from walkback.audits.measured import measured
 from walkback.audits.reference import Asked
 from walkback.errors import BadValue
 from walkback.probes import credit_cosine, gradient_norm, look
-from walkback.probes.proof import Proof, agreement, prove
+from walkback.probes.parameters import against_probe, left_in
+from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove
 from walkback.probes.rotated import turned_null
 from walkback.probes.worker import Worker, double_worker, spread
 from walkback.records import Moment
@@ -611,3 +612,80 @@ def test_property_the_model_is_as_before() -> None:
     assert torch.equal(state, torch.get_rng_state())
     assert all(p.grad is None for p in model.parameters())
     assert model.training
+
+
+# --- one step size alone accuses nobody -----------------------------------------------------------------------------
+
+
+class Ripple(nn.Module):
+    """A ripple of 1 % before the head: exact autograd, whose slope a step longer than a wave does not see."""
+
+    def __init__(self, inner: nn.Sequential, waves: float) -> None:
+        super().__init__()
+        self.inner, self.waves = inner, waves
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner[:-1](x)
+        return self.inner[-1](h + 0.01 * torch.sin(self.waves * h))
+
+
+INNER = [f"inner.{name}" for name in NAMES]
+
+
+@pytest.mark.parametrize("waves", [1e2, 3e4, 3e5, 1e6, 1e7, 1e8])
+def test_planted_a_ripple_before_the_head_does_not_accuse_exact_autograd(waves: float) -> None:
+    assert "wrong" not in standings(Ripple(net(), waves), INNER)
+
+
+@pytest.mark.parametrize("waves", [1e1, 1e2, 1e4])
+def test_planted_a_wrong_backward_behind_a_ripple_is_still_found(waves: float) -> None:
+    assert standings(Ripple(net((2,)), waves), INNER) == ["wrong"] * 3 + ["proved"] * 2
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1, -1.0, 30.0])
+def test_planted_a_backward_scaled_within_one_block_is_found_by_two_steps(factor: float) -> None:
+    model = net()
+    model[3] = nn.Sequential(model[3], Scaled(factor))
+    found = proofs(model)
+    assert [p.standing for p in found] == ["wrong"] * 3 + ["proved"] * 2
+    assert [p.factor for p in found[:3]] == pytest.approx([factor] * 3, rel=1e-3)
+
+
+@pytest.mark.parametrize("waves", [1e2, 1e5, 1e6])
+@pytest.mark.parametrize("overridden", [(), (2,)])
+def test_planted_a_ripple_does_not_accuse_the_parameters_gradients_either(
+    waves: float, overridden: tuple[int, ...]
+) -> None:
+    """Nor hides a wrong backward: below it the gradients are not proved."""
+    model = Ripple(net(overridden), waves).double()
+    ((x, y),) = batches()
+    worker = Worker(model, x.double(), y, INNER, None)
+    F.cross_entropy(model(x.double()), y).backward()
+    found = against_probe(left_in(worker.modules), worker, differences=False)
+    proved = [reading.status == "ok" for reading in found.update]
+    assert proved == [n >= max(overridden, default=0) for n in range(DEPTH)]
+
+
+class Scaled(nn.Module):
+    """The identity, with a gradient of another size."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h.detach() + self.factor * (h - h.detach())
+
+
+def test_closed_form_of_two_steps_that_agree() -> None:
+    one = torch.linspace(1, 2, 8).double()
+
+    def slopes(central: Tensor, own: Tensor) -> Slopes:
+        zero = [0 * central]
+        return Slopes([central], zero, zero, [own], [own])
+
+    assert _alike(slopes(one, 3 * one), slopes(1.001 * one, 3 * one))
+    assert not _alike(slopes(one, 3 * one), slopes(2 * one, 3 * one))
+    assert not _alike(slopes(one, 1e6 * one), slopes(-one, 1e6 * one))  # far from autograd, and from each other
+    assert not _alike(slopes(one, one), slopes(one, one))
+    assert _alike(slopes(0 * one, one), slopes(0 * one, one))

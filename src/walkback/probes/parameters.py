@@ -14,6 +14,7 @@ Only parameters that are trained count: what is frozen has no update.
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -207,6 +208,8 @@ def _confirmed(worker: Worker, gradients: dict[int, tuple[Parts, float]]) -> boo
         for parameter, part in zip(worker.modules[place].parameters(), parts, strict=True):
             moves.append((parameter, part * (sign / length)))
             size += float(parameter.detach().double().square().sum())
+    against: list[float] = []  # slopes by step sizes that disagree: one may be too long for a loss with ripples
+    agreed = False
     for step in (1e-6, 1e-4, 1e-8):
         eps = step * math.sqrt(size or 1.0)
         plus, minus = _moved(worker, moves, eps), _moved(worker, moves, -eps)
@@ -215,13 +218,16 @@ def _confirmed(worker: Worker, gradients: dict[int, tuple[Parts, float]]) -> boo
         onesided = float((plus + minus - 2 * still.losses).mean()) / (2 * eps)
         rounding = 8 * worker.epsilon * float(still.size.mean()) / eps
         noise = 4 * abs(onesided) + rounding
+        if noise > 0.1 * max(abs(central), abs(expected)):
+            continue  # agreement within noise that would hide anything is none
         if abs(central - expected) <= noise + CLOSE * max(abs(central), abs(expected)):
-            # Agreement within noise that would hide anything is none.
-            if noise <= 0.1 * max(abs(central), abs(expected)):
-                return True
-        elif noise <= 0.1 * max(abs(central), abs(expected)):
-            return False
-    return False
+            agreed = True
+        else:
+            against.append(central)
+        if agreed and not against:
+            return True
+    alike = any(abs(a - b) <= 0.1 * max(abs(a), abs(b)) for a, b in combinations(against, 2))
+    return agreed and not alike
 
 
 def _moved(worker: Worker, moves: Sequence[tuple[Tensor, Tensor]], eps: float) -> Tensor:

@@ -14,6 +14,7 @@ losses, so one pass moves each sample at another layer, and few passes prove all
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Literal, NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, t
 CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
 WRONG_SHARE = 0.1  # of the samples above the noise; one alone never decides
 OTHERWISE = 0.05  # relative: a sample's gradient differs by more between two batches
+STEPS_DIFFER = "finite differences of different step sizes do not agree with each other"
 IN_BATCHES = "it is for a few samples alone, and not in these batches"
 
 Standing = Literal["proved", "float64", "wrong", "not verified", "not measured"]
@@ -115,6 +117,9 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
             slopes = _slopes(worker, theirs, mine, todo, step, generator)
             proofs = [_standing(slopes[n], double) if n in slopes else old for n, old in enumerate(proofs)]
     accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
+    for layer, second in _by_several_steps(worker, theirs, mine, accused, generator, double).items():
+        proofs[layer] = second
+    accused = [layer for layer in accused if proofs[layer].standing == "wrong"]
     for layer, better in _heard(worker, theirs, mine, accused, generator).items():
         proofs[layer] = better
     for layer in accused:
@@ -254,6 +259,47 @@ def _standing(slopes: Slopes, double: Worker | None) -> Proof:
     if second.standing == "proved" and second.why != "zero":
         return second._replace(standing="float64", why="autograd's gradient is right in float64 only")
     return first
+
+
+def _by_several_steps(
+    worker: Worker, states: States, mine: States, accused: Sequence[int], generator: torch.Generator,
+    double: Worker | None,
+) -> dict[int, Proof]:  # fmt: skip
+    """The states that one step size speaks against, along the same directions with every step size.
+
+    A step that is too long for a loss with ripples gives a slope that no derivative has. So a gradient is wrong where
+    two step sizes agree with each other and neither with it.
+    """
+    if not accused:
+        return {}
+    state, by_step = generator.get_state(), []
+    for step in steps(worker):
+        generator.set_state(state)
+        by_step.append(_slopes(worker, states, mine, accused, step, generator))
+    found = {}
+    for layer in accused:
+        proofs = [_standing(slopes[layer], double) for slopes in by_step]
+        against = [n for n, proof in enumerate(proofs) if proof.standing == "wrong"]
+        pairs = [(a, b) for a, b in combinations(against, 2) if _alike(by_step[a][layer], by_step[b][layer])]
+        cleared = [proof for proof in proofs if proof.standing in ("proved", "float64") and proof.telling]
+        if pairs and not cleared:
+            found[layer] = proofs[pairs[0][0]]
+        elif cleared and not pairs:
+            found[layer] = cleared[0]
+        else:
+            tested = max(proof.tested for proof in proofs)
+            found[layer] = Proof("not verified", STEPS_DIFFER, tested=tested)
+    return found
+
+
+def _alike(one: Slopes, other: Slopes) -> bool:
+    """Whether two step sizes give one slope, to a tenth, and much nearer to each other than either is to autograd's."""
+    a, b, own = torch.cat(one.central), torch.cat(other.central), torch.cat(one.own)
+    apart, off = (a - b).abs(), torch.minimum((a - own).abs(), (b - own).abs())
+    counts = off > CLOSE * torch.maximum(torch.maximum(a.abs(), b.abs()), own.abs())  # where there is anything to say
+    near = 0.1 * torch.maximum(a.abs(), b.abs()) + torch.cat(one.rounding) + torch.cat(other.rounding)
+    agree = (apart <= torch.minimum(near, off / 4))[counts]
+    return bool(counts.any()) and float(agree.double().mean()) >= 1 - 2 * WRONG_SHARE
 
 
 def _heard(
