@@ -1,0 +1,59 @@
+"""The strength of bp: a bar only where somebody else's figure sets one, and a sentence only where it is for this bp."""
+
+import math
+
+import pytest
+
+from conftest import small_plan
+from walkback.nets import NETS
+from walkback.records.bars import BARS, KINDS, bar_for, net_class, weak_bp
+
+
+def config(data="mnist", net="mlp", **changes):
+    (made,) = small_plan(data="digits", net="mlp", net_options={}, rules=["bp"])
+    return made.model_copy(update={"data": data, "net": net, "augment": False} | changes)
+
+
+def test_every_bar_is_in_order_and_has_a_source_that_is_not_ours():
+    for bar in BARS.values():
+        assert 0 < bar.weak_below < bar.adequate_from <= bar.strong < 1
+        assert len(bar.source) > 10
+        assert "walkback" not in bar.source
+        assert not bar.source.lower().startswith("same")
+    assert all(net in NETS.names() for net in KINDS)
+
+
+def test_closed_form_the_sentence_names_both_figures_and_the_source():
+    said = weak_bp(config(), 0.95)
+    assert ".950" in said
+    assert ".975" in said
+    assert "arXiv:1901.06656" in said
+    assert "without augmentation" in said
+    assert weak_bp(config(), 0.975) is None
+    assert weak_bp(config("cifar10", augment=True), 0.61).count(".620") == 1
+    assert weak_bp(config("cifar10"), 0.61) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"net": "resmlp"}, {"net": "vit-mini"}, {"net": "small-resnet"}, {"net": "student"}, {"net": "mine.py:Net"},
+        {"data": "mnist1d"}, {"data": "digits"}, {"data": "mine.py:load"}, {"augment": True}, {"blocks": 0},
+        {"data_source": "ab" * 8}, {"net_source": "ab" * 8}, {"validation": 0.1}, {"labels": "random"},
+        {"train_last": 0}, {"penalty": 1e-2},
+    ],
+)  # fmt: skip
+def test_planted_where_the_bar_is_not_for_this_bp_nothing_is_said(changes):
+    assert weak_bp(config(), 0.2)
+    assert weak_bp(config(**changes), 0.2) is None
+
+
+@pytest.mark.parametrize("accuracy", [None, math.nan])
+def test_an_accuracy_that_is_not_known_is_not_weak(accuracy):
+    assert weak_bp(config(), accuracy) is None
+
+
+def test_a_kind_without_rows_of_others_has_no_bar():
+    assert bar_for("cifar10", "resmlp", False) is bar_for("cifar10", "resmlp", True) is None
+    assert bar_for("fashion-mnist", "resnet", True) is None
+    assert net_class(config(net="resmlp")) is None
