@@ -175,6 +175,113 @@ def test_planted_rules_that_say_random_and_use_the_weights_are_exposed(rule, tra
     assert card.is_backprop == (rule in (SaysRandom, OnlyInTraining, AfterWarmUp, Cached, CopiedAtInit))
 
 
+class CopiesAfterEachStep(DrawnFeedback):
+    """Random feedback, and after every step the transposes."""
+
+    @torch.no_grad()
+    def after_step(self, net):
+        for name, weight in self.weights(net).items():
+            self.B[name].copy_(weight)
+
+
+class CopiesSlowly(DrawnFeedback):
+    """A thousandth of the transposes after every step."""
+
+    @torch.no_grad()
+    def after_step(self, net):
+        for name, weight in self.weights(net).items():
+            self.B[name].lerp_(weight, 1e-3)
+
+
+class CopiesTwice(CopiesAfterEachStep):
+    """The transposes when it is built, too."""
+
+    def __init__(self, net, generator):
+        super().__init__(net, generator)
+        self.after_step(net)
+
+
+class Unrepeatable(DrawnFeedback):
+    """Feedback that wanders, as nobody can repeat: of this nothing may be said."""
+
+    chance = random.SystemRandom()
+
+    @torch.no_grad()
+    def after_step(self, net):
+        for name in self.fed:
+            self.B[name].mul_(1 + 0.1 * self.chance.random())
+
+
+@pytest.mark.parametrize("rule", [CopiesAfterEachStep, CopiesSlowly, CopiesTwice])
+def test_planted_feedback_that_is_copied_between_steps_is_not_said_to_be_learned(rule):
+    """Kolen–Pollack's and the mirror's, which hear of the weights by activity and error alone, are (see EXPECTED)."""
+    assert places(uses(rule)) == ("taken",) * 3
+
+
+def test_planted_feedback_that_nobody_can_repeat_is_not_said_to_be_taken_from_the_weights():
+    assert "taken" not in places(uses(Unrepeatable))
+
+
+class Estimates(LayerFeedback):
+    """Every weight as least squares give it from what went into its layer and came out of it, in this batch."""
+
+    def backward(self, net, batch):
+        self.seen_inputs = [batch.inputs]
+        return super().backward(net, batch)
+
+    def credits(self, signal):
+        self.seen_inputs = [signal.inputs]
+        return super().credits(signal)
+
+    def stand_ins(self, net, generator):
+        seen = {}
+        handles = [
+            part.register_forward_hook(lambda part, args, y, name=name: seen.update({name: (args[0], y)}))
+            for name, part in net.named_modules() if isinstance(part, nn.Linear)
+        ]  # fmt: skip
+        with torch.no_grad():
+            net(self.seen_inputs.pop())
+        for handle in handles:
+            handle.remove()
+        found = {}
+        for name in self.fed:
+            x, y = seen[name.removesuffix(".weight")]
+            with_bias = torch.cat([x, x.new_ones(len(x), 1)], 1)
+            found[name] = (torch.linalg.pinv(with_bias, rtol=1e-9) @ y)[:-1].T.detach()
+        return found
+
+
+def test_planted_weights_estimated_from_a_batchs_activity_show_in_the_update_at_a_training_batch():
+    """It reads no weight, and of four samples it knows little; of a training batch it does what backprop does."""
+    found = uses(Estimates)
+    card = Card.model_validate({"rule": "planted", "net": "", "products": 1, "time": 1, "memory": 1, **found})
+    assert places(found) == ("none",) * 3
+    assert max(min(values) for values in card.alignment.values()) < 0.95
+    assert card.nearness > 0.99
+    assert dict(sheet(card))["backprop"].count("0.99") + dict(sheet(card))["backprop"].count("1.000") >= 3
+    (row,) = cards_table([card]).rows
+    assert row[5] in {f"{card.nearness:.3f}", "yes"}
+
+
+def test_closed_form_the_cosine_in_training_is_that_of_the_rules_step():
+    """bp 1, its reverse −1; a rule that is backprop in large batches alone is seen to be."""
+
+    class Reversed(Rule):
+        sign = -1
+
+        def backward(self, net, batch):
+            loss = F.cross_entropy(net(batch.inputs), batch.labels)
+            loss.backward()
+            for p in net.parameters():
+                p.grad.mul_(self.sign if len(batch.labels) < 100 else 1)
+            return loss.detach()
+
+    found = uses(Reversed)
+    assert found["alignment"]["new"] == pytest.approx([-1] * 3)
+    assert found["in_training"]["new"] == pytest.approx([1] * 3)
+    assert Card.model_validate({"rule": "planted", "net": "", **found}).is_backprop
+
+
 # Rules that must not be accused.
 
 

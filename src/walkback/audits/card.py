@@ -5,13 +5,17 @@ by then, and learned feedback has learned something.
 """
 
 import copy
+import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from walkback.errors import WalkbackError
 from walkback.nets import Net, defaults, find_net, make_net
@@ -25,9 +29,11 @@ from walkback.probes.transport import (
     Transport,
     condition,
     immediate,
+    inputs_of,
     questions,
     shuffled,
     size,
+    turned,
     uses_labels,
 )
 from walkback.probes.update import alignment
@@ -41,6 +47,7 @@ SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identi
 WIDE = 256  # for a rule that runs the net some twenty to sixty times per step
 SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
 STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
+LARGE_BATCHES = 3  # of COST_BATCH samples: from so many a rule can know what it cannot know from a few
 COST_SHAPE, COST_BATCH = (784,), 128
 ROUNDS, BURST = 5, 3
 
@@ -70,6 +77,17 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
             if rule_source(rule) is None:
                 raise
             return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
+
+
+class Step(NamedTuple):
+    """One step of a training: the net's numbers before it and after the update, and all that went through a layer."""
+
+    before: dict[str, Tensor]
+    after: dict[str, Tensor]
+    data: dict[str, Tensor]
+
+
+Around = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
 
 class Laboratory:
@@ -107,8 +125,54 @@ class Laboratory:
                 layer.weight.copy_(weight)
         return twin
 
-    def trained(self, net: Net) -> dict[str, Tensor]:
-        """Train `net` by the rule for a few steps, and return the rule's state."""
+    @cached_property
+    def course(self) -> list[Step]:
+        """The usual training, step by step."""
+        found: list[Step] = []
+        net = copy.deepcopy(self.origin)
+        layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
+
+        @contextmanager
+        def watch(step: int) -> Iterator[Callable[[], None]]:
+            del step
+            numbers = [copy.deepcopy(net.state_dict())]
+            with inputs_of(net) as seen:
+                yield lambda: numbers.append(copy.deepcopy(net.state_dict()))
+            found.append(Step(*numbers, {name: torch.cat(seen[m]) for name, m in layers.items() if m in seen}))
+
+        self.trained(net, watch)
+        return found
+
+    def trained_behind(self, question: Question) -> dict[str, Tensor]:
+        """The rule's state after a training with the same data, activity and errors, in which other weights stand.
+
+        In every step the layers in question are turned behind all that goes through them in it. The other numbers of
+        the net are set to those of the usual training: what the net itself learns from the turned weights is not
+        asked here.
+        """
+        net, course = copy.deepcopy(self.origin), self.course
+
+        def put(step: int, numbers: Mapping[str, Tensor]) -> None:
+            net.load_state_dict(numbers)
+            draws = torch.Generator().manual_seed(step)
+            with torch.no_grad():
+                for name in question.layers:
+                    if name in course[step].data:
+                        weight = net.get_parameter(f"{name}.weight")
+                        weight.copy_(turned(weight.detach(), course[step].data[name], math.pi / 2, draws))
+
+        @contextmanager
+        def change(step: int) -> Iterator[Callable[[], None]]:
+            put(step, course[step].before)
+            yield lambda: put(step, course[step].after)
+
+        return self.trained(net, change)
+
+    def trained(self, net: Net, around: Around | None = None) -> dict[str, Tensor]:
+        """Train `net` by the rule for a few steps, each inside `around(step)`, and return the rule's state.
+
+        What `around` gives is called once the weights have been updated, before the rule's own `after_step`.
+        """
         rule = self.build()
         named = {f"net.{k}": p for k, p in net.named_parameters()}
         named |= {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
@@ -118,9 +182,11 @@ class Laboratory:
             for step, (inputs, labels) in enumerate(self.batches):
                 optimizer.zero_grad()
                 draws = torch.Generator().manual_seed(100 + step)
-                rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
-                optimizer.step(LR)
-                rule.after_step(net)
+                with nullcontext(lambda: None) if around is None else around(step) as updated:
+                    rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
+                    optimizer.step(LR)
+                    updated()
+                    rule.after_step(net)
         return {key: value.clone() for key, value in rule.state_dict().items()}
 
     def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> Subject:
@@ -154,6 +220,7 @@ def what_it_uses(
         "labels": any(uses_labels(subject, lab.others) for subject in moments.values()),
         "repeatable": new.noise(list(new.usual)) == 0,
         "alignment": {moment: _alignment(subject) for moment, subject in moments.items()},
+        "in_training": {moment: _in_training(subject) for moment, subject in moments.items()},
         **_shares(lab.net, names, new.usual, new.truth()),
         "learned": sum(p.numel() for p in made.parameters()),
         "fixed": sum(b.numel() for b in made.buffers() if b.is_floating_point()),
@@ -168,6 +235,8 @@ def _transport(
     for strongest in STRENGTH:
         if strongest in now and strongest != "none":
             return strongest
+    if state and any(_taken(lab, trained, question) for question in asked):
+        return "taken"
     if any(_from_init(lab, new, question) for question in asked):
         return "init"
     return "learned" if state and any(_learned(lab, trained, question) for question in asked) else "none"
@@ -177,6 +246,18 @@ def _from_init(lab: Laboratory, subject: Subject, question: Question) -> bool:
     """Whether the rule copied something of these weights when it was built: built on others, it answers differently."""
     twin = lab.twin(question)
     return subject.notices(subject.answer(make=lambda: lab.build(twin)), question.watched)
+
+
+def _taken(lab: Laboratory, subject: Subject, question: Question) -> bool:
+    """Whether what the rule keeps follows these weights where neither activity nor error does.
+
+    A training that does not give the same state twice cannot tell.
+    """
+    again = lab.trained(copy.deepcopy(lab.origin))
+    if subject.notices(subject.answer(make=lambda: lab.build(state=again)), question.watched):
+        return False
+    other = lab.trained_behind(question)
+    return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
 
 
 def _learned(lab: Laboratory, subject: Subject, question: Question) -> bool:
@@ -196,6 +277,16 @@ def _alignment(subject: Subject) -> list[float]:
         u, g = (torch.cat([given[n].flatten() for n in names]) for given in (answer, truth))
         found.append(alignment(u, g).value)
     return found
+
+
+def _in_training(subject: Subject) -> list[float]:
+    """The alignment at batches as large as those of a training, block by block the median."""
+    draws, found = torch.Generator().manual_seed(11), []
+    for _ in range(LARGE_BATCHES):
+        inputs = torch.randn(COST_BATCH, *subject.inputs.shape[1:], generator=draws).to(subject.inputs)
+        labels = torch.arange(COST_BATCH) % subject.net.classes
+        found.append(_alignment(replace(subject, inputs=inputs, labels=labels)))
+    return [statistics.median(values) for values in zip(*found, strict=True)]
 
 
 def _shares(

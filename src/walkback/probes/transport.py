@@ -22,8 +22,8 @@ from walkback.nets import Net
 from walkback.probes.undisturbed import undisturbed
 from walkback.rules import START, Batch, Clock, Rule, probe_signal
 
-Transport = Literal["none", "learned", "init", "signs", "full"]
-STRENGTH: Sequence[Transport] = ("full", "signs", "init", "learned", "none")
+Transport = Literal["none", "learned", "init", "taken", "signs", "full"]
+STRENGTH: Sequence[Transport] = ("full", "signs", "taken", "init", "learned", "none")
 """From the strongest to the weakest."""
 FLOOR = 0.3  # no weight is smaller than this share of its matrix' RMS: so signs can be kept while sizes change
 NOTICED = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5

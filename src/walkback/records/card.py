@@ -11,7 +11,7 @@ from walkback.files import make_folder, read_bytes, write_whole
 from walkback.records.run import FRESH, parse
 from walkback.records.schema import Record
 
-Transport = Literal["none", "learned", "init", "signs", "full"]
+Transport = Literal["none", "learned", "init", "taken", "signs", "full"]
 
 
 class Card(Record):
@@ -21,6 +21,8 @@ class Card(Record):
                               above, and of the readout, with all hidden states, the error and the labels held
     labels                    whether it changes with the labels while the error is the same (zero)
     alignment                 cosine of each block's update with the true gradient, by a new rule and a trained one
+    in_training               the same at training batches of 128, the median over some; none in a card made before this
+                              was measured, whose "learned" may be "taken" too
     by_rule, by_gradient, untrained   the net's parameters: trained by the rule, by the true gradient, not at all
     learned, fixed            numbers that the rule itself learns, and keeps
     products, time, memory    of a step, relative to backprop's
@@ -38,6 +40,7 @@ class Card(Record):
     labels: bool = False
     repeatable: bool = True
     alignment: dict[str, list[float]] = Field(default_factory=dict)
+    in_training: dict[str, list[float]] = Field(default_factory=dict)
     by_rule: int = 0
     by_gradient: int = 0
     untrained: int = 0
@@ -49,8 +52,13 @@ class Card(Record):
 
     @property
     def is_backprop(self) -> bool:
-        """Update cosine above 0.999 in every block, at one of the moments."""
-        return any(values and min(values) > 0.999 for values in self.alignment.values())
+        """Update cosine above 0.999 in every block, at one of the moments and for one of the batches."""
+        return any(v and min(v) > 0.999 for found in (self.alignment, self.in_training) for v in found.values())
+
+    @property
+    def nearness(self) -> float | None:
+        """The update's cosine with bp's at a training batch, of the least aligned block; the nearer of the moments."""
+        return max((min(values) for values in self.in_training.values() if values), default=None)
 
     @property
     def parameters(self) -> int:

@@ -18,15 +18,21 @@ MEANINGS = {
     "full": "the weights themselves",
     "signs": "the signs of the weights, not their sizes",
     "init": "the weights as they were when the rule was built",
-    "learned": "what the rule has learned from them in training",
+    "taken": "what the rule has taken from the weights themselves in training",
+    "learned": "what the rule has learned in training from activity and error",
     "none": "nothing",
 }
+LEARNED_BEFORE = (
+    "what the rule has learned in training or taken from the weights (this card does not tell the two apart)"
+)
 NOTES = (
     "The credit of a block depends on the weights of its own later layers (inside), of the blocks above it (blocks) "
-    "and of the readout by: full, the weights themselves; signs; init, a copy from when the rule was built; learned, "
-    "state that the rule learned in training; none.",
-    "labels: it changes with the labels at the same error, 0. bp: it is backprop, its update's cosine with the true "
-    "gradient is above 0.999 in every block. by rule: the share of parameters whose update is not the true gradient.",
+    "and of the readout by: full, the weights themselves; signs; init, a copy from when the rule was built; taken, "
+    "state that follows the weights in training where neither activity nor error shows them; learned, state that the "
+    "rule learned in training from activity and error; none.",
+    "labels: it changes with the labels at the same error, 0. bp: the cosine of its update with backprop's at a "
+    "training batch of 128, in the block where it is smallest; yes: it is backprop, above 0.999. by rule: the share of "
+    "parameters whose update is not the true gradient.",
     "flops (of all products), time and memory of a step: how many times those of bp.",
 )
 
@@ -40,13 +46,20 @@ def cards_table(cards: Sequence[Card]) -> Table:
             continue
         costs = ["–" if value is None else f"{value:.2f}" for value in (card.products, card.time, card.memory)]
         rows.append(
-            [card.rule, card.inside, card.blocks, card.readout, _yes(card.labels), _yes(card.is_backprop),
+            [card.rule, card.inside, card.blocks, card.readout, _yes(card.labels), _near(card),
              f"{100 * card.by_rule / card.parameters:.0f}%", *costs]
         )  # fmt: skip
     headings = ["rule", "inside", "blocks", "readout", "labels", "bp", "by rule", "flops", "time", "memory"]
     refused = [f"{card.rule}: {card.refused}" for card in cards if card.refused is not None]
     nets = ", ".join(dict.fromkeys(card.net for card in cards))
     return Table("cards", f"What the rules use and cost, measured on {nets}", headings, rows, [*NOTES, *refused])
+
+
+def _near(card: Card) -> str:
+    """How near its update is to backprop's."""
+    if card.is_backprop or card.nearness is None:
+        return _yes(card.is_backprop)
+    return f"{card.nearness:.2f}" if card.nearness < 0.9 else f"{card.nearness:.3f}"
 
 
 def _yes(value: bool) -> str:
@@ -61,14 +74,17 @@ def sheet(card: Card) -> list[tuple[str, str]]:
     places = {"inside": "its own later layers", "blocks": "the blocks above", "readout": "the readout"}
     for place, words in places.items():
         found = getattr(card, place)
-        pairs.append((place, f"{found}: of {words}, the credit uses {MEANINGS[found]}"))
+        meaning = MEANINGS[found] if card.in_training or found != "learned" else LEARNED_BEFORE
+        pairs.append((place, f"{found}: of {words}, the credit uses {meaning}"))
     pairs.append(
         ("labels", "yes: used beside the error" if card.labels else "no: nothing changes at the same error, 0")
     )
-    aligned = "; ".join(
-        f"{moment} {' '.join(f'{value:.3f}' for value in values)}" for moment, values in card.alignment.items()
+    few, many = (
+        "; ".join(f"{moment} {' '.join(f'{value:.3f}' for value in values)}" for moment, values in found.items())
+        for found in (card.alignment, card.in_training)
     )
-    pairs.append(("backprop", f"{_yes(card.is_backprop)}: update cosine per block, {aligned}"))
+    at_a_batch = f"; at a training batch of 128, {many}" if many else ""
+    pairs.append(("backprop", f"{_yes(card.is_backprop)}: update cosine per block, {few}{at_a_batch}"))
     whole = card.parameters
     shares = [f"{100 * part / whole:.0f}%" for part in (card.by_rule, card.by_gradient, card.untrained)]
     pairs.append(("parameters", f"{shares[0]} by the rule, {shares[1]} by the true gradient, {shares[2]} untrained"))
