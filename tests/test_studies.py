@@ -1,5 +1,7 @@
 """The studies: what they declare, what they say when runs are not there, and the whole of each in a small budget."""
 
+import dataclasses
+import io
 import json
 import os
 import signal
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from rich.console import Console
 
 from commands import walkback
 from conftest import STUDIED
@@ -21,7 +24,7 @@ from walkback.probes import identity
 from walkback.records import read_run
 from walkback.report.figures import curve, draw_steps, figure, save, style
 from walkback.report.tables import Stat, Table, gain
-from walkback.studies import STUDIES, Extent, draw, gather, tables
+from walkback.studies import STUDIES, Extent, carry_out, draw, gather, nothing, tables
 from walkback.studies import hero as hero_study
 from walkback.studies.quantities import QUANTITIES
 from walkback.studies.snapshot import _epochs, _stops
@@ -444,7 +447,7 @@ def test_golden_the_committed_tables_are_what_the_committed_records_give():
     for name in EVERY:
         study = STUDIES.get(name)
         there = gather(study, Extent(), ROOT / "results")
-        trained = "; trained with walkback 0.1.0, torch 2.13.0" if there.every() else "."
+        trained = "; trained with walkback 0.1.0, torch 2.13.0"
         for table in tables(study, there):
             assert table.notes[-1].startswith(f"Thresholds walkback-2{trained}")
             given[table.name] = table.markdown() + "\n"
@@ -464,9 +467,41 @@ def test_the_latex_of_every_study_is_sound_and_compiles(tmp_path):
 
 
 def test_the_committed_figures_are_those_of_the_studies():
-    names = {name for study in EVERY for name in STUDIES.get(study).figures}
+    """Each that shows something, and none that is empty: of a study without runs, or of one that varies nothing yet."""
+    names = set()
+    for study in map(STUDIES.get, EVERY):
+        there = gather(study, Extent(), ROOT / "results")
+        for name, make in study.figures.items() if there.every() else ():
+            with style():
+                names |= {name} if make(there) is not None else set()
     for kind in ("pdf", "png"):
         assert {path.stem for path in (ROOT / "docs/figures").glob(f"*.{kind}")} == names
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_study_without_runs_is_one_sentence(name, tmp_path):
+    study, extent = STUDIES.get(name), Extent(quick=True)
+    there = gather(study, extent, tmp_path)
+    assert tables(study, there) == draw(study, there, tmp_path / "figures") == []
+    assert nothing(study, there) == f"No run of {name} is finished: `walkback study run {name} --quick` trains them."
+    console = Console(file=io.StringIO(), width=200)
+    carry_out(dataclasses.replace(study, measure=None), extent, [tmp_path], tmp_path / "figures", console)
+    assert console.file.getvalue().strip() == nothing(study, there)
+    assert not (tmp_path / "figures").exists()
+
+
+def test_a_scan_of_one_depth_and_controls_without_a_control_are_not_drawn(tmp_path):
+    for name, first, second in (
+        ("scan", "bp d=256 L=4", "bp d=256 L=8"),
+        ("controls", "bp, as usual", "bp, no residual"),
+    ):
+        study, folder = STUDIES.get(name), tmp_path / name
+        arms = {arm.name: arm for arm in study.arms(Extent())}
+        write_run(folder, arms[first].configs[0])
+        assert draw(study, gather(study, Extent(), folder), tmp_path / "figures") == []
+        assert len(tables(study, gather(study, Extent(), folder))) == 1
+        write_run(folder, arms[second].configs[0])
+        assert len(draw(study, gather(study, Extent(), folder), tmp_path / "figures")) == 2
 
 
 @pytest.mark.parametrize("name", ["snapshot", "snapshot-vit", "architectures"])
@@ -489,7 +524,7 @@ def test_levels_are_named_by_the_legend_and_no_line_runs_through_words(name):
     assert {tuple(line.get_ydata()) for line in floors} == {(1e-7, 1e-7)}
 
 
-@pytest.mark.parametrize("name", ["controls", "ladder", "penalty", "schedule"])
+@pytest.mark.parametrize("name", ["ladder", "penalty", "schedule"])
 def test_no_legend_is_cut_off(name):
     study = STUDIES.get(name)
     for make in study.figures.values():

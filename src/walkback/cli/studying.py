@@ -1,6 +1,7 @@
 """The commands of the paper's experiments: `study list`, `run`, `draw`, `table`, `time`."""
 
 from collections.abc import Iterator
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,9 +118,11 @@ def study_draw(
 ) -> int:
     """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs."""
     from walkback.report.numbers import relative
-    from walkback.studies import draw
+    from walkback.studies import draw, nothing
 
     for study, gathered in _gathered(names, which, records):
+        if said := nothing(study, gathered):
+            print(said)
         for path in draw(study, gathered, _figures(to, which)):
             print(relative(path))
     return 0
@@ -134,9 +137,11 @@ def study_table(
     to: TableFolder = None,
 ) -> int:
     """Print the tables of a study from records. Missing runs are named."""
-    from walkback.studies import tables
+    from walkback.studies import nothing, tables
 
     for study, gathered in _gathered(names, which, records):
+        if said := nothing(study, gathered):
+            print(said, file=sys.stderr if format != "text" and to is None else sys.stdout)
         for each in tables(study, gathered):
             give_table(each, format, to)
     return 0

@@ -14,7 +14,7 @@ from walkback.studies.base import (
     register,
     studies,
 )
-from walkback.studies.carry_out import carry_out, catalogue, draw, measure, tables, train_studies
+from walkback.studies.carry_out import carry_out, catalogue, draw, measure, nothing, tables, train_studies
 from walkback.studies.sizing import left, sizing
 
 walk("walkback.studies")
@@ -34,6 +34,7 @@ __all__ = [
     "left",
     "measure",
     "next_up",
+    "nothing",
     "register",
     "sizing",
     "studies",

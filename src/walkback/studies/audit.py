@@ -94,7 +94,8 @@ def draw(g: Collected) -> Figure:
     budgets = _budgets(g.extent)  # the longest at which one of the new methods is there; else the shortest
     epochs = next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])
     judged = _judged(g, epochs)
-    checks = asked([each.ours for each in judged.values()])
+    found = [each.ours for each in judged.values()]
+    checks = [c for c in asked(found) if any(f and f.value is not None for f in (finding(each, c) for each in found))]
     note = g.note(
         f"Bars: smallest to largest seed; for depth and reach the 95 % interval of the mean. Dashed: the threshold "
         f"({DEFAULT.version}). {KEY}.",

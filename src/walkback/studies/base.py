@@ -256,7 +256,7 @@ class Study:
     asks: str
     arms: Callable[[Extent], Sequence[Arm]]
     tables: Callable[[Collected], Sequence[Table]]
-    figures: Mapping[str, Callable[[Collected], "Figure"]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[Collected], "Figure | None"]] = field(default_factory=dict)
     # What is measured without training, at the end of `run`, and kept in the run folders.
     measure: Callable[[Collected, Path | None], None] | None = None
     place: int = 100

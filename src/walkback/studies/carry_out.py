@@ -32,11 +32,19 @@ def carry_out(
     """Measure, print and draw one study from the runs in some folders."""
     measure(study, extent, places, data_folder)
     gathered = gather(study, extent, *places)
+    if said := nothing(study, gathered):
+        console.print(said, soft_wrap=True)
     for table in tables(study, gathered):
         print_table(table, console)
     console.print()
     for path in draw(study, gathered, figures):
         console.print(Text(f"Written to {relative(path)}", "dim"), soft_wrap=True)
+
+
+def nothing(study: Study, gathered: Collected) -> str:
+    """The one sentence of a study of which no run is finished; it has no tables and no figures."""
+    command = f"walkback study run {study.name}{gathered.extent.words()}"
+    return "" if gathered.every() else f"No run of {study.name} is finished: `{command}` trains them."
 
 
 def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: Path | None = None) -> None:
@@ -47,6 +55,8 @@ def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: P
 
 def tables(study: Study, gathered: Collected) -> list[Table]:
     """The tables of a study, each with a footnote that names the thresholds and what the runs were trained with."""
+    if nothing(study, gathered):
+        return []
     versions = {f"walkback {s.walkback}, torch {s.torch}" for s in sittings_of(*gathered.every())}
     trained = f"; trained with {' and '.join(sorted(versions))}" if versions else ""
     footnote = f"Thresholds {DEFAULT.version}{trained}."
@@ -113,13 +123,14 @@ def _begun_in_time(
 
 
 def draw(study: Study, gathered: Collected, folder: Path) -> list[Path]:
-    """Write the figures of a study."""
+    """Write the figures of a study that show something."""
     from walkback.report.figures import save, style
 
-    written = []
-    for name, make in study.figures.items():
+    written: list[Path] = []
+    for name, make in study.figures.items() if gathered.every() else ():
         with style():
-            written += save(make(gathered), folder, name)
+            figure = make(gathered)
+            written += [] if figure is None else save(figure, folder, name)
     return written
 
 

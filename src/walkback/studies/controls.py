@@ -54,8 +54,10 @@ def tables(g: Collected) -> list[Table]:
     return [Table("controls", "What happens when one thing is taken away", headings, rows, g.notes(words))]
 
 
-def draw(g: Collected) -> Figure:
-    """One row per control: accuracy, ‖h_L‖ and ‖g_L‖ through training."""
+def draw(g: Collected) -> Figure | None:
+    """One row per control: accuracy, ‖h_L‖ and ‖g_L‖ through training; nothing while there is the usual alone."""
+    if not any(g[_name(control, rule)] for control, how in WITHOUT.items() if how for rule in RULES):
+        return None
     rows = {control: {_name(control, rule): INKS[rule] for rule in RULES} for control in WITHOUT}
     return through_training(
         g, rows, (ACCURACY, STREAM, GRADIENT), height=1.65,
