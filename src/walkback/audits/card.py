@@ -79,7 +79,7 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
             return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
 
 
-class Step(NamedTuple):
+class StepOfACourse(NamedTuple):
     """One step of a training: the net's numbers before it and after the update, and all that went through a layer."""
 
     before: dict[str, Tensor]
@@ -126,19 +126,21 @@ class Laboratory:
         return twin
 
     @cached_property
-    def course(self) -> list[Step]:
+    def course(self) -> list[StepOfACourse]:
         """The usual training, step by step."""
-        found: list[Step] = []
+        found: list[StepOfACourse] = []
         net = copy.deepcopy(self.origin)
         layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
 
         @contextmanager
         def watch(step: int) -> Iterator[Callable[[], None]]:
             del step
-            numbers = [copy.deepcopy(net.state_dict())]
+            before, after = copy.deepcopy(net.state_dict()), {}
             with inputs_of(net) as seen:
-                yield lambda: numbers.append(copy.deepcopy(net.state_dict()))
-            found.append(Step(*numbers, {name: torch.cat(seen[m]) for name, m in layers.items() if m in seen}))
+                yield lambda: after.update(copy.deepcopy(net.state_dict()))
+            found.append(
+                StepOfACourse(before, after, {name: torch.cat(seen[m]) for name, m in layers.items() if m in seen})
+            )
 
         self.trained(net, watch)
         return found

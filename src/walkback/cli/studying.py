@@ -1,7 +1,7 @@
 """The commands of the paper's experiments: `study list`, `run`, `draw`, `table`, `time`."""
 
-from collections.abc import Iterator
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -22,7 +22,7 @@ class Bar(NamedTuple):
 
 
 LOCAL_LOSSES, DEFORMATIONS = "Nøkland & Eidnes 2019, arXiv:1901.06656", "Lin, Memisevic & Konda 2015, arXiv:1511.02580"
-LV, ZALANDO = "Lv et al. 2025, table 1", "the README of zalandoresearch/fashion-mnist"
+LV, ZALANDO = "Lv et al. 2025 (dendritic local losses), table 1", "the README of zalandoresearch/fashion-mnist"
 AIRBENCH, TUNED = "the README of KellerJordan/cifar10-airbench", "Spyra 2025, arXiv:2511.01061"
 
 BARS: Mapping[tuple[str, str, bool], Bar] = {  # by data, kind of net, and whether images are augmented

@@ -42,12 +42,12 @@ class ForwardGradient(Rule):
             directions[0] = torch.zeros_like(free[0])
         # torch's faster attention has no forward derivative
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
-            moves = [forward_ad.make_dual(torch.zeros_like(v), v) for v in directions]
+            moves = [forward_ad.make_dual(torch.zeros_like(v), v) for v in directions]  # type: ignore[no-untyped-call]
             h = free[0] + moves[0]
             for layer, block in enumerate(blocks):
                 h = net.join(layer, h, block(h)) + moves[layer + 1]
-            slopes = forward_ad.unpack_dual(F.cross_entropy(read(h), signal.labels, reduction="none")).tangent
-        assert slopes is not None
+            losses = F.cross_entropy(read(h), signal.labels, reduction="none")
+            slopes = forward_ad.unpack_dual(losses).tangent  # type: ignore[no-untyped-call]
         embed, *rest = (net.gradient_rows(v * slopes.view(-1, *[1] * (v.dim() - 1))) for v in directions)
         return Credits(rest, embed)
 
