@@ -1,8 +1,8 @@
 """Agreement: how figures of ours stand to a published one, in words that claim no more than the numbers carry.
 
-Two kinds of words. Of a *figure*: agree, differ (by intervals), inside, outside (one seed of ours), near, apart (sizes
-without a spread), beside (two numbers, no judgement). Of a *statement*: confirmed, leaning (in its direction, not
-shown), open, against (not shown either), not confirmed.
+Two kinds of words. Of a *figure*: not told apart, differ (by intervals), inside, outside (one seed of ours), near,
+apart (sizes without a spread), beside (two numbers, no judgement). Of a *statement*: confirmed, leaning (in its
+direction, not shown), open, against (not shown either), not confirmed.
 """
 
 import math
@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 NEAR = 2.0  # sizes within this factor of each other are called near
 
 Kind = Literal[
-    "agree", "differ", "inside", "outside", "near", "apart", "beside",
+    "not told apart", "differ", "inside", "outside", "near", "apart", "beside",
     "confirmed", "leaning", "open", "against", "not confirmed", "missing",
 ]  # fmt: skip
 
@@ -42,7 +42,7 @@ def of_spread(claim: Spread, ours: Sequence[float], shape: str = ".3f") -> Agree
     where one more published seed should, mean ± t·std·√(1 + 1/3). A claim without a spread: the difference alone.
 
     >>> of_spread(Spread(0.615, 0.004), [0.614, 0.616])
-    Agreement(kind='agree', words='agree: 0.605 to 0.625, ours 0.602 to 0.628', note='')
+    Agreement(kind='not told apart', words='not told apart: 0.605 to 0.625, ours 0.602 to 0.628', note='')
     >>> of_spread(Spread(0.401, 0.009), [0.447]).words
     'one seed: outside 0.356 to 0.446'
     """
@@ -61,9 +61,9 @@ def of_spread(claim: Spread, ours: Sequence[float], shape: str = ".3f") -> Agree
         return Agreement(kind, f"one seed: {kind} {low:{shape}} to {high:{shape}}")
     half = t * claim.std / math.sqrt(SEEDS)
     low, high = claim.mean - half, claim.mean + half
-    kind = "agree" if low <= mine[1] and mine[0] <= high else "differ"
-    # Few seeds have a wide interval, which overlaps with much: say so where nothing else makes them agree.
-    apart = kind == "agree" and not low <= statistics.fmean(ours) <= high
+    kind = "not told apart" if low <= mine[1] and mine[0] <= high else "differ"
+    # Few seeds have a wide interval, which overlaps with much: say so where nothing else makes them meet.
+    apart = kind == "not told apart" and not low <= statistics.fmean(ours) <= high
     note = "our mean lies outside the published interval" if apart else ""
     words = f"{kind}: {low:{shape}} to {high:{shape}}, ours {mine[0]:{shape}} to {mine[1]:{shape}}"
     return Agreement(kind, f"{words}; {note}" if note else words, note)
@@ -126,7 +126,7 @@ def of_range(low: float, high: float, differences: Sequence[float]) -> Agreement
     if interval is None:
         kind: Kind = "inside" if low <= differences[0] <= high else "outside"
         return Agreement(kind, f"one seed, {kind}: {said}")
-    kind = "agree" if low <= interval[1] and interval[0] <= high else "differ"
+    kind = "not told apart" if low <= interval[1] and interval[0] <= high else "differ"
     return Agreement(kind, f"{kind}: {said}")
 
 

@@ -172,8 +172,10 @@ LOG_INIT_GRADIENT = SizeRange(1e-3, 1e-3, "1e-3")
 # The penalty λ = 1e-2, 30 epochs: accuracy without and with it; DFA's norms and deep cosine with it.
 PENALTY = 1e-2
 PENALTY_EPOCHS = 30
-PENALTY_WITHOUT = {"dfa": Spread(0.301), "bp": Spread(0.585)}
-PENALTY_WITH = {"dfa": Spread(0.360, 0.002), "bp": Spread(0.532)}
+PENALTY_WITHOUT = {"dfa": Spread(0.301, 0.006), "bp": Spread(0.585, 0.001), "cb": Spread(0.21), "sb": Spread(0.213)}
+PENALTY_WITH = {
+    "dfa": Spread(0.360, 0.002), "bp": Spread(0.532, 0.007), "cb": Spread(0.360, 0.004), "sb": Spread(0.453, 0.003),
+}  # fmt: skip
 PENALTY_HIDDEN = SizeRange(4e4, 4e4, "4e4")
 PENALTY_GRADIENT = AtBatch(9e-7, 2048)
 PENALTY_DEEP_COSINE = Number(0.15, "+.2f", "cosine")

@@ -103,14 +103,15 @@ def _rule() -> str:
     n, sure = theirs.SEEDS, percent(CONFIDENCE)
     return (
         f"*Agreement.* A published mean ± std over {n} seeds has the {sure} Student-t interval mean ± t·std/√{n} (t = "
-        f"{two_sided(CONFIDENCE, n - 1):.2f}); two or more seeds of ours have theirs likewise. The figures *agree* if "
-        "the intervals overlap, otherwise they *differ*. With three seeds the intervals are wide: *agree* says that "
-        "the seeds do not tell the figures apart, not that they are equal. One seed of ours is compared with the "
-        f"interval for one more published seed, mean ± t·std·√(1 + 1/{n}), which is wider still: *inside* or "
-        "*outside*. A published figure without a spread can neither agree nor differ: of sizes we give the factor "
+        f"{two_sided(CONFIDENCE, n - 1):.2f}); two or more seeds of ours have theirs likewise. The figures are *not "
+        "told apart* if the intervals overlap, otherwise they *differ*. With three seeds the intervals are wide: a "
+        "true difference of three standard deviations overlaps in most cases, so overlap is no agreement. One seed of "
+        f"ours is compared with the interval for one more published seed, mean ± t·std·√(1 + 1/{n}), which is wider "
+        "still: *inside* or *outside*. A published figure without a spread can be neither: of sizes we give the factor "
         "between them (ours is the geometric mean, with the smallest and largest seed), called *within a factor "
         f"{NEAR:g}* or by how much they are *apart*; of others the difference. A *statement* about a direction is "
-        "shown only if the whole interval of our paired differences lies on its side."
+        "shown only if the whole interval of our paired differences lies on its side. A dash in a published column: "
+        "not in our reference, which does not mean that it was not published."
     )
 
 

@@ -178,16 +178,13 @@ _at = theirs.PENALTY_GRADIENT.at(BATCH)
 PENALTY = (
     *(
         Claim(f"{m.name} accuracy, λ = {strength:g}, {SHORT} epochs", penalised(m, strength), ACCURACY, claims[m.rule])
-        for m in (DFA, BP) for strength, claims in ((0.0, theirs.PENALTY_WITHOUT), (LAMBDA, theirs.PENALTY_WITH))
+        for m in (DFA, BP, CB, SB)
+        for strength, claims in ((0.0, theirs.PENALTY_WITHOUT), (LAMBDA, theirs.PENALTY_WITH))
     ),
     Claim(f"DFA ‖h_L‖, λ = {LAMBDA:g}", RESCUED, STREAM, theirs.PENALTY_HIDDEN, reason=UNKNOWN),
     Claim(f"DFA ‖g_L‖, λ = {LAMBDA:g}", RESCUED, GRADIENT, SizeRange(_at, _at, f"{_at:.1e}")),
     Claim(f"DFA deep cosine, λ = {LAMBDA:g}", RESCUED, DEEP_COSINE, theirs.PENALTY_DEEP_COSINE),
     Claim(f"DFA accuracy, λ = {LAMBDA:g}, {LONG} epochs", RESCUED_LONG, ACCURACY, theirs.PENALTY_LONG),
-    *(  # tried with the same penalty, of which nothing is published
-        Claim(f"{m.name} accuracy, λ = {strength:g}, {SHORT} epochs", penalised(m, strength))
-        for m in (CB, SB) for strength in (0.0, LAMBDA)
-    ),
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ MISSING = "missing"
 DIFFERS: tuple[Kind, ...] = ("differ", "outside", "apart", "against", "not confirmed")
 
 HEADS: Mapping[Kind, str] = {
-    "agree": "**Agree** (intervals overlap)",
+    "not told apart": "**Not told apart** (intervals overlap)",
     "differ": "**Differ** (intervals do not overlap)",
     "inside": "One seed of ours, **inside** what is published",
     "outside": "One seed of ours, **outside** what is published",
@@ -73,7 +73,7 @@ class Writer:
         return group.last(claim.what)
 
     def held(self, claim: Claim) -> str:
-        """What our runs make of a claim, noted and in words; a dash where nothing is published."""
+        """What our runs make of a claim, noted and in words; a dash where our reference has no figure."""
         if claim.published is None and claim.check is None:
             return DASH
         if claim.check is not None:
@@ -93,7 +93,7 @@ class Writer:
         return f"Published: {claim.label}{claim.more}. Ours{lead}: {words}{after}."
 
     def table(self, claims: Sequence[Claim], last: str = "ours to published") -> str:
-        """One row per claim: what is published, ours, and how they agree."""
+        """One row per claim: what is published, ours, and how the two stand."""
         earlier = any(claim.earlier is not None for claim in claims)
         rows: list[list[Cell]] = []
         for claim in claims:
