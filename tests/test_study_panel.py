@@ -13,15 +13,15 @@ from walkback.data import Split, load
 from walkback.errors import RecordError, WalkbackError
 from walkback.nets import make_net
 from walkback.own import is_ours
+from walkback.records import rates as rates_module
 from walkback.records import read_run
+from walkback.records.rates import choose
 from walkback.report.figures import style
 from walkback.rules import RULES
 from walkback.studies import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
 from walkback.studies import panel as panel_study
-from walkback.studies import rates as rates_module
 from walkback.studies.base import WAITS, Arm
-from walkback.studies.panel import FIELD, FLOORS, arms, chosen, frozen, half, standings, subjects, trial
-from walkback.studies.rates import RATES, choose
+from walkback.studies.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 from walkback.train import plan
 
 ROOT = Path(__file__).parent.parent

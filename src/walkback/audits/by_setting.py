@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.checks import Audit, Control, Judgement, SettingValidity
 from walkback.checks.finding import listed
-from walkback.records.sharing import setting_of
 
 if TYPE_CHECKING:
     from walkback.audits.controls import Here, Setting
@@ -33,7 +32,7 @@ def settings_of(
     by_setting: dict[str, list[int]] = {}
     for place, subject in enumerate(material.subjects if groups else ()):
         if subject.runs:
-            by_setting.setdefault(setting_of(subject.runs[0].config), []).append(place)
+            by_setting.setdefault(material.setting_of(subject.runs[0].config), []).append(place)
     for group, controls in zip(groups, by_group, strict=True):
         if group.own is not None:
             name, places = group.own.setting.name, [place for place in group.places if place is not None]
@@ -42,7 +41,7 @@ def settings_of(
             config = material.subjects[group.bp].runs[0].config
             sizes = [f"{key} {value}" for key, value in config.net_options.items() if type(value) is int]
             words = ", ".join([config.data, " ".join([config.net, *sizes]), f"{config.epochs} epochs"])
-            name, places = f"{words} ({every[group.bp]})", by_setting[setting_of(config)]
+            name, places = f"{words} ({every[group.bp]})", by_setting[material.setting_of(config)]
         names = [every[place] for place in places if every[place] in shown]
         found.append(SettingValidity(name=name, valid=all(c.ok for c in controls), subjects=names))
     covered = {name for setting in found for name in setting.subjects}

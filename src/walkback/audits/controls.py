@@ -15,7 +15,8 @@ from walkback.audits.training.controls import own_controls
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, judge
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
-from walkback.records import Evidence, Run, SeedEvidence, Snapshot, moment_of_snapshot
+from walkback.records import Evidence, Run, RunConfig, SeedEvidence, Snapshot, moment_of_snapshot
+from walkback.records.rates import NOTHING_TRIED, Rates
 from walkback.records.run import Known
 from walkback.records.sharing import setting_of
 from walkback.records.training_evidence import OwnTrainings
@@ -48,6 +49,7 @@ class Here(NamedTuple):
 
     first    the snapshot at a run's init
     own      the controls of loops of somebody's own
+    rates    that trials chose
     """
 
     subjects: Sequence[Controlled]
@@ -55,18 +57,24 @@ class Here(NamedTuple):
     judged: Callable[[Thresholds, Protocol], Audit]
     first: Callable[[Known], Snapshot | None]
     own: Sequence[Setting] = ()
+    rates: Rates = NOTHING_TRIED
+
+    def setting_of(self, config: RunConfig) -> str:
+        """A name for what a run shares with its controls."""
+        return setting_of(config, self.rates.tuned(config))
 
     @classmethod
     def of(
-        cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run], own: Sequence[OwnTrainings] = ()
-    ) -> "Here":
+        cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run], own: Sequence[OwnTrainings] = (),
+        rates: Rates = NOTHING_TRIED,
+    ) -> "Here":  # fmt: skip
         """Of evidence that is all in memory."""
         in_full = {run.path: run for run in runs}
         evidences = [evidence for evidence, _ in gathered]
         return cls(
             [Controlled(evidence.name, "frozen" in evidence.baselines, theirs) for evidence, theirs in gathered], runs,
             _once(evidences),
-            lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own),
+            lambda run: next(iter(in_full[run.path].snapshots), None), _own_groups(evidences, own), rates,
         )  # fmt: skip
 
 
@@ -226,11 +234,11 @@ def _groups(material: Here) -> list[Setting]:
         if config is None or config.rule not in answers.CONTROLS or not subject.frozen:
             continue
         if config.train_last == config.blocks:
-            found.setdefault(setting_of(config), {}).setdefault(config.rule, place)
+            found.setdefault(material.setting_of(config), {}).setdefault(config.rule, place)
     whole = {key: by_rule for key, by_rule in found.items() if len(by_rule) == len(answers.CONTROLS)}
     runs: dict[str, list[Known]] = {key: [] for key in whole}
     for run in material.runs if whole else ():
-        runs.get(setting_of(run.config), []).append(run)
+        runs.get(material.setting_of(run.config), []).append(run)
     return [Setting(by_rule["bp"], by_rule["random"], runs[key]) for key, by_rule in whole.items()]
 
 

@@ -32,6 +32,7 @@ from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
+from walkback.records.rates import NOTHING_TRIED, Rates
 from walkback.records.run import Known, read_first
 from walkback.records.sharing import setting_of
 
@@ -47,15 +48,18 @@ class Crowd:
     baselines   given by hand, for subjects that do not bring their own
     note        is told how many runs were judged, of how many
     workers     that read and judge; None: this process does
+    rates       that trials chose
     """
 
     def __init__(
         self, outlines: Sequence[Outline], logs: Sequence[Evidence], baselines: Mapping[str, Baseline] | None,
         index: Index, note: Note = lambda *_: None, workers: Workers | None = None,
+        rates: Rates = NOTHING_TRIED,
     ):  # fmt: skip
         self.outlines, self.logs, self.index, self.note, self.workers = outlines, logs, index, note, workers
         self.given = dict(baselines or {})
-        self.groups: list[Group[Outline]] = grouped(outlines)
+        self.rates = rates
+        self.groups: list[Group[Outline]] = grouped(outlines, rates)
         self._prints: dict[Path, bytes] = {}
         self._seeds: dict[int, int] = {}  # by the hash of a print the seed of the first run that has it
         self._is_copied = False  # whether a run of another seed has it too
@@ -99,7 +103,7 @@ class Crowd:
             found[place] = self._known(group, ways)
             unknown += [] if found[place] else [place]
         jobs: list[GroupJob | Outline] = [
-            GroupJob(self.groups[place], self.given, ways, self._whole) for place in unknown
+            GroupJob(self.groups[place], self.given, ways, self._whole, self.rates) for place in unknown
         ]
         theirs = {run.path for place in unknown for run in self.groups[place].runs}
         jobs += [each for each in self.outlines if each.path not in theirs and not self._is_possible(each)]
@@ -140,8 +144,9 @@ class Crowd:
         shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
         prints = self._prints_of if copied else _no_prints
         evidence = evidence_of_runs(
-            group.title, runs, group.others, baselines=shallow, prints=prints, whole=whole or self._whole
-        )
+            group.title, runs, group.others, baselines=shallow, prints=prints,
+            whole=whole or self._whole, rates=self.rates,
+        )  # fmt: skip
         return completed(evidence, self.given), runs
 
     def here(self, ways: Sequence[Standard]) -> Here:
@@ -157,16 +162,19 @@ class Crowd:
 
         subjects = [Controlled(clean(group.title), self._has_frozen(group), group.runs) for group in self.groups]
         subjects += [Controlled(clean(evidence.name), "frozen" in evidence.baselines, []) for evidence in self.logs]
-        return Here(subjects, self.outlines, judged, read_first)
+        return Here(subjects, self.outlines, judged, read_first, rates=self.rates)
 
     def _has_frozen(self, group: Group[Outline]) -> bool:
         config, depth = group.runs[0].config, depth_of(group.runs)
-        return "frozen" in self.given or any("frozen" in roles(each.config, config, depth) for each in group.others)
+        return "frozen" in self.given or any(
+            "frozen" in roles(each.config, config, depth, self.rates) for each in group.others
+        )
 
     def _keys(self, group: Group[Outline], ways: Sequence[Standard]) -> list[str]:
         """What the judgements of a subject are kept by: all that they rest on."""
         about = digest_of_parts(
-            group.title, _text(self.given), *(f"{each.config.data} {_counts(each)}" for each in group.runs[:1]),
+            group.title, _text(self.given), self.rates.text(),
+            *(f"{each.config.data} {_counts(each)}" for each in group.runs[:1]),
             *(b"".join(map(self._digest, those)) for those in (group.runs, group.others, group.shallow)),
         )  # fmt: skip
         return [digest_of_parts(about, thresholds.text(), protocol) for thresholds, protocol in ways]
@@ -196,7 +204,7 @@ class Crowd:
         for outline in (*group.others, *group.shallow):
             if outline.path not in own:
                 self._vouch(outline)
-        judged = judge_group(GroupJob(group, self.given, ways, self._whole), self._prints_of)
+        judged = judge_group(GroupJob(group, self.given, ways, self._whole, self.rates), self._prints_of)
         for outline, read in zip(group.runs, judged.read, strict=True):
             self._note_read(outline, read)
         return self._kept(group, ways, judged.judgements)

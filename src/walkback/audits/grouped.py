@@ -11,6 +11,7 @@ from walkback.errors import RecordError
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs
 from walkback.records.doubts import Print, prints_of
 from walkback.records.outline import Outline, read_alike, read_outline
+from walkback.records.rates import NOTHING_TRIED, Rates
 from walkback.records.run import Known
 
 Standard = tuple[Thresholds, Protocol]
@@ -28,12 +29,13 @@ class Read(NamedTuple):
 
 
 class GroupJob(NamedTuple):
-    """A subject to judge. `whole` is as in `moments_of_run`."""
+    """A subject to judge. `whole` is as in `moments_of_run`, `rates` are those that trials chose."""
 
     group: Group[Outline]
     given: Mapping[str, Baseline]
     ways: Sequence[Standard]
     whole: bool
+    rates: Rates = NOTHING_TRIED
 
 
 class JudgedGroup(NamedTuple):
@@ -62,8 +64,9 @@ def judge_group(job: GroupJob, prints: Callable[[Known], Sequence[Print]] | None
 
     shallow: dict[BaselineName, Sequence[Known]] = {"shallow": group.shallow} if group.shallow else {}
     evidence = evidence_of_runs(
-        group.title, runs, group.others, baselines=shallow, prints=prints_of_run, whole=job.whole
-    )
+        group.title, runs, group.others, baselines=shallow, prints=prints_of_run, whole=job.whole,
+        rates=job.rates,
+    )  # fmt: skip
     evidence = completed(evidence, job.given)
     return JudgedGroup([judge(evidence, *way) for way in job.ways], read, told_apart)
 

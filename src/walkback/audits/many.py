@@ -13,8 +13,9 @@ from walkback.audits.workers import Workers, batches, few_collections
 from walkback.checks import Audit, Protocol, Thresholds
 from walkback.errors import BadValue
 from walkback.files import is_folder
-from walkback.records import Baseline, find_runs, join_seeds, read_foreign
+from walkback.records import Baseline, find_runs, join_seeds, read_foreign, read_run
 from walkback.records.outline import Outline, read_outlines
+from walkback.records.rates import Rates, find_trials
 from walkback.records.run import Known
 from walkback.records.training import RECORD, find_trainings
 
@@ -40,8 +41,8 @@ def judge_crowd(
     if folders and find_trainings(*folders):
         from walkback.audits.records import gather  # here: it brings what pages are drawn with, and torch
 
-        gathered, runs, own = gather(paths, baselines)
-        return settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)[0], runs
+        gathered, runs, own, rates = gather(paths, baselines)
+        return settled(Here.of(gathered, runs, own, rates), audits_beside(paths), thresholds, protocol)[0], runs
     many = judge_many(paths, baselines, thresholds, protocol, note, processes)
     return many.audit, many.crowd.outlines
 
@@ -68,7 +69,10 @@ def judge_many(
         index = open_index(folders, len(found))
         outlines = _outlines(found, partial(note, "read"), workers, index.knows_any)
         foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
-        crowd = Crowd(outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None)
+        rates = Rates(read_run(path) for path in find_trials(*folders))
+        crowd = Crowd(
+            outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None, rates
+        )
         if not crowd.groups and not foreign:
             raise no_subject()
         here = crowd.here(ways(audits, thresholds, protocol))

@@ -35,6 +35,7 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
+from walkback.records.rates import Rates, find_trials
 from walkback.records.training import find_trainings
 from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.case import Case, Material
@@ -94,18 +95,20 @@ def judged_material(
     protocol: Protocol | None,
 ) -> Material:
     """Run folders and logs, read once and judged once: whatever shows them takes it from here."""
-    gathered, runs, own = gather(paths, baselines)
-    shown, here = settled(Here.of(gathered, runs, own), audits_beside(paths), thresholds, protocol)
+    gathered, runs, own, rates = gather(paths, baselines)
+    shown, here = settled(Here.of(gathered, runs, own, rates), audits_beside(paths), thresholds, protocol)
     cases = [Case(judgement, *known) for judgement, known in zip(here.subjects, gathered, strict=True)]
     return Material.of(shown, cases, runs)
 
 
 class Records(NamedTuple):
-    """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others."""
+    """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others; and
+    the learning rates that trials beside the runs chose."""
 
     gathered: GatheredRuns
     runs: list[Run]
     own: list[OwnTrainings]
+    rates: Rates
 
 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
@@ -115,7 +118,8 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
     trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
     if folders and not runs and not trainings:
         raise no_runs(folders)
-    gathered = runs_by_subject(runs)
+    rates = Rates(read_run(path) for path in find_trials(*folders))
+    gathered = runs_by_subject(runs, rates)
     alone = len(trainings) == 1 and not gathered and not logs
     owners = {id(e): each for each in trainings for e in each.evidences.values()}
     gathered += [(e, []) for each in trainings for e in each.evidences.values()]
@@ -136,7 +140,7 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
         found.append((copied, own))
         if owner is not None:
             owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
-    return Records(found, runs, trainings)
+    return Records(found, runs, trainings, rates)
 
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:

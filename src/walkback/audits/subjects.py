@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from walkback.audits.titles import titles
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
 from walkback.records.baselines import half, is_half_of
+from walkback.records.rates import NOTHING_TRIED, Rates
 from walkback.records.run import Known
 from walkback.records.sharing import subject_of
 
@@ -29,26 +30,28 @@ class Group(NamedTuple, Generic[K]):
     shallow: list[K]
 
 
-def evidence_by_subject(runs: Sequence[Run]) -> list[Evidence]:
+def evidence_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> list[Evidence]:
     """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
 
     Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
-    upper half trains, where the same with all blocks trained is there.
+    upper half trains, where the same with all blocks trained is there. `rates`: those that trials chose.
     """
-    return [evidence for evidence, _ in runs_by_subject(runs)]
+    return [evidence for evidence, _ in runs_by_subject(runs, rates)]
 
 
-def runs_by_subject(runs: Sequence[Run]) -> list[tuple[Evidence, list[Run]]]:
+def runs_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> list[tuple[Evidence, list[Run]]]:
     """The same with the runs of each subject beside its evidence."""
     found = []
-    for group in grouped(runs):
+    for group in grouped(runs, rates):
         baselines: dict[BaselineName, Sequence[Run]] = {"shallow": group.shallow} if group.shallow else {}
-        found.append((evidence_of_runs(group.title, group.runs, group.others, baselines=baselines), group.runs))
+        evidence = evidence_of_runs(group.title, group.runs, group.others, baselines=baselines, rates=rates)
+        found.append((evidence, group.runs))
     return found
 
 
-def grouped(runs: Sequence[K]) -> list[Group[K]]:
+def grouped(runs: Sequence[K], rates: Rates = NOTHING_TRIED) -> list[Group[K]]:
     """The subjects among these runs, as `evidence_by_subject` tells them."""
+    any_run = _of_any_rate(ANY_RUN, rates)
     groups: dict[str, list[K]] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
         groups.setdefault(subject_of(run.config), []).append(run)
@@ -57,16 +60,18 @@ def grouped(runs: Sequence[K]) -> list[Group[K]]:
     for group in full:
         config = group[0].config
         if config.train_last == config.blocks:
-            whole.setdefault(same_but(config, ANY_RUN), []).append(config)
+            whole.setdefault(same_but(config, any_run), []).append(config)
 
     def is_half(config: RunConfig) -> bool:
         if config.train_last == config.blocks:
             return False
-        return any(is_half_of(config, other, other.blocks) for other in whole.get(same_but(config, ANY_RUN), ()))
+        fellows = whole.get(same_but(config, any_run), ())
+        tried = rates.of(config) is not None  # then its rate is its own
+        return any((tried or other.lr == config.lr) and is_half_of(config, other, other.blocks) for other in fellows)
 
     full = [group for group in full if not is_half(group[0].config)]
     subjects = full or [group for group in groups.values() if group[0].config.blocks]
-    shelf = Shelf(runs)
+    shelf = Shelf(runs, rates)
     named = titles([group[0].config for group in subjects])
     return [
         Group(title, group, shelf.others(group[0].config), shelf.shallow(group[0].config))
@@ -77,19 +82,23 @@ def grouped(runs: Sequence[K]) -> list[Group[K]]:
 class Shelf(Generic[K]):
     """Runs, laid out by what a baseline shares with its subject."""
 
-    def __init__(self, runs: Sequence[K]):
+    def __init__(self, runs: Sequence[K], rates: Rates = NOTHING_TRIED):
+        self._rates = rates
+        self._any_run, self._any_penalty, self._by_bp, self._no_blocks = (
+            _of_any_rate(those, rates) for those in (ANY_RUN, ANY_PENALTY, BY_BP, NO_BLOCKS)
+        )
         self._places: dict[tuple[object, ...], list[int]] = {}
         self._runs = runs
         for place, run in enumerate(runs):
             config, parts = run.config, parts_of(run.config)
             if config.train_last == 0:
-                self._put(("frozen", same_parts(parts, ANY_PENALTY)), place)
-            self._put(("half", same_parts(parts, ANY_RUN), config.train_last), place)
+                self._put(("frozen", same_parts(parts, self._any_penalty)), place)
+            self._put(("half", same_parts(parts, self._any_run), config.train_last), place)
             if config.rule == "bp":
                 penalty = config.penalty if config.train_last else None  # a frozen net is the same whatever its λ
-                self._put(("bp", same_parts(parts, BY_BP), config.train_last, penalty), place)
+                self._put(("bp", same_parts(parts, self._by_bp), config.train_last, penalty), place)
             if config.rule == "bp" and not config.blocks:
-                self._put(("shallow", same_parts(parts, NO_BLOCKS)), place)
+                self._put(("shallow", same_parts(parts, self._no_blocks)), place)
 
     def _put(self, key: tuple[object, ...], place: int) -> None:
         self._places.setdefault(key, []).append(place)
@@ -97,9 +106,9 @@ class Shelf(Generic[K]):
     def others(self, subject: RunConfig) -> list[K]:
         """Every run that has a role among the baselines of `subject`, but for the shallow net; some that have none."""
         upper, parts = half(subject.blocks), parts_of(subject)
-        by_bp = same_parts(parts, BY_BP)
+        by_bp = same_parts(parts, self._by_bp)
         keys: list[tuple[object, ...]] = [
-            ("frozen", same_parts(parts, ANY_PENALTY)), ("half", same_parts(parts, ANY_RUN), upper),
+            ("frozen", same_parts(parts, self._any_penalty)), ("half", same_parts(parts, self._any_run), upper),
             ("bp", by_bp, 0, None),
         ]  # fmt: skip
         for penalty in (0.0, subject.penalty):
@@ -109,8 +118,14 @@ class Shelf(Generic[K]):
 
     def shallow(self, subject: RunConfig) -> list[K]:
         """The nets of `subject` without their blocks."""
-        places = self._places.get(("shallow", same_but(subject, NO_BLOCKS)), ())
-        return [self._runs[place] for place in places if is_shallow(self._runs[place].config, subject)]
+        places = self._places.get(("shallow", same_but(subject, self._no_blocks)), ())
+        found = [self._runs[place] for place in places if is_shallow(self._runs[place].config, subject)]
+        return [run for run in found if self._rates.pair(run.config, subject)]
+
+
+def _of_any_rate(changes: Mapping[str, Any], rates: Rates) -> Mapping[str, Any]:
+    """Where trials chose rates, baselines may have others than their subject: `at_its_rate` asks."""
+    return {**changes, "lr": 0.0} if rates else changes
 
 
 def same_but(config: RunConfig, changes: Mapping[str, Any]) -> object:

@@ -10,6 +10,7 @@ from walkback.audits.result import PagedAudit
 from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
 from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
 from walkback.audits.subjects import runs_by_subject
+from walkback.audits.tuning import at_its_rate, check_free, tune, without_weights
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, judge
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.data import load
@@ -21,10 +22,12 @@ from walkback.records import (
     RunConfig,
     SeedEvidence,
     moment_of_snapshot,
+    read_run,
     with_probes,
 )
 from walkback.records.card import read_cards
 from walkback.records.evidence import half
+from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, Rates, find_trials
 from walkback.report.case import Case, Material
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -51,22 +54,25 @@ def audit_plan(
     *,
     seeds: int | Sequence[int] | Mapping[str, int] = 3,
     net_options: Mapping[str, Any] | None = None,
+    rates: Rates = NOTHING_TRIED,
     **settings: Any,
 ) -> list[RunConfig]:
     """Every run that an audit of `rules` needs: each rule and each control with its frozen net, and the shallow net.
 
     Each rule and bp also with only the upper half of their blocks trained. The random control needs no such net: the
     other checks must find it out.
-    `seeds` may be a number of seeds for each rule and control. `settings` as for `plan`. Runs are shared by their
-    config: what is trained already is not trained again.
+    `seeds` may be a number of seeds for each rule and control; bp, with which all are compared, has as many as anybody.
+    `rates` are those that trials chose for each of them. `settings` as for `plan`. Runs are shared by their config:
+    what is trained already is not trained again.
     """
     if not rules:
         raise BadValue("no rule is given", "give at least one, such as dfa")
     options = dict(net_options or {})
+    most = max(seeds.values()) if isinstance(seeds, Mapping) else seeds
     mine: dict[str, Any] = {key: settings.pop(key) for key in ("rule_options", "normalize") if key in settings}
     configs: list[RunConfig] = []
     for rule in _everyone(rules):
-        own: dict[str, Any] = {"seeds": seeds[rule] if isinstance(seeds, Mapping) else seeds}
+        own: dict[str, Any] = {"seeds": seeds[rule] if isinstance(seeds, Mapping) and rule != "bp" else most}
         own |= mine if rule not in CONTROLS else {}
         full = plan(rules=[rule], net_options=options, **settings, **own)
         rungs = [0] if rule not in (*rules, "bp") else [*_upper_half(full[0]), 0]
@@ -77,9 +83,8 @@ def audit_plan(
     without = family.shallow({**defaults(family), **options})
     if without is not None:
         shallow = {**settings, "train_last": 0, "penalty": 0.0}
-        most = max(seeds.values()) if isinstance(seeds, Mapping) else seeds
         configs += plan(rules=["bp"], seeds=most, net_options=without, **shallow)
-    return list({config.hash(): config for config in configs}.values())
+    return list({config.hash(): config for config in (at_its_rate(each, rates) for each in configs)}.values())
 
 
 def _everyone(rules: Sequence[str]) -> list[str]:
@@ -109,6 +114,7 @@ def audit_rules(
     configs: Sequence[RunConfig] | None = None,
     seeds: int | Sequence[int] | Auto = 3,
     max_seeds: int | None = None,
+    rates: Literal["auto", "one"] = "one",
     **settings: Any,
 ) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
@@ -117,6 +123,8 @@ def audit_rules(
              all is settled or there are `max_seeds` (12). Its intervals are wider, so that looking several times does
              not cost confidence, and it leaves its audit.json in `out` after every look: records that were looked at
              several times must say so. The looks are a function of the records, so the same call resumes it.
+    rates    "auto": every arm is tried at several learning rates first (tuning.py), and trained at the best of its own;
+             the trials are kept in `out`/trials
     tell     hears of every event; its index counts all configs that `expect` was given so far
     expect   is given configs before they are trained
     say      is given what a look found, in lines, before more is trained
@@ -131,19 +139,32 @@ def audit_rules(
     if looks and configs is not None:
         raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
     counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
-    if configs is None:
-        configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
-    thresholds = with_looks(thresholds, looks) if looks else thresholds
-    trained_before = any((Path(out) / config.folder()).exists() for config in configs)
-    chosen_later = trained_before and looked_before(Path(out), thresholds)
     how = {
         "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
         "executor_options": executor_options,
     }  # fmt: skip
-    expect(configs)
-    runs = _trained(configs, 0, out, tell, how)
+    before = 0  # how many configs were expected so far
+
+    def trained(some: Sequence[RunConfig], where: Path | str = out) -> list[Run]:
+        nonlocal before
+        expect(some)
+        before += len(some)
+        return _trained(some, before - len(some), where, tell, how)
+
+    if rates == "auto":
+        if configs is not None:
+            raise BadValue("configs cannot be given with rates=auto, which chooses them itself", "leave configs out")
+        check_free(settings, seeds)
+        settings["rates"] = _tuned(rules, Path(out), trained, say, settings)
+    if configs is None:
+        configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
+    chosen = settings.get("rates", NOTHING_TRIED)
+    thresholds = with_looks(thresholds, looks) if looks else thresholds
+    trained_before = any((Path(out) / config.folder()).exists() for config in configs)
+    chosen_later = trained_before and looked_before(Path(out), thresholds)
+    runs = trained(configs)
     init = _control_init(configs[0], data_folder, thresholds, protocol)
-    audit, judged, cases = _judged(rules, runs, init, thresholds, protocol)
+    audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
     wanted = [subject.name for subject in audit.subjects]
     while looks:
         waiting = undecided(judged, wanted)
@@ -158,13 +179,34 @@ def audit_rules(
             break
         noted(unfinished(audit, [as_written(rule) for rule in more]), chosen_later).write(out)
         counts |= {rule: next(look for look in looks if look > n) for rule, n in more.items()}
+        counts["bp"] = max(counts.values())
         known = {run.config.hash() for run in runs}
         new = [c for c in audit_plan(rules, seeds=counts, **settings) if c.hash() not in known]
-        expect(new)
-        runs = [*runs, *_trained(new, len(runs), out, tell, how)]
-        audit, judged, cases = _judged(rules, runs, init, thresholds, protocol)
+        runs = [*runs, *trained(new)]
+        audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
     found = noted(audit, chosen_later)
     return PagedAudit.of(found, replace(Material.of(found, cases, runs, [str(out)]), cards=read_cards(out)))
+
+
+def _tuned(
+    rules: Sequence[str], out: Path, trained: Callable[..., object], say: Callable[[str], object],
+    settings: Mapping[str, Any],
+) -> Rates:  # fmt: skip
+    """The rates of everybody whom an audit of `rules` trains, by trials."""
+    done: set[str] = set()
+
+    def train(trials: Sequence[RunConfig]) -> None:
+        new = [config for config in trials if config.hash() not in done]
+        trained(new, out / TRIALS)
+        without_weights(out / TRIALS, new)
+        done.update(config.hash() for config in new)
+
+    return tune(audit_plan(rules, seeds=[TRIAL_SEED], **settings), train, lambda: rates_in(out), say)
+
+
+def rates_in(out: Path) -> Rates:
+    """What the trials that lie in a folder of runs choose."""
+    return Rates(read_run(path) for path in find_trials(out))
 
 
 def _trained(
@@ -191,10 +233,12 @@ def _trained(
 
 
 def _judged(
-    rules: Sequence[str], runs: Sequence[Run], init: Control, thresholds: Thresholds, protocol: Protocol
+    rules: Sequence[str], runs: Sequence[Run], init: Control, thresholds: Thresholds, protocol: Protocol, rates: Rates
 ) -> tuple[Audit, dict[str, Judgement], list[Case]]:
     """The audit of these runs, the judgement of every rule and control by its name, and the cases of all of them."""
-    cases = [Case(judge(evidence, thresholds, protocol), evidence, own) for evidence, own in runs_by_subject(runs)]
+    cases = [
+        Case(judge(evidence, thresholds, protocol), evidence, own) for evidence, own in runs_by_subject(runs, rates)
+    ]
     judged = {str(case.evidence.rule): case.judgement for case in cases}
     wanted = [as_written(rule) for rule in rules]
     subjects = [judged[rule] for rule in dict.fromkeys(wanted) if rule not in CONTROLS]

@@ -109,9 +109,12 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     from walkback.checks.looks import looks_of
     from walkback.records import export_run, find_runs
     from walkback.records.card import read_cards, write_cards
+    from walkback.records.rates import TRIALS, find_trials
 
     for path in find_runs(*places):
         print(seen(str(export_run(path, to))))
+    for path in find_trials(*places):
+        print(seen(str(export_run(path, to / TRIALS))))
     for place in filter(is_folder, places):
         cards = read_cards(place)
         if cards is not None:

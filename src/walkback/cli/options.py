@@ -64,7 +64,7 @@ class Recipe:
     ] = None
     epochs: Annotated[int | None, option(HOW, "Epochs (100; in audits of mnist1d 16, of mnist1d-10k 8).")] = None
     batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
-    lr: Annotated[float, option(HOW, "AdamW's learning rate.")] = 1e-3
+    lr: Annotated[float | None, option(HOW, "AdamW's learning rate (1e-3; audits choose it: --rates).")] = None
     schedule: Annotated[
         Literal["cosine", "constant"],
         option(HOW, "Schedule of the learning rate: cosine over the epochs, or constant."),
@@ -81,11 +81,11 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """As `plan` takes them; options that were not given are left to it."""
         net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment")}
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment", "lr")}
         if self.seed is not None or self.seeds is not None:
             given["seeds"] = read_seeds(self.seed, self.seeds)
         return {
-            "net": self.net, "batch_size": self.batch_size, "lr": self.lr,
+            "net": self.net, "batch_size": self.batch_size,
             "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
             "labels": self.labels, "validation": self.validation,
             "net_options": {n: value for n, value in net.items() if value is not None} | read_options(self.net_option),

@@ -74,6 +74,10 @@ def audit(
     *,
     recipe: Recipe = Recipe(),
     max_seeds: Annotated[int | None, option(WHAT, "With --seeds auto: at most this many seeds (12).")] = None,
+    rates: Annotated[
+        Literal["auto", "one"] | None,
+        option(HOW, "auto: each net at the best of several rates, by trials; one: all at --lr (auto without --lr)."),
+    ] = None,
     protocol: Annotated[Literal["ours", "published"], option(JUDGE, "Whose protocol to judge by.")] = "ours",
     thresholds: Annotated[Path | None, option(JUDGE, "A file with your own thresholds.")] = None,
     strict: Annotated[bool, STRICT] = False,
@@ -115,6 +119,7 @@ def audit(
             found = audit_rules(
                 by_comma(recipe.rules), out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
                 thresholds=read_thresholds(thresholds), device=device, expect=live.expect, max_seeds=max_seeds,
+                rates=rates or ("auto" if recipe.lr is None else "one"),
                 say=lambda line: console.print(seen(line), soft_wrap=True),
                 **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
             )  # fmt: skip

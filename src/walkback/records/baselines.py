@@ -1,16 +1,23 @@
 """Which runs are baselines of which: the same net with no block trained, with its upper half trained, and by bp."""
 
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from walkback.records.run import Known
 from walkback.records.schema import RunConfig
 
-ANY_RUN = frozenset({"seed", "train_last"})
+ANY_RUN = frozenset({"seed", "train_last", "lr"})  # what rate it may have is asked apart
 ANY_PENALTY = ANY_RUN | {"penalty"}
 ANY_RULE = ANY_PENALTY | {"rule", "rule_options", "rule_source"}  # bp's options are its own
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
 Ended = Literal["finished", "diverged", "stopped"]
+
+
+class Paired(Protocol):
+    """Which rates go together: those that trials chose (rates.py)."""
+
+    def pair(self, other: RunConfig, subject: RunConfig) -> bool:
+        """Whether the rate of `other` is one that a baseline of `subject` may have."""
 
 
 def half(blocks: int) -> int:
@@ -35,8 +42,10 @@ def alike(one: RunConfig, other: RunConfig, but: Collection[str]) -> bool:
     return all(value == theirs[name] for name, value in one.__dict__.items() if name not in but)
 
 
-def roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[BaselineName]:
+def roles(other: RunConfig, subject: RunConfig, depth: int | None, rates: Paired | None = None) -> list[BaselineName]:
     """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline.
+
+    `rates` are those that trials chose: then each arm has its own. Without them all have the subject's.
 
     The penalty is asked of blocks that train, so a frozen net is the same net whatever its λ says, and the λ of a
     frozen net is not looked at. bp is here for what the task has to give, so it is the bp without a penalty: a λ that
@@ -44,6 +53,8 @@ def roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[Basel
     stands in, as in an audit that trains everything with one λ.
     """
     found: list[BaselineName] = []
+    if not rates and other.lr != subject.lr:
+        return found
     if other.train_last == 0 < subject.train_last and alike(other, subject, ANY_PENALTY):
         found.append("frozen")
     if other.rule == "bp" and alike(other, subject, ANY_RULE):
@@ -55,7 +66,7 @@ def roles(other: RunConfig, subject: RunConfig, depth: int | None) -> list[Basel
             found.append("half_bp")
     if is_half_of(other, subject, depth):
         found.append("half")
-    return found
+    return found if not rates or (found and rates.pair(other, subject)) else []
 
 
 def _is_rung(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
@@ -64,7 +75,7 @@ def _is_rung(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
 
 
 def is_half_of(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
-    """Whether `other` is `subject` but for its seed, with only the upper half of its blocks trained."""
+    """Whether `other` is `subject` but for its seed and rate, with only the upper half of its blocks trained."""
     return _is_rung(other, subject, depth) and alike(other, subject, ANY_RUN)
 
 

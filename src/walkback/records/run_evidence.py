@@ -11,6 +11,7 @@ from walkback.records.evidence import Baseline, Evidence, SeedEvidence, is_sure,
 from walkback.records.invariants import broken
 from walkback.records.predictions import most_frequent, predictions_of
 from walkback.records.quick import trusted
+from walkback.records.rates import NOTHING_TRIED, Rates
 from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import RunConfig, refused
 
@@ -27,16 +28,17 @@ def evidence_of_runs(
     classes: int | None = None,
     prints: Callable[[Known], Sequence[Print]] | None = None,
     whole: bool = True,
+    rates: Rates = NOTHING_TRIED,
 ) -> Evidence:
     """What the folders of one subject's runs tell: one config, one run a seed.
 
     Baselines are found among `runs` and `others`: runs of the same config but for the seed, with no block trained
     (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
     trained (half, half_bp); for the penalty see `roles` and `fittest`.
-    `baselines` gives any of them outright, among them the shallow net, which no other config can be recognised as. A
+    `baselines` gives any of them outright, among them the shallow net, which `audits.subjects` finds. A
     baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
     `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
-    `whole` is as in `moments_of_run`.
+    `whole` is as in `moments_of_run`. `rates` are those that trials chose; without them all runs have one.
     """
     if not runs:
         raise RecordError(f"no run is given for {name}", "name at least one run folder")
@@ -53,7 +55,7 @@ def evidence_of_runs(
     depth = depth_of(runs)
     found: dict[BaselineName, list[Known]] = {}
     for other in [*others, *runs]:
-        for key in roles(other.config, config, depth):
+        for key in roles(other.config, config, depth, rates):
             found.setdefault(key, []).append(other)
     chosen: dict[BaselineName, Sequence[Known] | Baseline] = {key: fittest(there) for key, there in found.items()}
     if "half_bp" in found:
@@ -62,14 +64,15 @@ def evidence_of_runs(
         same = [run for run in found["half_bp"] if run.config.penalty in full]
         chosen.pop("half_bp")
         chosen |= {"half_bp": fittest(same)} if same else {}
-    used = [run for given in (chosen | dict(baselines or {})).values() for run in _runs(given)]
+    given_too = chosen | dict(baselines or {})
+    used = [run for given in given_too.values() for run in _runs(given)]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [
         f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
     ]
     tests: dict[bytes, str] = {}
     settled: dict[BaselineName, Baseline] = {}
-    for key, given in (chosen | dict(baselines or {})).items():
+    for key, given in given_too.items():
         settled[key] = given if isinstance(given, Baseline) else _baseline(key, given, notes, tests)
     seeds_of_runs = [_seed_told(run, whole, tests) for run in runs]
     labels = next(iter(tests), b"")
@@ -79,7 +82,8 @@ def evidence_of_runs(
         "residual": config.residual,
         "classes": classes if classes is not None else _classes(config, labels),
         "width": config.net_options.get("width") if config.net in ONE_WIDTH else None,
-        "chance": most_frequent(labels) if labels else None, "effort": None,
+        "chance": most_frequent(labels) if labels else None,
+        "effort": rates.effort(config, seeds, _configs(given_too)),
         "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
         "seeds": seeds_of_runs, "baselines": settled, "notes": notes,
         "doubts": [*doubts_of_runs([*runs, *used], prints or _read_prints), *_one_test(tests)],
@@ -89,6 +93,11 @@ def evidence_of_runs(
         return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(**about)
+
+
+def _configs(given: Mapping[BaselineName, Sequence[Known] | Baseline]) -> dict[BaselineName, RunConfig]:
+    """Of the baselines that are runs, the config of each."""
+    return {key: _runs(those)[0].config for key, those in given.items() if _runs(those)}
 
 
 def _seed_told(run: Run, whole: bool, tests: dict[bytes, str]) -> SeedEvidence:

@@ -15,15 +15,19 @@ _found: dict[str, str] = {}
 
 def subject_of(config: RunConfig) -> str:
     """A name for what the runs of one subject share: all but the seed."""
-    return _hash_with(config, ANY_SEED)
+    return hash_with(config, ANY_SEED)
 
 
-def setting_of(config: RunConfig) -> str:
-    """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train."""
-    return _hash_with(config, ANY_RULE)
+def setting_of(config: RunConfig, tuned: bool = False) -> str:
+    """A name for what a run shares with its controls: all but the rule, the seed and how many blocks train.
+
+    `tuned`: its learning rate was chosen by trials, as its controls' were; then they may have others.
+    """
+    return hash_with(config, {**ANY_RULE, "lr": 0.0} if tuned else ANY_RULE)
 
 
-def _hash_with(config: RunConfig, changes: Mapping[str, Any]) -> str:
+def hash_with(config: RunConfig, changes: Mapping[str, Any]) -> str:
+    """A name for what runs share that differ in some fields only."""
     told = repr([*{**config.__dict__, **changes}.values()])  # which tells apart all that the hash does
     if told not in _found:
         _found[told] = config.model_copy(update=changes).hash()

@@ -135,7 +135,8 @@ class LiveTable:
 
     def _name(self, index: int) -> str:
         config = self.configs[index]
-        return f"{config.label()} seed {config.seed}"
+        rate = f" at {config.lr:g}" if config.validation else ""  # of trials, which differ in it
+        return f"{config.label()}{rate} seed {config.seed}"
 
     def _line(self, event: "Event") -> None:
         now = time.monotonic()

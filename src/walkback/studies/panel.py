@@ -22,13 +22,13 @@ from walkback.checks.finding import listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import BaselineName, CostRecord, Run
+from walkback.records.rates import Choice, choose
 from walkback.report.tables import Cell, Stat, Table
 from walkback.report.verdicts import asked
 from walkback.studies.base import CLASSES, Arm, Collected, Extent, Study, register
 from walkback.studies.judged import KEY, glyph, known_of
 from walkback.studies.panel_figure import draw
 from walkback.studies.quantities import ACCURACY
-from walkback.studies.rates import RATES, Choice, choose
 from walkback.train import arithmetic
 
 ALWAYS = ("bp", "mono-forward", "random")  # what every rule is held against, and the control that must fail
@@ -37,6 +37,7 @@ FIELD = (
     "predsim", "pepita", "ff", "dtp", "sb", "cb", "ep", "pc", "fg",
 )  # fmt: skip
 FLOORS: Mapping[str, Mapping[str, Any]] = {"shallow": {"depth": 0}, "linear": {"depth": 0, "terminal_norm": False}}
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 HELD_OUT = 0.1
 SEEDS_FOR_A_VERDICT = 5
 RANK, LATER = 5, 7  # the upper halves come later: they are for one check alone

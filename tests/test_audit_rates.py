@@ -1,0 +1,316 @@
+"""Audits in which every net has its own learning rate, over folders whose numbers the tests choose."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+import walkback as wb
+from commands import walkback
+from test_audit_settled import SHARP, World, write_exactly
+from walkback.audits import judge_crowd, judge_paths, trained
+from walkback.audits.records import gather
+from walkback.audits.trained import audit_plan, rates_in
+from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
+from walkback.checks import Control
+from walkback.errors import BadValue, WalkbackError
+from walkback.records import Effort, Evidence, RunConfig, find_runs, read_run
+from walkback.records.rates import TRIAL_SEED, Choice, Rates, doubled
+from walkback.report.terminal import LiveTable
+from walkback.train import Event
+
+NET = {"epochs": 2, "data": "mnist1d-10k", "net_options": {"width": 8, "depth": 4}}
+BEST = {"bp": 3e-3, "bp k=0": 1e-2, "bp k=2": 3e-3, "bp shallow": 1e-2, "dfa": 1e-3, "random": 1e-3}
+
+
+class Tuned(World):
+    """Each arm is best at a rate of its own, and falls off by 5 points a decade; twice the epochs bring 2 points."""
+
+    def __init__(self, best=BEST, **more):
+        super().__init__(SHARP | {"fa": SHARP["dfa"]}, **more)
+        self.best = best
+
+    def accuracy(self, c: RunConfig) -> float:
+        if not c.validation:
+            return super().accuracy(c)
+        name = c.model_copy(update={"validation": 0.0}).label()
+        off = abs(math.log10(c.lr / self.best.get(name, self.best.get(c.rule, 1e-3))))
+        return round((0.4 - 0.05 * off + 0.02 * (c.epochs - NET["epochs"]) / NET["epochs"]) * 400) / 400
+
+
+@pytest.fixture
+def audited(monkeypatch, tmp_path):
+    """`audited(world, …)`: the audit and the lines that were said, trained by that world in tmp_path/runs."""
+    init = Control(name="a net at init", expected="x", got="x", ok=True)
+    monkeypatch.setattr(trained, "_control_init", lambda *_: init)
+
+    def run(world: World, rules=("dfa",), seeds=3, **options):
+        monkeypatch.setattr(trained, "train_all", world.train_all)
+        lines: list[str] = []
+        settings = NET | {"rates": "auto"} | options
+        return wb.audit_rules(list(rules), out=tmp_path / "runs", seeds=seeds, say=lines.append, **settings), lines
+
+    return run
+
+
+def evidence(folder: Path, name: str = "dfa") -> Evidence:
+    return next(e for e, _ in gather([folder])[0] if e.name == name)
+
+
+def efforts(folder: Path) -> Effort:
+    found = evidence(folder).effort
+    assert found is not None
+    return found
+
+
+# --- what is tried, and what is taken -------------------------------------------------------------------------------
+
+
+def test_every_net_takes_the_rate_of_its_own_trials(audited, tmp_path):
+    world = Tuned()
+    audited(world)
+    runs = [c for c in world.trained if not c.validation]
+    assert {c.label(): c.lr for c in runs} == {
+        "bp": 3e-3, "bp k=2": 3e-3, "bp k=0": 1e-2, "bp shallow": 1e-2, "random": 1e-3, "random k=0": 1e-3,
+        "dfa": 1e-3, "dfa k=2": 1e-3, "dfa k=0": 1e-3,
+    }  # fmt: skip
+    trials = [c for c in world.trained if c.validation and c.epochs == 2]
+    assert len(trials) == 9 * len(GRID)
+    assert {c.seed for c in trials} == {TRIAL_SEED}
+    assert {c.validation for c in trials} == {0.1}
+    assert {len([c for c in trials if c.lr == rate]) for rate in GRID} == {9}
+    assert not {c.seed for c in runs} & {TRIAL_SEED}
+    assert len(find_runs(tmp_path / "runs/trials")) == len(trials) + 2  # and two with twice the epochs
+
+
+def test_baselines_at_their_own_rates_are_found_and_the_effort_is_told(audited, tmp_path):
+    audited(Tuned())
+    found = evidence(tmp_path / "runs")
+    assert {name: len(base.accuracy) for name, base in found.baselines.items()} == dict.fromkeys(
+        ("frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"), 3
+    )
+    trials = dict.fromkeys(["subject", *found.baselines], 5)
+    assert found.effort == Effort(tuned=True, trials=trials, why="", rises=found.effort.rises)
+    assert found.effort.rises == pytest.approx(0.02)
+
+
+def test_judged_again_from_the_folder_it_is_the_same_and_trials_are_no_subjects(audited, tmp_path):
+    made, _ = audited(Tuned())
+    again = judge_paths(tmp_path / "runs")
+    assert [s.name for s in again.subjects] == ["bp", "dfa"]
+    assert {s.name: s for s in again.subjects}["dfa"] == made.subjects[0]
+    assert again.controls[:2] == made.controls[:2]
+    assert again.valid
+    assert judge_crowd(tmp_path / "runs")[0].text() == again.text()
+    one_by_one = judge_paths(*find_runs(tmp_path / "runs"))
+    assert one_by_one.subjects == again.subjects
+
+
+def test_while_a_best_rate_is_at_an_edge_the_grid_grows_for_all(audited, tmp_path):
+    world = Tuned(BEST | {"bp shallow": 0.1, "random": 1e-4})
+    _, lines = audited(world)
+    trials = [c for c in world.trained if c.validation and c.epochs == 2]
+    assert {c.lr for c in trials} == {3e-5, 1e-4, *GRID, 0.1, 0.3}
+    assert len(trials) == 9 * 9
+    assert efforts(tmp_path / "runs").tuned
+    assert len(lines) == 1
+    assert lines[0].startswith("Learning rates, each the best of 9 from 3e-05 to 0.3. 0.0001: random, random k=0; ")
+
+
+def test_at_most_nine_rates_are_tried_and_a_best_one_at_the_edge_is_told(audited, tmp_path):
+    world = Tuned(BEST | {"bp shallow": 1e3})
+    _, lines = audited(world)
+    rates = {c.lr for c in world.trained if c.validation and c.epochs == 2}
+    assert len(rates) == MOST
+    assert lines[-1] == "At the edge of 9 rates, which is as many as are tried: bp shallow."
+    found = efforts(tmp_path / "runs")
+    assert (found.tuned, found.why) == (
+        False, "the best rate of the shallow net, 3, is at the edge of those tried"
+    )  # fmt: skip
+
+
+def test_what_always_diverges_is_tried_at_smaller_rates():
+    assert beyond(GRID, [Choice({}, GRID, [])]) == [1e-4]
+    assert beyond(GRID, [Choice(dict.fromkeys(GRID, 0.1), [], [])]) == [1e-4]  # a tie goes to the smaller
+    assert beyond(GRID, [None, Choice({1e-3: 0.3}, [3e-4, 3e-3], [])]) == []
+
+
+# --- stopped, repeated, shared --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [3, 44, 50, 80])
+def test_stopped_and_called_again_it_trains_the_rest(audited, tmp_path, after):
+    whole = Tuned(BEST | {"dfa": 3e-4})
+    audited(whole)
+    expected = judge_paths(tmp_path / "runs").text()
+    shutil.rmtree(tmp_path / "runs")
+    first = Tuned(BEST | {"dfa": 3e-4}, stops_after=after)
+    with pytest.raises(WalkbackError, match="runs did not finish"):
+        audited(first)
+    second = Tuned(BEST | {"dfa": 3e-4})
+    audited(second)
+    assert len(first.trained) == after
+    assert {c.hash() for c in [*first.trained, *second.trained]} == {c.hash() for c in whole.trained}
+    assert len(first.trained) + len(second.trained) == len(whole.trained)
+    assert judge_paths(tmp_path / "runs").text() == expected
+
+
+def test_audits_share_trials_and_what_was_tried_for_one_is_tried_for_all(audited, tmp_path):
+    """fa makes the grid grow. Then dfa is behind, until its own audit is called again."""
+    audited(Tuned())
+    second = Tuned(BEST | {"fa": 3e-2})
+    audited(second, ["fa"])
+    assert {c.lr for c in second.trained if c.validation and c.rule == "bp"} == {0.1}  # the others were there
+    behind = efforts(tmp_path / "runs")
+    assert (behind.tuned, behind.trials["subject"], behind.trials["bp"]) == (False, 5, 6)
+    assert behind.why == "the subject and bp were not tried alike (5 and 6 rates)"
+    third = Tuned()
+    audited(third)
+    assert {(c.rule, c.lr) for c in third.trained} == {("dfa", 0.1)}
+    assert efforts(tmp_path / "runs").tuned
+
+
+def test_weights_of_trials_are_not_kept(tmp_path):
+    tiny = ["audit", "--data", "digits", "--rules", "dfa", "--seeds", "42,", "--epochs", "1", "--width", "8",
+            "--depth", "1", "--no-cards"]  # fmt: skip
+    done = walkback(*tiny, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Learning rates, each the best of " in done.stdout
+    assert "bp at 0.0003" not in done.stdout.replace("bp validation 0.1 at 0.0003", "")
+    assert list((tmp_path / "runs").glob("*/checkpoint.safetensors"))
+    assert not list((tmp_path / "runs/trials").glob("*/*.safetensors"))
+    again = walkback(*tiny, cwd=tmp_path)
+    assert "epoch 0/1" not in again.stdout  # all of it was there
+    sent = walkback("export", "runs", "--to", "sent", cwd=tmp_path)
+    assert sent.returncode == 0, sent.stderr
+    assert efforts(tmp_path / "sent") == efforts(tmp_path / "runs")
+
+
+# --- strangers ------------------------------------------------------------------------------------------------------
+
+
+def plant(folder: Path, arm: RunConfig, rates, accuracy=0.3, **changes) -> None:
+    for rate in rates:
+        config = trial(arm, rate).model_copy(update=changes)
+        write_exactly(folder / "trials", config, accuracy, [0.0] * config.blocks)
+
+
+def arms(**more) -> dict[str, RunConfig]:
+    return {c.label(): c for c in audit_plan(["dfa"], seeds=[42], **NET, **more)}
+
+
+def test_planted_more_trials_for_the_subject_than_for_its_baselines(audited, tmp_path):
+    """Ten rates for the subject, five for each baseline: the best of more draws is better for nothing."""
+    audited(Tuned())
+    plant(tmp_path / "runs", arms()["dfa"], (1e-4, 2e-4, 2e-3, 6e-3, 0.1))
+    found = efforts(tmp_path / "runs")
+    assert (found.tuned, found.trials["subject"]) == (False, 10)
+    assert "were not tried alike" in found.why
+
+
+def test_planted_trials_of_another_seed_count_as_other_trials(audited, tmp_path):
+    audited(Tuned())
+    plant(tmp_path / "runs", arms()["dfa"], GRID, 0.9, seed=1)
+    assert efforts(tmp_path / "runs").why == "the trials of the subject differ in more than their rate"
+
+
+def test_planted_trials_on_the_test_split_choose_nothing(audited, tmp_path):
+    audited(Tuned())
+    before = rates_in(tmp_path / "runs").text()
+    plant(tmp_path / "runs", arms()["dfa"], [0.03], 0.9, validation=0.0)
+    assert rates_in(tmp_path / "runs").text() == before
+
+
+def test_planted_a_subject_that_was_not_trained_at_its_rate(audited, tmp_path):
+    """Nor may it have baselines at rates of theirs, among which it could look for a weak one."""
+    audited(Tuned())
+    for config in audit_plan(["dfa"], seeds=3, **NET, lr=0.02):
+        if config.label() == "dfa":
+            write_exactly(tmp_path / "runs", config, 0.9, [0.9] * 4)
+    found = evidence(tmp_path / "runs", "dfa · lr 0.02")
+    assert found.baselines == {}
+    assert (found.effort.tuned, found.effort.trials) == (False, {"subject": 5})
+
+
+@pytest.mark.parametrize(("arm", "why"), [
+    ("dfa k=0", "no rate was tried for the frozen net"), ("bp", "no rate was tried for bp"),
+    ("bp k=0", "no rate was tried for bp's frozen net"), ("bp shallow", "no rate was tried for the shallow net"),
+])  # fmt: skip
+def test_law_trials_that_are_left_out_never_make_it_tuned(audited, tmp_path, arm, why):
+    audited(Tuned())
+    full = evidence(tmp_path / "runs")
+    for path in find_runs(tmp_path / "runs/trials"):
+        if read_run(path).config.model_copy(update={"validation": 0.0}).label() == arm:
+            shutil.rmtree(path)
+    found = evidence(tmp_path / "runs")
+    assert not found.effort.tuned
+    same_rate = found.baselines.keys() == full.baselines.keys()  # then it may be the baseline still
+    assert found.effort.why == (why if same_rate else f"{why.removeprefix('no rate was tried for ')} is not there")
+
+
+def test_law_a_trial_that_is_left_out_never_makes_it_tuned(audited, tmp_path):
+    """Without the trial at which the frozen net was best, its runs have another rate than its trials choose."""
+    audited(Tuned())
+    for path in find_runs(tmp_path / "runs/trials"):
+        config = read_run(path).config
+        if (config.rule, config.train_last, config.lr) == ("dfa", 0, 1e-3) and config.epochs == 2:
+            shutil.rmtree(path)
+    found = evidence(tmp_path / "runs")
+    assert "frozen" not in found.baselines
+    assert not found.effort.tuned
+
+
+def test_trials_of_another_budget_choose_nothing(audited, tmp_path):
+    audited(Tuned())
+    rates = rates_in(tmp_path / "runs")
+    config = arms()["dfa"]
+    assert rates.of(config).lr == 1e-3
+    for change in ({"epochs": 3}, {"batch_size": 64}, {"weight_decay": 0.0}, {"data": "digits"}, {"penalty": 0.1}):
+        assert rates.of(config.model_copy(update=change)) is None
+        assert at_its_rate(config.model_copy(update=change), rates).lr == config.lr
+
+
+def test_a_frozen_net_has_the_trials_of_any_penalty(tmp_path):
+    plant(tmp_path, arms(penalty=0.1)["dfa k=0 λ=0.1"], GRID)
+    rates = Rates(map(read_run, find_runs(tmp_path / "trials")))
+    assert rates.of(arms()["dfa k=0"]) is not None
+
+
+def test_what_rises_is_the_better_of_frozen_and_shallow_net(audited, tmp_path):
+    world = Tuned()
+    audited(world)
+    longer = [c for c in world.trained if c.epochs == 4]
+    assert {c.label() for c in longer} == {"bp k=0 validation 0.1", "dfa k=0 validation 0.1"}  # ties go to the first
+    rates = rates_in(tmp_path / "runs")
+    assert rates.rises(arms()["bp k=2"]) is None
+    assert rates.of(doubled(arms()["bp k=0"])).rates == [1e-2]
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ({"lr": 0.01}, "--lr 0.01 fixes one"), ({"validation": 0.2}, "--validation 0.2 does as well"),
+    ({"seeds": [42, TRIAL_SEED]}, "is the seed of the trials"),
+    ({"configs": audit_plan(["dfa"], seeds=1, **NET)}, "leave configs out"),
+])  # fmt: skip
+def test_error_options_that_do_not_go_with_trials(audited, options, why):
+    with pytest.raises(BadValue, match=why):
+        audited(World(SHARP), **options)
+
+
+def test_one_rate_trains_no_trials(audited, tmp_path):
+    world = World(SHARP)
+    audited(world, rates="one", lr=0.01)
+    assert {c.lr for c in world.trained} == {0.01}
+    assert not (tmp_path / "runs/trials").exists()
+    assert evidence(tmp_path / "runs").effort is None
+
+
+def test_a_trial_is_named_by_its_rate(capsys):
+    from rich.console import Console
+
+    config = trial(arms()["dfa"], 0.003)
+    LiveTable([config], Console(width=120)).tell(Event(0, "reused", says="it was there"))
+    assert f"dfa validation 0.1 at 0.003 seed {TRIAL_SEED} it was there" in capsys.readouterr().out
