@@ -9,7 +9,7 @@ import pytest
 import walkback as wb
 from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
-from walkback.audits import judge_crowd, judge_paths, trained
+from walkback.audits import coming, judge_crowd, judge_paths, trained
 from walkback.audits.records import gather
 from walkback.audits.trained import audit_plan, rates_in
 from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
@@ -314,3 +314,49 @@ def test_a_trial_is_named_by_its_rate(capsys):
     config = trial(arms()["dfa"], 0.003)
     LiveTable([config], Console(width=120)).tell(Event(0, "reused", says="it was there"))
     assert f"dfa validation 0.1 at 0.003 seed {TRIAL_SEED} it was there" in capsys.readouterr().out
+
+
+# --- what is to come ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_to_come_is_told_to_the_training(audited, tmp_path):
+    """What is told beforehand is what is then trained; what is there already is not told again."""
+    out = tmp_path / "runs"
+    first, widest = coming(["dfa"], out=out, rates="auto", jobs=2, **NET)
+    assert widest.startswith("With 9 rates, which is the most: about ")
+    assert first.startswith("To train: 47 trials of learning rates and 27 runs with 3 seeds. It takes about ")
+    assert not out.exists()
+    world = Tuned()
+    audited(world)
+    trials = [c for c in world.trained if c.validation]
+    assert (len(trials), len(world.trained)) == (47, 47 + 27)
+    assert coming(["dfa"], out=out, rates="auto", jobs=2, **NET) == [
+        "Nothing is left to train of what is sure to be needed."
+    ]
+    (more,) = coming(["dfa"], out=out, rates="auto", seeds=4, **NET)
+    assert more.startswith("To train: 9 runs with 4 seeds. ")
+    (other,) = coming(["dfa"], out=out, rates="auto", seeds=4, executor="slurm", **NET | {"batch_size": 64})
+    assert "of one process" in other
+
+
+def test_a_dry_run_trains_nothing_and_refuses_what_an_audit_refuses(tmp_path):
+    words = ["audit", "--dry-run", "--data", "digits", "--epochs", "1", "--width", "8"]
+    done = walkback(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "To train: 61 trials of learning rates and 36 runs with 3 seeds. It takes about " in said
+    assert "With 9 rates, which is the most: about " in said
+    for more, why in (
+        (["--rates", "auto", "--lr", "0.1"], "--lr 0.1 fixes one"),
+        (["--max-seeds", "5"], "--seeds auto"),
+    ):
+        refused = walkback(*words, *more, cwd=tmp_path)
+        assert refused.returncode not in (0, 1, 3, 4)
+        assert why in refused.stdout + refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_minutes_are_those_of_earlier_runs(audited, tmp_path):
+    audited(Tuned(), seeds=2)
+    (line,) = coming(["dfa"], out=tmp_path / "runs", rates="auto", seeds=12, jobs=3, **NET)
+    assert "about 6 min 03 s on 3 processes" in line  # 90 runs of 12 seconds each, as the records say

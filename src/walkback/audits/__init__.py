@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from walkback.audits.card import make_card as make_card
     from walkback.audits.carded import cards_of_folder as cards_of_folder
     from walkback.audits.carded import measure_cards as measure_cards
+    from walkback.audits.coming import coming as coming
     from walkback.audits.compared import compare_paths as compare_paths
     from walkback.audits.many import judge_crowd as judge_crowd
     from walkback.audits.model import audit as audit
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Watch": "watching", "audit": "model", "audit_plan": "trained", "audit_rules": "trained",
-    "audit_training": "training.door", "cards_of_folder": "carded", "compare_paths": "compared",
+    "audit_training": "training.door", "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared",
     "evidence_by_subject": "subjects", "fired_by": "records", "judge_crowd": "many", "judge_paths": "records",
     "make_card": "card", "measure_cards": "carded", "report_paths": "records",
     "stopping": "records", "told_by": "told", "usual": "trained", "watch": "watching",

@@ -130,12 +130,7 @@ def audit_rules(
     say      is given what a look found, in lines, before more is trained
     executor, executor_options   as for `train_all`
     """
-    if seeds != "auto" and max_seeds is not None:
-        raise BadValue(
-            f"--max-seeds {max_seeds} has no effect with a fixed number of seeds",
-            "give --seeds auto with --max-seeds, or leave --max-seeds out",
-        )
-    looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
+    looks = looks_for(seeds, max_seeds)
     if looks and configs is not None:
         raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
     counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
@@ -186,6 +181,16 @@ def audit_rules(
         audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
     found = noted(audit, chosen_later)
     return PagedAudit.of(found, replace(Material.of(found, cases, runs, [str(out)]), cards=read_cards(out)))
+
+
+def looks_for(seeds: object, max_seeds: int | None) -> tuple[int, ...]:
+    """The numbers of seeds at which an audit looks; none, if their number is fixed."""
+    if seeds != "auto" and max_seeds is not None:
+        raise BadValue(
+            f"--max-seeds {max_seeds} has no effect with a fixed number of seeds",
+            "give --seeds auto with --max-seeds, or leave --max-seeds out",
+        )
+    return looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
 
 
 def _tuned(

@@ -27,6 +27,11 @@ def trial(arm: RunConfig, rate: float) -> RunConfig:
     return arm.model_copy(update=changes)
 
 
+def longer(arm: RunConfig, rates: Rates) -> RunConfig:
+    """The config of its trial at its rate with twice the epochs: does it still rise?"""
+    return trial(doubled(arm), at_its_rate(arm, rates).lr)
+
+
 def at_its_rate(config: RunConfig, rates: Rates) -> RunConfig:
     """With the rate that the trials of its arm chose, if it has any. The smallest, where training always diverged."""
     choice = rates.of(config)
@@ -70,8 +75,8 @@ def tune(
         if not more or len(grid) >= MOST:
             break
         grid = sorted([*grid, *more])
-    longer = {best.hash(): best for best in map(rates.best, opponents(arms)) if best is not None}
-    train([trial(doubled(best), at_its_rate(best, rates).lr) for best in longer.values()])
+    bests = [best for best in map(rates.best, opponents(arms)) if best is not None]
+    train(list({each.hash(): each for each in (longer(best, rates) for best in bests)}.values()))
     for line in found(arms, grid, rates):
         say(line)
     return known()

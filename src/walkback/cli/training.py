@@ -1,7 +1,7 @@
 """The commands that train: `train` and `audit`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -90,6 +90,9 @@ def audit(
     data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
     device: Annotated[str, DEVICE] = "cpu",
     cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
+    dry_run: Annotated[
+        bool, option(WHERE, "Print the trainings, minutes and megabytes to come; train nothing.", negative="")
+    ] = False,
 ) -> int:
     """Train rules with their baselines and controls, and give each claim a verdict: holds or walked back.
 
@@ -107,21 +110,27 @@ def audit(
         extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
         given = [*changed_options(recipe, executing), *(word for word, value in extra.items() if value is not None)]
         return audit_file(file, given, recipe, max_seeds, protocol, thresholds, strict, out, jobs)
-    from walkback.audits import audit_rules, usual
+    from walkback.audits import audit_rules, coming, usual
     from walkback.report.terminal import LiveTable
 
-    out = out or Path("runs")
+    out, standard = out or Path("runs"), read_thresholds(thresholds)
     console = make_console()
     live = LiveTable([], console)
     data = recipe.data or "mnist1d-10k"
+    what: dict[str, Any] = {
+        "out": out, "jobs": jobs, "data_folder": data_folder, "device": device, "max_seeds": max_seeds,
+        "rates": rates or ("auto" if recipe.lr is None else "one"),
+        **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
+    }  # fmt: skip
+    for line in coming(by_comma(recipe.rules), **what):
+        console.print(seen(line), soft_wrap=True)
+    if dry_run:
+        return 0
     with live as tell:
         try:
             found = audit_rules(
-                by_comma(recipe.rules), out=out, jobs=jobs, tell=tell, data_folder=data_folder, protocol=protocol,
-                thresholds=read_thresholds(thresholds), device=device, expect=live.expect, max_seeds=max_seeds,
-                rates=rates or ("auto" if recipe.lr is None else "one"),
-                say=lambda line: console.print(seen(line), soft_wrap=True),
-                **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
+                by_comma(recipe.rules), tell=tell, protocol=protocol, thresholds=standard, expect=live.expect,
+                say=lambda line: console.print(seen(line), soft_wrap=True), **what,
             )  # fmt: skip
         except WalkbackError:
             if live.interrupted or live.submitted:

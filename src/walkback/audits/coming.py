@@ -1,0 +1,186 @@
+"""What an audit will train, for how long, and what it will keep: said before it starts. Nothing is trained or written.
+
+A net's time is that of earlier runs of it in the folder; else a few steps and one snapshot of it are timed here.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, NamedTuple
+
+from walkback.audits.trained import audit_plan, looks_for, rates_in
+from walkback.audits.tuning import MOST, beyond, check_free, grid_of, longer, opponents, trial
+from walkback.data import load
+from walkback.records import RunConfig, find_runs
+from walkback.records.outline import read_outlines
+from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
+from walkback.records.run import sittings_of
+from walkback.records.sharing import hash_with
+from walkback.report.numbers import duration
+from walkback.train import Trainer, arithmetic, cores
+
+STEPS = 5  # that are timed, of each net
+PATIENCE = 3.0  # seconds: nets that were not timed by then take as long as those that were, in the mean
+STARTS = 3.0  # seconds until processes train
+AT_THE_END = 6  # snapshots take about as long as what is measured once, at the end
+HERE = (None, "processes", "serial")  # executors that train on this machine
+
+
+class Pace(NamedTuple):
+    """Of a net: seconds per epoch, seconds beside the epochs, and bytes of its weights with the optimizer's state."""
+
+    epoch: float
+    beside: float
+    weights: int
+
+    def seconds(self, config: RunConfig) -> float:
+        """Of a whole run."""
+        return self.beside + self.epoch * config.epochs
+
+
+class Load(NamedTuple):
+    """Some trainings: how many, how long by one process (None: not known), and bytes."""
+
+    count: int
+    seconds: float | None
+    size: float
+
+    def plus(self, other: "Load", times: float = 1.0) -> "Load":
+        """Both, this one so many times."""
+        known = self.seconds is not None and other.seconds is not None
+        seconds = (self.seconds or 0) * times + (other.seconds or 0) if known else None
+        return Load(self.count + other.count, seconds, self.size * times + other.size)
+
+
+def coming(
+    rules: Sequence[str],
+    *,
+    out: Path,
+    rates: Literal["auto", "one"] = "one",
+    seeds: int | Sequence[int] | Literal["auto"] = 3,
+    max_seeds: int | None = None,
+    jobs: int | None = None,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    executor: str | None = None,
+    executor_options: Mapping[str, Any] | None = None,  # noqa: ARG001 - taken as audit_rules takes it
+    **settings: Any,
+) -> list[str]:
+    """What `audit_rules` of the same will do, in lines."""
+    looks = looks_for(seeds, max_seeds)
+    trials: list[RunConfig] = []
+    chosen, grown = NOTHING_TRIED, 1.0
+    arms = audit_plan(rules, seeds=[TRIAL_SEED], **settings)
+    if rates == "auto":
+        check_free(settings, seeds)
+        chosen = rates_in(out)
+        grid = grid_of(arms, chosen)
+        trials = [trial(arm, rate) for arm in arms for rate in grid]
+        bests = [chosen.best(those) or those[-1] for those in opponents(arms)]
+        trials += {each.hash(): each for each in map(partial(longer, rates=chosen), bests)}.values()
+        settled = all(map(chosen.of, arms)) and not beyond(grid, map(chosen.of, arms))
+        grown = 1.0 if settled else max(len(grid), MOST) / len(grid)
+    counts: Any = [looks[0], looks[-1]] if looks else [seeds, seeds]
+    few, many = (audit_plan(rules, seeds=count, rates=chosen, **settings) for count in counts)
+    paces = _paces(arms, out, data_folder, device)
+    tried, runs, most = (
+        _load(those, place, paces, kept)
+        for those, place, kept in ((trials, out / TRIALS, False), (few, out, True), (many, out, True))
+    )
+    if not tried.count + runs.count:
+        return ["Nothing is left to train of what is sure to be needed."]
+    words = [f"{_count(tried.count, 'trial')} of learning rates"] if tried.count else []
+    words += [f"{_count(runs.count, 'run')} with {_count(len({c.seed for c in few}), 'seed')}"] if runs.count else []
+    here = (jobs or cores()) if executor in HERE else 0
+    lines = [f"To train: {' and '.join(words)}. It takes {_amount(tried.plus(runs), here)}, in {out}."]
+    limits = [f"{MOST} rates"] if grown > 1 else []
+    limits += [f"{looks[-1]} seeds"] if looks else []
+    if limits:
+        lines.append(f"With {' and '.join(limits)}, which is the most: {_amount(tried.plus(most, grown), here)}.")
+    return lines
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def _amount(load: Load, processes: int) -> str:
+    """Minutes and megabytes."""
+    size = f"{load.size / 1e6:,.0f} MB" if load.size > 2e6 else f"{load.size / 1e6:.1f} MB"
+    if load.seconds is None:
+        return f"a time that is not known here, and {size}"
+    if not processes:
+        return f"about {duration(load.seconds)} of one process, and {size}"
+    each = "one process" if processes == 1 else f"{processes} processes"
+    return f"about {duration(STARTS + load.seconds / processes)} on {each}, and {size}"
+
+
+def _load(configs: Iterable[RunConfig], out: Path, paces: Mapping[str, Pace], kept: bool) -> Load:
+    """Of what is not there yet."""
+    left = [c for c in configs if not (out / c.folder() / "result.json").exists()]
+    known = [(c, pace) for c in left if (pace := paces.get(_net(c))) is not None]
+    size = sum(12e3 + 1.7e3 * c.epochs + (pace.weights if kept else 0) for c, pace in known)
+    seconds = sum(pace.seconds(c) for c, pace in known) if len(known) == len(left) else None
+    return Load(len(left), seconds, size)
+
+
+def _net(config: RunConfig) -> str:
+    return hash_with(config, {**ANY_RATE, "epochs": 1})
+
+
+def _paces(arms: Sequence[RunConfig], out: Path, data_folder: Path | None, device: str) -> dict[str, Pace]:
+    """How fast each arm trains; nothing where that cannot be found out here."""
+    before = _before(out, device)
+    found: dict[str, Pace] = {}
+    began = time.monotonic()
+    try:
+        dataset = load(arms[0].data, data_folder)
+        for arm in arms:
+            if not found or time.monotonic() - began < PATIENCE:
+                found[_net(arm)] = _timed(arm, dataset, device, before.get(_net(arm)))
+    except Exception:  # data that are not here, a device, a net that does not fit: training says which
+        return {}
+    usual = Pace(*(sum(each) / len(found) for each in zip(*found.values(), strict=True)))  # type: ignore[arg-type]
+    return {_net(arm): found.get(_net(arm), usual) for arm in arms}
+
+
+def _before(out: Path, device: str) -> dict[str, float]:
+    """Seconds per epoch of the runs that are there, by net."""
+    places = [place for place in (out, out / TRIALS) if place.is_dir()]
+    found: dict[str, list[float]] = {}
+    for run in read_outlines(find_runs(*places), whole=False) if places else ():
+        seconds = [s.seconds for s in sittings_of(run) if s.seconds is not None and s.device == device]
+        if run.result is not None and run.result.status == "finished" and seconds:
+            found.setdefault(_net(run.config), []).append(sum(seconds) / run.config.epochs)
+    return {net: median(times) for net, times in found.items()}
+
+
+class _Enough(Exception):
+    pass
+
+
+def _timed(arm: RunConfig, dataset: Any, device: str, before: float | None) -> Pace:
+    """A few steps and a snapshot, unless earlier runs tell; the net is thrown away."""
+    with arithmetic():
+        trainer = Trainer(arm, dataset, device)
+        weights = sum(tensor.numel() * tensor.element_size() for tensor in trainer.tensors().values())
+        if before is not None:
+            return Pace(before, 0.0, weights)
+        moments = [time.perf_counter()]
+
+        def between() -> None:
+            moments.append(time.perf_counter())
+            if len(moments) > STEPS:
+                raise _Enough
+
+        with suppress(_Enough):
+            trainer.one_epoch(between)
+        gaps = [after - earlier for earlier, after in pairwise(moments)]
+        began = time.perf_counter()
+        trainer.snapshot()
+        seen = time.perf_counter() - began
+    return Pace(median(gaps[1:] or gaps) * trainer.steps_per_epoch + seen, AT_THE_END * seen, weights)
