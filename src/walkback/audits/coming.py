@@ -45,7 +45,7 @@ class Pace(NamedTuple):
 class Load(NamedTuple):
     """Some trainings: how many, how long by one process (None: not known), and bytes."""
 
-    count: int
+    number: int
     seconds: float | None
     size: float
 
@@ -53,7 +53,7 @@ class Load(NamedTuple):
         """Both, this one so many times."""
         known = self.seconds is not None and other.seconds is not None
         seconds = (self.seconds or 0) * times + (other.seconds or 0) if known else None
-        return Load(self.count + other.count, seconds, self.size * times + other.size)
+        return Load(self.number + other.number, seconds, self.size * times + other.size)
 
 
 def coming(
@@ -91,10 +91,10 @@ def coming(
         _load(those, place, paces, kept)
         for those, place, kept in ((trials, out / TRIALS, False), (few, out, True), (many, out, True))
     )
-    if not tried.count + runs.count:
+    if not tried.number + runs.number:
         return ["Nothing is left to train of what is sure to be needed."]
-    words = [f"{_count(tried.count, 'trial')} of learning rates"] if tried.count else []
-    words += [f"{_count(runs.count, 'run')} with {_count(len({c.seed for c in few}), 'seed')}"] if runs.count else []
+    words = [f"{_count(tried.number, 'trial')} of learning rates"] if tried.number else []
+    words += [f"{_count(runs.number, 'run')} with {_count(len({c.seed for c in few}), 'seed')}"] if runs.number else []
     here = (jobs or cores()) if executor in HERE else 0
     lines = [f"To train: {' and '.join(words)}. It takes {_amount(tried.plus(runs), here)}, in {out}."]
     limits = [f"{MOST} rates"] if grown > 1 else []
@@ -144,7 +144,7 @@ def _paces(arms: Sequence[RunConfig], out: Path, data_folder: Path | None, devic
                 found[_net(arm)] = _timed(arm, dataset, device, before.get(_net(arm)))
     except Exception:  # data that are not here, a device, a net that does not fit: training says which
         return {}
-    usual = Pace(*(sum(each) / len(found) for each in zip(*found.values(), strict=True)))  # type: ignore[arg-type]
+    usual = Pace(*(sum(each) / len(found) for each in zip(*found.values(), strict=True)))
     return {_net(arm): found.get(_net(arm), usual) for arm in arms}
 
 

@@ -18,9 +18,9 @@ NEEDED = {
 }
 OPTIONAL = (
     "train_bp", "make_bp_model", "train_batches", "optimizer", "epochs", "residual", "credits", "redraw", "name",
-    "reach", "reduction", "loss", "output", "metric", "max_samples",
+    "reach", "reduction", "loss", "output", "metric", "max_samples", "validation",
 )  # fmt: skip
-SHARED = ("seeds", "seed")  # options of a recipe that are allowed with a file
+SHARED = ("seeds", "seed", "lr")  # options of a recipe that are allowed with a file
 
 
 def changed_options(*groups: Recipe | Executing) -> list[str]:
@@ -78,7 +78,7 @@ def audit_file(
     audit = audit_training(
         found.pop("make_model"), found.pop("train"), test, blocks, seeds=seeds, max_seeds=max_seeds, out=folder,
         jobs=jobs, thresholds=read_thresholds(thresholds), protocol=protocol, files=[str(file.resolve())],
-        say=lambda line: print(seen(line), flush=True), **{"name": file.stem} | found,
+        say=lambda line: print(seen(line), flush=True), lr=recipe.lr, **{"name": file.stem} | found,
     )  # fmt: skip
     status = show_audit(audit, folder, strict)
     for problem in audit.problems:

@@ -103,11 +103,12 @@ def audit(
     ----------
     file
         Your own training: a file that defines make_model, train, test and
-        blocks (docs/your-training.md). Only --seeds, --max-seeds, --out, --jobs
-        and the options of judging can be given with it.
+        blocks (docs/your-training.md). Only --seeds, --max-seeds, --lr, --out,
+        --jobs and the options of judging can be given with it.
     """
     if file is not None:
-        extra = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
+        extra: dict[str, object] = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
+        extra |= {"--rates": rates, "--dry-run": dry_run or None}
         given = [*changed_options(recipe, executing), *(word for word, value in extra.items() if value is not None)]
         return audit_file(file, given, recipe, max_seeds, protocol, thresholds, strict, out, jobs)
     from walkback.audits import audit_rules, coming, usual

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.records.baselines import BaselineName
@@ -176,7 +176,7 @@ class Rates:
         """How the rates of a subject and of its baselines were chosen; None: nothing was tried for the subject."""
         if self.of(subject) is None:
             return None
-        arms = {"subject": subject, **baselines}
+        arms: dict[str, RunConfig] = {"subject": subject, **{str(name): config for name, config in baselines.items()}}
         trials = {name: len(choice.rates) if (choice := self.of(c)) else 0 for name, c in arms.items()}
         best = self.best(baselines[name] for name in ("frozen", "shallow") if name in baselines)
         rises = None if best is None else self.rises(best)
@@ -185,39 +185,57 @@ class Rates:
 
     def _why_not(self, subject: RunConfig, seeds: Sequence[int], baselines: Mapping[BaselineName, RunConfig]) -> str:
         """Why these rates do not count as tuned; empty where they do."""
-        asked: dict[str, RunConfig | None] = {"the subject": subject, **{name: baselines.get(name) for name in NEEDED}}
+        asked: dict[str, RunConfig | None] = {"subject": subject, **{name: baselines.get(name) for name in NEEDED}}
         if "shallow" in baselines or "depth" in subject.net_options:  # else there may be no such net
             asked["shallow"] = baselines.get("shallow")
-        grids = {}
-        for name, config in asked.items():
-            words = NAMES.get(name, name)
-            if config is None:
-                return f"{words} is not there"
-            choice = self.of(config)
-            if choice is None:
-                return f"no rate was tried for {words}"
-            if choice.lr is None:
-                return f"the trials of {words} settle nothing: {choice.words()}"
-            if choice.lr != config.lr:
-                return f"{words} was trained at {config.lr:g}, and its trials chose {choice.lr:g}"
-            how = self._how[arm_of(config)]
-            if any(seed in seeds for seed, _ in how):
-                return f"the trials of {words} have a seed of the audit"
-            if len(how) > 1:
-                return f"the trials of {words} differ in more than their rate"
-            grids[words] = (choice.rates, how)
-            if choice.edge:
-                return f"the best rate of {words}, {choice.lr:g}, is at the edge of those tried"
-        (first, grid), *others = grids.items()
-        for words, other in others:
-            if other != grid:
-                return f"{first} and {words} were not tried alike ({len(grid[0])} and {len(other[0])} rates)"
-        if len(grid[0]) < FEWEST or any(b / a > APART for a, b in pairwise(grid[0])):
-            return f"{len(grid[0])} rates were tried; {FEWEST} are asked, no two neighbours more than {APART:g}× apart"
-        return ""
+        return why_not({name: None if config is None else self._arm(config) for name, config in asked.items()}, seeds)
+
+    def _arm(self, config: RunConfig) -> "Arm":
+        return Arm(config.lr, self.of(config), self._how.get(arm_of(config), frozenset()))
+
+
+class Arm(NamedTuple):
+    """A subject or a baseline: the rate that it was trained at, what its trials say, and what else these had: the seed
+    and the share that was held out."""
+
+    lr: float | None
+    choice: Choice | None
+    how: frozenset[tuple[int, float]]
+
+
+def why_not(asked: Mapping[str, Arm | None], seeds: Sequence[int]) -> str:
+    """Why the rates of these, by their names in `Effort`, do not count as tuned; empty where they do."""
+    grids = {}
+    for name, arm in asked.items():
+        words = NAMES[name]
+        if arm is None:
+            return f"{words} is not there"
+        choice = arm.choice
+        if choice is None:
+            return f"no rate was tried for {words}"
+        if choice.lr is None:
+            return f"the trials of {words} settle nothing: {choice.words()}"
+        if choice.lr != arm.lr:
+            at = "its own rate" if arm.lr is None else f"{arm.lr:g}"
+            return f"{words} was trained at {at}, and its trials chose {choice.lr:g}"
+        if any(seed in seeds for seed, _ in arm.how):
+            return f"the trials of {words} have a seed of the audit"
+        if len(arm.how) > 1:
+            return f"the trials of {words} differ in more than their rate"
+        grids[words] = (choice.rates, arm.how)
+        if choice.edge:
+            return f"the best rate of {words}, {choice.lr:g}, is at the edge of those tried"
+    (first, grid), *others = grids.items()
+    for words, other in others:
+        if other != grid:
+            return f"{first} and {words} were not tried alike ({len(grid[0])} and {len(other[0])} rates)"
+    if len(grid[0]) < FEWEST or any(b / a > APART for a, b in pairwise(grid[0])):
+        return f"{len(grid[0])} rates were tried; {FEWEST} are asked, no two neighbours more than {APART:g}× apart"
+    return ""
 
 
 NAMES = {
+    "subject": "the subject",
     "bp": "bp", "frozen": "the frozen net", "frozen_bp": "bp's frozen net", "shallow": "the shallow net",
 }  # fmt: skip
 

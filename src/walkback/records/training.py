@@ -20,6 +20,7 @@ from walkback.files import children_with, make_folder, read_bytes, sweep, write_
 from walkback.records import invariants
 from walkback.records.evidence import Moment
 from walkback.records.invariants import broken
+from walkback.records.rates import TRIALS
 from walkback.records.run import _digest, parse
 from walkback.records.schema import BLOCKS, Record, Share, Size, Whole
 from walkback.records.whole import checkpoint_header
@@ -52,10 +53,14 @@ class TrainingSetting(Record):
     metric: str | None
     credits: Literal["your function", "backward"] | None
     doubts: list[str]  # what keeps the subject from holding: samples that are in test and in train_batches
+    lr: float | None = None  # one learning rate that every training was given
+    validation: str | None = None  # a hash of the samples by which learning rates are chosen
 
     def hash(self) -> str:
         """Ten hex digits that name this setting."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()[:10]
+        later = {name for name in ("lr", "validation") if getattr(self, name) is None}  # they rename no earlier one
+        words = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True)
+        return hashlib.sha256(words.encode()).hexdigest()[:10]
 
 
 class TrainingRecord(Record):
@@ -79,6 +84,8 @@ class TrainingRecord(Record):
     notes: list[str]
     seconds: Size
     made: dict[str, str]  # versions
+    lr: float | None = None  # the learning rate that it was given; None: that of the loop itself
+    held_out: Whole | None = None  # of a trial of that rate: how many samples the accuracy is of, instead of the test
 
     @model_validator(mode="after")
     def _possible(self) -> "TrainingRecord":
@@ -108,9 +115,10 @@ class TrainingRecord(Record):
             raise invariants.Broken("result", "its last moment has another accuracy or loss")
         whole = self.setting.metric is None and self.setting.loss == "cross-entropy"
         if whole and self.accuracy is not None and math.isfinite(self.accuracy):
-            right = self.accuracy * self.setting.samples
+            samples = self.held_out or self.setting.samples
+            right = self.accuracy * samples
             if abs(right - round(right)) > 1e-6:
-                words = f"{self.accuracy!r} of {self.setting.samples} test samples is {right:.3f} samples"
+                words = f"{self.accuracy!r} of {samples} test samples is {right:.3f} samples"
                 raise invariants.Broken("test-size", words)
             if self.loss is not None and math.isfinite(self.loss):
                 invariants.cross_entropy(self.loss)
@@ -118,26 +126,32 @@ class TrainingRecord(Record):
 
     def hash(self) -> str:
         """Ten hex digits that name this training: its setting, who, part and seed."""
-        words = json.dumps([self.setting.hash(), self.who, self.part, self.seed])
+        rate = [] if self.lr is None else [self.lr, self.held_out]
+        words = json.dumps([self.setting.hash(), self.who, self.part, self.seed, *rate])
         return hashlib.sha256(words.encode()).hexdigest()[:10]
 
     def label(self) -> str:
         """A name for tables and messages."""
-        return label_of(self.who, self.part, self.seed)
+        return label_of(self.who, self.part, self.seed, self.lr)
 
     def folder(self) -> str:
         """The folder's name: readable in front, the hash behind."""
         return f"{self.who}-{self.part}-s{self.seed}-{self.hash()}"
 
+    def place(self, out: Path) -> Path:
+        """Where it belongs among the trainings of an audit: trials lie apart."""
+        return (out if self.held_out is None else out / TRIALS) / self.folder()
 
-def label_of(who: Who, part: Part, seed: int) -> str:
+
+def label_of(who: Who, part: Part, seed: int, lr: float | None = None) -> str:
     """What a training is, in words.
 
     >>> label_of("subject", "frozen", 42)
     'subject with its blocks frozen, seed 42'
     """
     parts = {"all": "", "half": " with the lower half of its blocks frozen", "frozen": " with its blocks frozen"}
-    return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}"
+    rate = "" if lr is None else f", rate {lr:g}"
+    return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}{rate}"
 
 
 def _same(one: float | None, other: float | None) -> bool:
@@ -210,7 +224,7 @@ def read_training(path: Path | str) -> Training:
 
 def write_training(out: Path, record: TrainingRecord, tensors: Mapping[str, "Tensor"] | None) -> Path:
     """Keep a training: the weights first, the record last."""
-    path = out / record.folder()
+    path = record.place(out)
     make_folder(path)
     sweep(path)
     if tensors is not None:

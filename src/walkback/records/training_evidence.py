@@ -1,13 +1,23 @@
 """Trainings of somebody's own loop as evidence: the subject, bp and the control of noise, each with its baselines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from walkback.errors import RecordError
-from walkback.records.evidence import Baseline, BaselineName, Evidence, SeedEvidence
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence
 from walkback.records.invariants import broken
-from walkback.records.training import AGAIN, Part, Training, TrainingRecord, TrainingSetting, Who, read_training
+from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Arm, Choice, why_not
+from walkback.records.training import (
+    AGAIN,
+    Part,
+    Training,
+    TrainingRecord,
+    TrainingSetting,
+    Who,
+    find_trainings,
+    read_training,
+)
 
 NOISE = "random"
 
@@ -18,6 +28,7 @@ class OwnTrainings:
 
     setting: TrainingSetting
     records: Sequence[TrainingRecord]
+    choices: Mapping[tuple[Who, Part], Choice] = field(default_factory=dict)  # of the rates that were tried, by arm
     evidences: dict[Who, Evidence] = field(default_factory=dict)
 
     def of(self, who: Who, part: Part = "all") -> list[TrainingRecord]:
@@ -33,20 +44,62 @@ class OwnTrainings:
 def own_trainings(paths: Iterable[Path], order: Sequence[int] = ()) -> list[OwnTrainings]:
     """The trainings of these folders, one group per setting. `order`: of the seeds; by number where it is not given."""
     groups: dict[str, list[Training]] = {}
+    paths = list(paths)
+    tried = [read_training(path).record for path in trials_of(paths)]
     for path in paths:
         training = read_training(path)
         groups.setdefault(training.record.setting.hash(), []).append(training)
     found = []
     for trainings in groups.values():
+        choices = own_choices(r for r in tried if r.setting == trainings[0].record.setting)
         records = sorted((training.record for training in trainings), key=lambda r: _place(r.seed, order))
+        records = [r for r in records if (choice := choices.get((r.who, r.part))) is None or choice.lr in (None, r.lr)]
+        if not records:
+            continue
         names = [(r.who, r.part, r.seed) for r in records]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise RecordError(f"the training {' '.join(map(str, twice))} is there twice", AGAIN)
-        own = OwnTrainings(records[0].setting, records)
+        own = OwnTrainings(records[0].setting, records, choices)
         own.evidences.update(_evidences(own))
         found.append(own)
     return found
+
+
+def trials_of(paths: Iterable[Path]) -> list[Path]:
+    """The trials of learning rates that lie beside some trainings."""
+    places = sorted({path.parent / TRIALS for path in paths})
+    return find_trainings(*(place for place in places if place.is_dir()))
+
+
+def own_choices(trials: Iterable[TrainingRecord]) -> dict[tuple[Who, Part], Choice]:
+    """What the trials of each net of a loop say: the best accuracy on the samples that are for it."""
+    found: dict[tuple[Who, Part], dict[float, TrainingRecord]] = {}
+    for record in trials:
+        if record.held_out is not None and record.lr is not None and record.seed == TRIAL_SEED:
+            found.setdefault((record.who, record.part), {})[record.lr] = record
+    choices = {}
+    for arm, by_rate in found.items():
+        known = {lr: r.accuracy for lr, r in by_rate.items() if r.status == "finished" and r.accuracy is not None}
+        choices[arm] = Choice(known, [lr for lr in by_rate if lr not in known], [])
+    return choices
+
+
+def _effort(
+    own: OwnTrainings, who: Who, seeds: Sequence[int | None], baselines: Mapping[BaselineName, tuple[Who, Part]]
+) -> Effort | None:
+    """How the rates of a net and of its baselines were chosen; None where nothing was tried for it."""
+    if (who, "all") not in own.choices:
+        return None
+    arms: dict[str, tuple[Who, Part]] = {"subject": (who, "all"), **{str(key): arm for key, arm in baselines.items()}}
+    trials = {name: len(own.choices[arm].rates) if arm in own.choices else 0 for name, arm in arms.items()}
+    asked = {}
+    for name in ("subject", *NEEDED, *(["shallow"] if "shallow" in baselines else [])):
+        records = own.of(*arms[name]) if name in arms else []
+        how = frozenset({(TRIAL_SEED, 0.0)})
+        asked[name] = Arm(records[0].lr, own.choices.get(arms[name]), how) if records else None
+    why = why_not(asked, [seed for seed in seeds if seed is not None])
+    return Effort(tuned=not why, trials=trials, why=why)
 
 
 def _place(seed: int, order: Sequence[int]) -> tuple[int, int]:
@@ -102,8 +155,10 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
         ends = [twin.weights for twin in twins if twin.weights]
         if len(set(ends)) < len(ends) and not doubts:
             doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
+    there = {key: arm for key, arm in wanted.items() if key in baselines}
     return Evidence(
         name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
+        effort=_effort(own, who, [seed.seed for seed in seeds], there),
         notes=_by_text(notes, len(seeds)), doubts=doubts,
     )  # fmt: skip
 

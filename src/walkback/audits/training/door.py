@@ -5,23 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from walkback.audits.controls import own_audit
 from walkback.audits.records import SEED_ORDER
 from walkback.audits.samples import one_sided, too_few
 from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
+from walkback.audits.training.folder import check_folder, only_writer
 from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
 from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
 from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
 from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, sendable, train_all
+from walkback.audits.training.rates import ONE, check_rate, choices_of, rate_of, trials_left, tune
 from walkback.audits.training.result import TrainingAudit
 from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
-from walkback.errors import BadValue, Busy, RecordError, WalkbackError
-from walkback.files import make_folder, writing
+from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
 from walkback.probes.inputs import gather
@@ -29,8 +29,18 @@ from walkback.probes.modules import CreditFunction, PerSampleLoss, on_tensors
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
-from walkback.records.training import TrainingSetting, find_trainings, read_training, write_training
+from walkback.records.training import (
+    Part,
+    TrainingRecord,
+    TrainingSetting,
+    Who,
+    find_trainings,
+    label_of,
+    read_training,
+    write_training,
+)
 from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
+from walkback.report.numbers import duration
 from walkback.train import seed_list
 from walkback.train.task import cores
 
@@ -74,6 +84,8 @@ def audit_training(
     protocol: Protocol = "ours",
     say: Callable[[str], object] | None = lambda line: print(line, file=sys.stderr, flush=True),
     files: Sequence[str] = (),
+    validation: Any = None,
+    lr: float | None = None,
 ) -> TrainingAudit:
     """Train your model by your own loop, with its baselines and controls, and judge it: a full verdict in one call.
 
@@ -92,6 +104,10 @@ def audit_training(
     jobs         processes at once (one per core), if your functions are in a file that can be imported
     say          is given progress as lines; None: nothing is said
     files        files to import in every process, for functions in modules that have no importable name
+    validation   batches that are neither trained on nor tested on. With them, and a `train` that takes (model, seed,
+                 lr), every net is tried at several learning rates first and trained at the best of its own; so is bp,
+                 if train_bp or optimizer takes lr too
+    lr           one learning rate for all, for a `train` that takes it
 
     residual, credits, redraw, reduction, loss, output and metric are as for `wb.audit`. Per seed are trained: your
     model; the same with its blocks frozen, and with the lower half of them frozen; these three by backprop; and yours
@@ -106,13 +122,13 @@ def audit_training(
         make_model, train, test, blocks, (fixed or seed_list(max(count, 1)))[0], max_samples, name,
         make_bp_model=make_bp_model, train_bp=train_bp, train_batches=repeatable(train_batches), optimizer=optimizer,
         epochs=epochs, credits=credits, redraw=redraw, reduction=reduction, loss=loss, output=output, metric=metric,
-        residual=residual, files=tuple(files),
+        residual=residual, files=tuple(files), validation=validation, lr=lr,
     )  # fmt: skip
     if few := too_few(job.batches, thresholds["depth.margin"]):
         raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
     folder = Path(out)
-    with _only_writer(folder):
-        before = _check_folder(folder, job.setting)
+    with only_writer(folder):
+        before = check_folder(folder, job.setting)
         limits = with_looks(thresholds, looks) if looks else thresholds
         chosen_later = before and looked_before(folder, limits)
         trainings = _Trainings(job, folder, jobs, reach, fixed, talk)
@@ -120,6 +136,10 @@ def audit_training(
         if job.setting.bp is None:
             talk(NO_REFERENCE)
             counts.pop("bp")
+        if job.takes_rate("subject") and job.validation is None and lr is None:
+            talk(ONE)
+        talk(trainings.coming(counts))
+        trainings.tune(counts)
         while True:
             own = trainings.carry_out(counts)
             audit, here = own_audit(own, limits, protocol)
@@ -134,6 +154,8 @@ def audit_training(
             names = [job.setting.name if who == "subject" else who for who in more]
             _finished(unfinished(audit, names), own, chosen_later, folder)
             counts |= {who: next(look for look in looks if look > counts[who]) for who in more}
+            if "bp" in counts:  # with which all are compared
+                counts["bp"] = max(counts.values())
         return _finished(audit, own, chosen_later, folder)
 
 
@@ -193,7 +215,7 @@ def _job(
         raise BadValue(f"name={name!r}: bp and random are the names of the controls", "give another name")
     if not isinstance(more["epochs"], int) or more["epochs"] < 1:
         raise BadValue(f"epochs={more['epochs']!r}", "give a whole number of at least 1")
-    residual = more.pop("residual")
+    residual, validation, lr = (more.pop(key) for key in ("residual", "validation", "lr"))
     with here_as_before():
         empty = TrainingSetting.model_construct(blocks=[])
         trial = made(Job(make_model, train, empty, [], [], **more), Wanted("init", "all", seed))
@@ -203,6 +225,7 @@ def _job(
         task = settle(trial, whole, more["output"], more["loss"])
         if alone := one_sided(task.batches, None if more["metric"] else task.classes, False):
             raise BadValue(f"test cannot show what is asked: {alone}", "give test samples of every class")
+        choosing = None if validation is None else _chosen_by(validation, trial, whole, more["loss"] is not None)
         doubts = _overlap(whole, more["train_batches"], trial, seed, more["loss"] is not None)
     sources = {key: fingerprint(value) for key, value in (functions | {"credits": credits, "output": more["output"],
                "train_batches": more["train_batches"]}).items() if callable(value)}  # fmt: skip
@@ -217,11 +240,26 @@ def _job(
         loss="your own" if more["loss"] is not None else "cross-entropy per place" if task.dense else "cross-entropy",
         metric=None if more["metric"] is None else getattr(more["metric"], "__name__", "metric"),
         credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=doubts,
+        lr=lr, validation=None if choosing is None else fingerprint_of(choosing),
     )  # fmt: skip
-    return Job(make_model, train, setting, whole, probed, **more)
+    job = Job(make_model, train, setting, whole, probed, validation=choosing, **more)
+    check_rate(job, lr)
+    return job
 
 
-def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tuple[Batches, Batches]:
+def _chosen_by(validation: Any, model: nn.Module, test: Batches, own_loss: bool) -> Batches:
+    """The samples by which learning rates are chosen; none of them may be in test."""
+    whole, _ = _test(validation, model, None, own_loss, "validation")
+    both = overlap(whole, test)
+    if both:
+        raise BadValue(
+            f"{both} samples of validation are also in test, by which no learning rate may be chosen",
+            "hold validation out of what train trains on",
+        )
+    return whole
+
+
+def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool, name: str = "test") -> tuple[Batches, Batches]:
     """The test samples, and the first of them, which are probed."""
     try:
         batches = test() if callable(test) and not hasattr(test, "__iter__") else test
@@ -231,11 +269,11 @@ def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool) -> tupl
         if "no samples" not in error.what:
             raise
         raise BadValue(
-            "test has no samples: it is empty, or an exhausted iterator",
+            f"{name} has no samples: it is empty, or an exhausted iterator",
             "give a list of batches, a DataLoader, or a function that returns them",
         ) from error
     except Exception as error:
-        raise BadValue(f"test could not be read: {own_line(error)}", "fix it") from error
+        raise BadValue(f"{name} could not be read: {own_line(error)}", "fix it") from error
     return whole, gather(whole, model, PROBED, own_loss).batches
 
 
@@ -251,44 +289,6 @@ def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own
     both, samples = overlap(test, train), sum(len(y) for _, y in test)
     words = f"{both} of {samples} test samples are also in train_batches, so that accuracy is not of unseen samples"
     return [words] if both else []
-
-
-def _only_writer(folder: Path) -> Any:
-    make_folder(folder)
-    lock = FileLock(folder / ".audit_training.lock")
-    with writing(folder):
-        try:
-            return lock.acquire(timeout=0)
-        except Timeout as error:
-            raise Busy(
-                f"another process audits a training in {folder}", "let it finish, or name another out="
-            ) from error
-
-
-def _check_folder(folder: Path, setting: TrainingSetting) -> bool:
-    """Whether trainings are there already; those of another setting are refused."""
-    found = find_trainings(folder)
-    for path in found:
-        other = read_training(path).record.setting
-        if other != setting:
-            differ = [key for key in type(setting).model_fields if getattr(other, key) != getattr(setting, key)]
-            if differ == ["sources"] or "sources" in differ:
-                keys = {*other.sources, *setting.sources}
-                differ += [f"the code of {key}" for key in sorted(keys)
-                           if other.sources.get(key) != setting.sources.get(key)]  # fmt: skip
-                differ.remove("sources")
-            words = ", ".join(WORDS.get(key, key) for key in differ)
-            raise RecordError(
-                f"{folder} holds trainings of another audit: {words} differ",
-                "name another folder with out=, or move this one away",
-            )
-    return bool(found)
-
-
-WORDS = {
-    "parameters": "the net's parameters", "test": "the test samples", "samples": "the number of test samples",
-    "recipe": "the recipe of the plain loop", "bp": "how bp is trained", "doubts": "the samples that overlap",
-}  # fmt: skip
 
 
 class _Trainings:
@@ -309,14 +309,42 @@ class _Trainings:
                 self.jobs = 1
                 say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
         self.tried: set[Wanted] = set()
+        self.choices = choices_of(job, folder)
         self.progress = Tally(say, self.jobs)
+
+    def tune(self, counts: Mapping[str, int]) -> None:
+        """Choose the learning rates, where they can be chosen."""
+
+        def train(trials: Sequence[Wanted]) -> None:
+            self.progress.expect(len(trials))
+            if trials:
+                train_all(self.job, trials, self.folder, self.jobs, self._note)
+
+        self.choices = tune(self.job, self._arms(counts), self.folder, train)
+        if self.choices:
+            words = (f"{label_of(*arm, 0).partition(', ')[0]} {c.words()}" for arm, c in self.choices.items())
+            self.say(f"Learning rates: {'; '.join(words)}.")
+
+    def coming(self, counts: Mapping[str, int]) -> str:
+        """What is left to train, in a line; minutes where trainings of it are there to go by."""
+        done = [read_training(path).record for path in find_trainings(self.folder)]
+        runs, trials = self._missing(self._wanted(counts), done), trials_left(self.job, self._arms(counts), self.folder)
+        left, known = len(runs) + len(trials), [record.seconds for record in done if record.who != "init"]
+        pace = f", about {duration(left * sum(known) / len(known) / min(self.jobs, left))}" if known and left else ""
+        return f"To train: {f'{len(trials)} trials of learning rates and ' * bool(trials)}{len(runs)} trainings{pace}."
+
+    def _arms(self, counts: Mapping[str, int]) -> list[tuple[Who, Part]]:
+        return [(who, part) for who, part in self.parts if who in counts]
+
+    def _missing(self, wanted: Sequence[Wanted], done: Sequence[TrainingRecord]) -> list[Wanted]:
+        there = {(r.who, r.part, r.seed, r.lr) for r in done if r.status in SETTLED and r.held_out is None}
+        return [w for w in wanted if (w.who, w.part, w.seed, w.lr) not in there and w not in self.tried]
 
     def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
         """Train what these numbers of seeds need and is not there."""
         wanted = self._wanted(counts)
         done = [read_training(path).record for path in find_trainings(self.folder)]
-        there = {(r.who, r.part, r.seed) for r in done if r.status in SETTLED}
-        missing = [each for each in wanted if each not in there and each not in self.tried]
+        missing = self._missing(wanted, done)
         self.tried |= {*missing}  # what failed is tried again by the next call, not at every look
         self.progress.expect(len(missing))
         if missing:
@@ -339,6 +367,7 @@ class _Trainings:
         # The frozen twin is a baseline of the noise as well, also of seeds that the subject does not need.
         if len(seeds["random"]) > len(seeds["subject"]):
             found += [Wanted("subject", "frozen", seed) for seed in seeds["random"]]
+        found = [w._replace(lr=rate_of(self.job, (w.who, w.part), self.choices)) for w in found]
         return [*dict.fromkeys([found[0], Wanted("init", "all", most[0]), *found])]
 
     def _note(self, outcome: TrainingEnd) -> None:

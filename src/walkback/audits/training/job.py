@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import signature
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from walkback.audits.training.plain import MakeOptimizer, plain_loop
+from walkback.audits.training.plain import MakeOptimizer, adam, plain_loop
 from walkback.probes.inputs import tensors_of
 from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.outputs import Asked as Output
@@ -16,7 +18,7 @@ from walkback.probes.task import Metric
 from walkback.records.training import Part, TrainingSetting, Who, label_of
 
 Make = Callable[[int], nn.Module]
-Train = Callable[[nn.Module, int], Any]
+Train = Callable[..., Any]  # of a model, a seed and, if it takes one, a learning rate
 Batches = list[tuple[Any, Tensor]]
 
 
@@ -26,10 +28,12 @@ class Wanted(NamedTuple):
     who: Who
     part: Part
     seed: int
+    lr: float | None = None  # None: the loop's own
+    trial: bool = False  # of that rate, on the samples that are for it
 
     def label(self) -> str:
         """In words."""
-        return label_of(*self)
+        return label_of(self.who, self.part, self.seed, self.lr)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Job:
     output: Output = None
     metric: Metric | None = None
     files: Sequence[str] = field(default=())  # to be imported before a process can take this
+    validation: Batches | None = None  # samples by which learning rates are chosen
 
     def make(self, who: Who, seed: int) -> nn.Module:
         """The untrained net of a training."""
@@ -60,13 +65,23 @@ class Job:
             return self.make_bp_model(seed)
         return self.make_model(seed)
 
-    def run(self, who: Who, model: nn.Module, seed: int) -> Any:
+    def run(self, who: Who, model: nn.Module, seed: int, lr: float | None = None) -> Any:
         """The user's loop of it, or the plain one."""
+        rate: dict[str, Any] = {} if lr is None else {"lr": lr}
         if who != "bp":
-            return self.train(model, seed)
+            return self.train(model, seed, **rate)
         if self.train_bp is not None:
-            return self.train_bp(model, seed)
-        return plain_loop(model, seed, self.train_batches, self.optimizer, self.epochs, self.loss, self.output)
+            return self.train_bp(model, seed, **rate)
+        make = partial(self.optimizer or adam, **rate)
+        return plain_loop(model, seed, self.train_batches, make, self.epochs, self.loss, self.output)
+
+    def takes_rate(self, who: Who) -> bool:
+        """Whether the loop that trains it can be given a learning rate."""
+        loop = (self.train_bp or self.optimizer or adam) if who == "bp" else self.train
+        try:
+            return "lr" in signature(loop).parameters
+        except (TypeError, ValueError):  # some callables have none
+            return False
 
     def frozen_blocks(self, part: Part) -> list[str]:
         """The names of the blocks that stay at init."""

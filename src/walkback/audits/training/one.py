@@ -6,6 +6,7 @@ import platform
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,10 +81,12 @@ def parameters_of(model: nn.Module, blocks: Sequence[str]) -> dict[str, nn.Param
 def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     """Train, verify, measure and keep one training."""
     began = time.monotonic()
+    if wanted.trial and job.validation is not None:
+        job = replace(job, batches=job.validation, probed=job.validation)
     model = made(job, wanted)
     before, start = copy_of(tensors_of(model)), duplicate(model)
     ruler = Ruler(job, model, describe=wanted.who == "subject")
-    first = ruler.begun(model) if wanted.part == "all" else None
+    first = ruler.begun(model) if wanted.part == "all" and not wanted.trial else None
     flags = {name: p.requires_grad for name, p in model.named_parameters()}
     try:
         if wanted.who == "init":
@@ -97,7 +100,7 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     finally:
         for name, p in model.named_parameters():
             p.requires_grad_(flags.get(name, p.requires_grad))
-    write_training(out, record, tensors)
+    write_training(out, record, None if wanted.trial else tensors)
     return record
 
 
@@ -146,7 +149,7 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
     parts = find_blocks(model, job.setting.blocks)
     with torch.enable_grad():
         try:
-            returned = job.run(wanted.who, model, wanted.seed)
+            returned = job.run(wanted.who, model, wanted.seed, wanted.lr)
         except WalkbackError as error:
             return Ended("failed", f"{whose} raised: {error.what}", [], None)
         except SystemExit as error:
@@ -195,7 +198,7 @@ def _recorded(
         )
         try:
             accuracy, loss = ruler.score(model)
-            if wanted.part == "all":
+            if wanted.part == "all" and not wanted.trial:
                 moments = _moments(ruler, model, credits, first, status, notes, (accuracy, loss), wanted.who == "init")
         except WalkbackError as error:
             status, why = "failed", f"it could not be measured: {error.what}"
@@ -215,8 +218,14 @@ def _recorded(
         elsewhere=_moved(before, after, outer) if same else None, noise=ended.noise,  # type: ignore[arg-type]
         notes=list(dict.fromkeys(notes)), seconds=round(time.monotonic() - began, 2),
         made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+        lr=wanted.lr, held_out=held_out(job, wanted),
     )  # fmt: skip
     return record, copy_of(after) if same else None
+
+
+def held_out(job: Job, wanted: Wanted) -> int | None:
+    """How many samples a trial is measured on."""
+    return sum(len(labels) for _, labels in job.validation or ()) if wanted.trial else None
 
 
 def _moments(
@@ -257,4 +266,5 @@ def failed_record(job: Job, wanted: Wanted, why: str) -> TrainingRecord:
         setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status="failed", why=why,
         accuracy=None, loss=None, moments=[], init="", weights="", moved=[], elsewhere=None, noise=None, notes=[],
         seconds=0.0, made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+        lr=wanted.lr, held_out=held_out(job, wanted),
     )  # fmt: skip

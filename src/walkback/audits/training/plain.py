@@ -13,13 +13,13 @@ from walkback.probes.outputs import Asked as Output
 from walkback.probes.outputs import Logits
 from walkback.probes.task import settle
 
-MakeOptimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+MakeOptimizer = Callable[..., torch.optim.Optimizer]  # of parameters and, if it takes one, a learning rate
 RATE = 1e-3
 
 
-def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def adam(parameters: list[nn.Parameter], lr: float = RATE) -> torch.optim.Optimizer:
     """What is taken where no optimizer is given."""
-    return torch.optim.Adam(parameters, lr=RATE)
+    return torch.optim.Adam(parameters, lr=lr)
 
 
 def repeatable(train_batches: Any) -> Any:

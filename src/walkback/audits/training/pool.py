@@ -135,7 +135,7 @@ def _worker(pipe: Connection, out: str) -> None:
     with (Path(out) / LOG).open("a", buffering=1, errors="replace") as log, redirect_stdout(log):
         while (task := pipe.recv()) is not None:
             done = _one(job, Wanted(*task), Path(out))
-            place = None if done.record is None else str(Path(out) / done.record.folder())
+            place = None if done.record is None else str(done.record.place(Path(out)))
             pipe.send((Wanted(*task), place, done.why))
 
 

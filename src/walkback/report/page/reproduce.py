@@ -22,7 +22,7 @@ MNIST1D = ("mnist1d", "mnist1d-10k")
 def commands(material: Material) -> tuple[list[list[str]], list[str]]:
     """Commands that train the same configs again, and what of them the command line has no words for."""
     own = [run for subject in material.subjects for run in subject.runs]
-    if material.audit.controls and len({setting_of(run.config) for run in own}) == 1:
+    if material.audit.controls and len({setting_of(run.config, _tried(material)) for run in own}) == 1:
         configs = [run.config for run in own]
         probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
         return [_audit(configs, material)], _unsaid(configs, probed)
@@ -41,9 +41,17 @@ def _audit(configs: Sequence[RunConfig], material: Material) -> list[str]:
     looks = looks_of(material.audit.thresholds)
     seeds = ["--seeds", "auto", "--max-seeds", str(looks[-1])] if looks else None
     words = ["walkback", "audit", *_words(configs, rules, seeds), *_rule_words(shared)]
+    if _tried(material):
+        place = words.index("--lr")
+        words[place : place + 2] = ["--rates", "auto"]
     if material.audit.protocol != "ours":
         words += ["--protocol", material.audit.protocol]
     return words
+
+
+def _tried(material: Material) -> bool:
+    """Whether every subject was tried at several learning rates first."""
+    return all(subject.evidence.effort is not None for subject in material.subjects if subject.runs)
 
 
 _NONE = object()
