@@ -10,8 +10,8 @@ from walkback.checks import Judgement, Thresholds, fires_at, judge
 from walkback.plain import one_line
 from walkback.probes.theirs import Heard
 from walkback.records import Evidence, Moment, SeedEvidence, WatchHeader, WatchLook
+from walkback.records.evidence import CREDIT
 
-CREDIT = ("cosine", "cosine_out", "gamma", "null", "null_out", "null_gamma")
 LEAK, FLOOR = "leak", "reference floor"
 STILL = 10  # steps without a change in any weight of the blocks, after which somebody should know
 NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "

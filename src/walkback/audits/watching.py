@@ -34,9 +34,10 @@ from walkback.probes.parameters import against_probe, left_in
 from walkback.probes.task import settle
 from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
 from walkback.probes.undisturbed import undisturbed
+from walkback.probes.witness import Witness
 from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
 from walkback.records import Evidence, Moment, ReadingRecord, Watched, WatchEnd, WatchHeader, WatchLook
-from walkback.records.evidence import Ended
+from walkback.records.evidence import CREDIT, Ended
 from walkback.records.watched import UPDATE, Loss, make_room
 from walkback.report.live import Live
 from walkback.report.watched import figure, line_of
@@ -133,6 +134,8 @@ class Watch:
         if self._log is not None:
             make_room(self._log)
         self._alarms = Alarms(self._header, self._model, self._blocks, thresholds)
+        self._witness = Witness(self._model, names, self._task.take, self._deaf, done)
+        self._witness.start()
         self._listener = Listener(self._blocks)
         if not self._deaf:
             self._listener.start()
@@ -158,6 +161,7 @@ class Watch:
         """Do not listen to the loop's backward pass, because hooks would not be called in it."""
         if self._active:
             self._deaf = why
+            self._witness.stop(why)
             self._listener.drop()
 
     def __enter__(self) -> "Watch":
@@ -175,13 +179,15 @@ class Watch:
         if self._closed or not self._active:
             return
         self._listener.drop()
+        standing = self._witness.close()
         if ended == "finished" and self._count:
             why = "the last look is after the last update, and has no backward pass of the loop"
             self._look(self._done + self._count, Heard.nothing(len(self._blocks), why), last=True)
         self._closed = True
         if self.looks:
             seconds = time.perf_counter() - self._began
-            end = WatchEnd(ended=ended, steps=self._done + self._count, seconds=seconds, looking=self._looking)
+            end = WatchEnd(ended=ended, steps=self._done + self._count, seconds=seconds, looking=self._looking,
+                           standing=standing.standing, standing_why=standing.why)  # fmt: skip
             self._end = end
             self._write(end.text())
 
@@ -222,7 +228,7 @@ class Watch:
     def _look(self, step: int, heard: Heard, last: bool = False) -> None:
         began = time.perf_counter()
         try:
-            with undisturbed(), self._plainly():  # whatever is imported or drawn meanwhile
+            with undisturbed(), self._plainly(), self._witness.paused():  # whatever is imported or drawn meanwhile
                 look = self._measure(step, heard, last)
         except WalkbackError:
             if not self.looks:
@@ -252,7 +258,9 @@ class Watch:
         error = sys.exc_info()[1]
         words = one_line(f"the look at step {step} failed: {type(error).__name__}: {str(error)[:300]}")
         self._alarms.warn("failed", f"{words}. The training continues.")
-        return WatchLook(step=step, moment=Moment(), arrived=heard.arrived, crosses=list(heard.crosses),
+        # What crosses may be direct feedback, which only a look that succeeds can tell apart.
+        crosses: list[Crossing] = ["not seen" if c == "crosses" else c for c in heard.crosses]
+        return WatchLook(step=step, moment=Moment(), arrived=heard.arrived, crosses=crosses,
                          halves=[None] * len(self._blocks), proved_at=self._proved_at, fired=[],
                          notes=[words])  # fmt: skip
 
@@ -290,6 +298,9 @@ class Watch:
             again = True
         notes = [*found.notes, *([heard.why] if heard.why else [])]
         moment, remarks = self._alarms.theirs(moment, heard)
+        standing = self._witness.answer()
+        if standing.standing == "not seen":
+            moment, remarks = moment.model_copy(update=dict.fromkeys(CREDIT)), [*remarks, standing.why]
         self._alarms.other_credit = NOT_THEIRS in remarks
         notes += [*remarks, *([] if again else [f"finite differences were last taken at step {self._proved_at}"])]
         halves: list[float | None] = [None] * len(self._blocks)
@@ -308,7 +319,7 @@ class Watch:
         look = WatchLook(
             step=step, moment=moment, arrived=heard.arrived, crosses=list(heard.crosses), halves=halves,
             proved_at=self._proved_at, fired=[name for name in fires if name != FLOOR],
-            notes=list(dict.fromkeys(notes)),
+            notes=list(dict.fromkeys(notes)), standing=standing.standing, standing_why=standing.why,
         )  # fmt: skip
         self._alarms.about(look, fires, self.looks[0] if self.looks else None)
         return look
@@ -316,10 +327,12 @@ class Watch:
     def _directly(self, heard: Heard, found: MeasuredModel) -> Heard:
         """With direct feedback told apart, where the model's backward pass is overridden."""
         worker, proofs = found.reference.worker, found.reference.proofs
-        if worker is None or "crosses" not in heard.crosses or all(p.standing != "wrong" for p in proofs):
+        if "crosses" not in heard.crosses or all(p.standing != "wrong" for p in proofs):
             return heard
-        both = zip(heard.crosses, direct(worker), strict=True)
-        crosses: list[Crossing] = ["direct feedback" if c == "crosses" and d else c for c, d in both]
+        known = [None] * len(heard.crosses) if worker is None else direct(worker)
+        words: dict[bool | None, Crossing] = {True: "direct feedback", False: "crosses", None: "not seen"}
+        both = zip(heard.crosses, known, strict=True)
+        crosses: list[Crossing] = [words[d] if c == "crosses" else c for c, d in both]
         return heard._replace(crosses=crosses)
 
     def _probed(self, known: list[Proof] | None) -> tuple[MeasuredModel, Moment]:

@@ -17,8 +17,10 @@ from walkback.probes.worker import Worker
 SAMPLES = 8
 
 
-def direct(worker: Worker) -> list[bool]:
+def direct(worker: Worker) -> list[bool | None]:
     """By boundary, between block l and those after it: whether what crosses there is independent of what arrives.
+
+    None where that is not known, because the model's passes fail.
 
     `worker` runs a copy of the model that nobody else uses. Its own parts are in training mode, because a forward pass
     may prepare the signal only then.
@@ -26,14 +28,13 @@ def direct(worker: Worker) -> list[bool]:
     few = copy.copy(worker.first(SAMPLES))
     few.training = True
     count = len(few.modules)
-    nothing = [False] * max(count - 1, 0)
     generator = torch.Generator().manual_seed(11)
+    found: list[bool | None] = []
     try:
         with few.running():
             with watching(few.modules) as seen:
                 call(few.model, own_inputs(few.model, few.inputs))
             states = [seen.outputs.get(id(module)) for module in few.modules]
-            found = []
             edges = [None if state is None else state.edge for state in states]
             for low in range(count - 1):
                 below = edges[low]
@@ -48,6 +49,6 @@ def direct(worker: Worker) -> list[bool]:
                                                retain_graph=True)  # fmt: skip
                 one, other = got
                 found.append(one is not None and other is not None and bool(one.any()) and torch.equal(one, other))
-    except Exception:  # whatever a stranger's model raises; then nothing is known, and nothing is said
-        return nothing
+    except Exception:  # whatever a stranger's model raises
+        return [None] * max(count - 1, 0)
     return found

@@ -92,9 +92,9 @@ class Listener:
 
     def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         place = self._place(block)
-        if place is None or _in_backward():
+        if place is None or in_backward():
             return
-        for tensor in _tensors([*args, *kwargs.values()]):
+        for tensor in floating([*args, *kwargs.values()]):
             if tensor.is_leaf and tensor.requires_grad and not isinstance(tensor, nn.Parameter):
                 self.cut = True
                 _on(tensor, _kept(self.carried[place]))
@@ -104,7 +104,7 @@ class Listener:
         place = self._place(block)
         if place is None:
             return
-        if _in_backward():
+        if in_backward():
             self.again[place] += 1
             return
         if not torch.is_grad_enabled():
@@ -112,7 +112,7 @@ class Listener:
             return
         self.calls[place] += 1
         fresh: dict[tuple[Node, int], int] = {}
-        for tensor in _tensors([output]):
+        for tensor in floating([output]):
             if not tensor.requires_grad or tensor.is_leaf:
                 continue
             edge = get_gradient_edge(tensor)
@@ -180,19 +180,19 @@ class Listener:
         return Heard(arrived, crosses, why)
 
 
-def _in_backward() -> bool:
+def in_backward() -> bool:
     """Whether a backward pass is running: what is called then is a recomputation."""
     return bool(torch._C._current_graph_task_id() != -1)
 
 
-def _tensors(values: Any, depth: int = 3) -> Iterator[Tensor]:
+def floating(values: Any, depth: int = 3) -> Iterator[Tensor]:
     """The floating-point tensors among values, and in their parts."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point():
                 yield value
         elif depth and not isinstance(value, nn.Module):
-            yield from _tensors(entries(value).values(), depth - 1)
+            yield from floating(entries(value).values(), depth - 1)
 
 
 def _on(tensor: Tensor, hook: Callable[[Tensor], None]) -> None:

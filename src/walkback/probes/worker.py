@@ -207,7 +207,7 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
     gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
     """
-    if bound := _bound_elsewhere(worker.model):
+    if bound := bound_elsewhere(worker.model):
         return None, f"the forward of {bound} was replaced in the object, so that a float64 copy would run the original"
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
@@ -226,7 +226,7 @@ def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
     return copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
 
 
-def _bound_elsewhere(model: nn.Module) -> str:
+def bound_elsewhere(model: nn.Module) -> str:
     """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
     compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import, and there if anything was compiled
     for name, part in model.named_modules():

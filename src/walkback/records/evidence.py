@@ -6,7 +6,7 @@ of blocks) is refused here, once, so that no check has to wonder.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -54,6 +54,8 @@ PerBlock = Annotated[list[ReadingRecord | None] | None, BeforeValidator(_nothing
 
 BY_STATE = ("hidden_norms", "gradient_norms")
 BY_BLOCK = ("growth", "cosine", "cosine_out", "null", "null_out", "rotated", "frobenius", "rho", "nudging")
+CREDIT = ("cosine", "cosine_out", "gamma", "null", "null_out", "null_gamma", "rotated", "rotated_gamma", "frobenius",
+          "rho", "nudging")  # fmt: skip
 Standing = Literal["seen", "in part", "declared", "not seen"]
 
 
@@ -106,6 +108,13 @@ class Moment(Record):
         known = self.__dict__
         told = {name: len(known[name]) - 1 for name in BY_STATE if known[name] is not None}
         return told | {name: len(known[name]) for name in BY_BLOCK if known[name] is not None}
+
+
+def credited(moments: Sequence[Moment], standing: Standing | None) -> list[Moment]:
+    """The moments, without what was measured of a credit if that is not seen to train: they have no Γ."""
+    if standing != "not seen":
+        return list(moments)
+    return [moment.model_copy(update=dict.fromkeys(CREDIT)) for moment in moments]
 
 
 class SeedEvidence(Record):

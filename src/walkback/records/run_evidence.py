@@ -7,7 +7,7 @@ from walkback.data import DATASETS
 from walkback.errors import RecordError
 from walkback.records.baselines import BaselineName, alike, depth_of, ended, fittest, roles
 from walkback.records.doubts import Print, doubts_of_runs, prints_of
-from walkback.records.evidence import Baseline, Evidence, SeedEvidence, is_sure, moments_of_run
+from walkback.records.evidence import Baseline, Evidence, SeedEvidence, Standing, is_sure, moments_of_run
 from walkback.records.invariants import broken
 from walkback.records.predictions import most_frequent, predictions_of
 from walkback.records.quick import trusted
@@ -16,6 +16,10 @@ from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import RunConfig, refused
 
 ONE_WIDTH = ("resmlp", "vit-mini", "student", "mlp")  # nets all of whose states have the width that the option names
+# Read without torch, and so without the classes: tests/test_standing.py holds these against them.
+# Those of Rule.backward.
+BY_CREDITS = ("cb", "dfa", "dfa-plain", "dkp", "drtp", "dtp", "ep", "fa", "fg", "random", "sb", "sdfa")
+BY_OWN_BACKWARD = ("brsf", "fa-layer", "ff", "frsf", "kp", "mirror", "mono-forward", "pc", "pepita", "predsim", "usf")
 WITHOUT_HALVES: tuple[BaselineName, ...] = ("frozen", "frozen_bp", "bp", "shallow")
 
 
@@ -100,12 +104,28 @@ def _configs(given: Mapping[BaselineName, Sequence[Known] | Baseline]) -> dict[B
     return {key: _runs(those)[0].config for key, those in given.items() if _runs(those)}
 
 
+def standing_of(rule: str, source: str | None) -> tuple[Standing, str]:
+    """Whether the credits that a rule is asked for are what trains by it, and why.
+
+    >>> standing_of("dfa", None)[0], standing_of("pc", None)[0], standing_of("my_rule.py:Mine", "5f3")[0]
+    ('seen', 'declared', 'declared')
+    """
+    if source is None and rule == "bp":
+        return "seen", "autograd trains the net, and its gradients are the credits"
+    if source is None and rule in BY_CREDITS:
+        return "seen", "the credits that are compared are those that the blocks are trained by"
+    if source is None and rule in BY_OWN_BACKWARD:
+        return "declared", f"{rule} trains by a backward of its own, and its credits are stated beside it"
+    return "declared", "a rule that is not walkback's own may train by other credits than it shows to a probe"
+
+
 def _seed_told(run: Run, whole: bool, tests: dict[bytes, str]) -> SeedEvidence:
+    standing, why = standing_of(run.config.rule, run.config.rule_source)
     known: dict[str, Any] = {
         "seed": run.config.seed, "moments": moments_of_run(run, whole), "ended": ended(run),
         "hits": _hits(run, tests),
         "predicted": run.result is not None and run.result.predictions is not None,
-        "standing": None, "standing_why": "",
+        "standing": standing, "standing_why": why,
     }  # fmt: skip
     return trusted(SeedEvidence, known, {*known}) if is_sure(run) else SeedEvidence(**known)
 

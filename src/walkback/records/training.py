@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from walkback.errors import RecordError
 from walkback.files import children_with, make_folder, read_bytes, sweep, write_whole
 from walkback.records import invariants
-from walkback.records.evidence import Moment
+from walkback.records.evidence import Moment, Standing
 from walkback.records.invariants import broken
 from walkback.records.rates import TRIALS
 from walkback.records.run import _digest, parse
@@ -86,6 +86,8 @@ class TrainingRecord(Record):
     made: dict[str, str]  # versions
     lr: float | None = None  # the learning rate that it was given; None: that of the loop itself
     held_out: Whole | None = None  # of a trial of that rate: how many samples the accuracy is of, instead of the test
+    standing: Standing | None = None  # whether the credits that are compared are what trained; None: not asked
+    standing_why: str = ""
 
     @model_validator(mode="after")
     def _possible(self) -> "TrainingRecord":

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from walkback.errors import RecordError
-from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence, credited
 from walkback.records.invariants import broken
 from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Arm, Choice, why_not
 from walkback.records.training import (
@@ -138,7 +138,10 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
             continue
         owners[record.weights] = record.seed
         ended = {"finished": "finished", "diverged": "diverged"}.get(record.status, "stopped")
-        seeds.append(SeedEvidence(seed=record.seed, moments=record.moments, ended=ended))  # type: ignore[arg-type]
+        seeds.append(SeedEvidence(
+            seed=record.seed, moments=credited(record.moments, record.standing), ended=ended,  # type: ignore[arg-type]
+            standing=record.standing, standing_why=record.standing_why,
+        ))  # fmt: skip
         notes += [(record.seed, note) for note in record.notes]
         notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []
     starts = {record.seed: record.init for record in own.of(who) if record.init}

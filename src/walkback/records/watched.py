@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from walkback.errors import RecordError
 from walkback.files import Torn, is_folder, parse_json, read_bytes
 from walkback.records import invariants
-from walkback.records.evidence import Ended, Evidence, Moment, SeedEvidence
+from walkback.records.evidence import Ended, Evidence, Moment, SeedEvidence, Standing, credited
 from walkback.records.schema import BLOCKS, Count, Record, Size, first_fault
 
 SCHEMA = "walkback.watch/1"
@@ -57,6 +57,8 @@ class WatchLook(Record):
     proved_at: Count | None  # the step at which finite differences last confirmed the true gradient
     fired: list[str]
     notes: list[str]
+    standing: Standing | None = None  # so far: whether the credits that are compared are what trains the blocks
+    standing_why: str = ""
 
     @model_validator(mode="after")
     def _possible(self) -> "WatchLook":
@@ -80,6 +82,8 @@ class WatchEnd(Record):
     steps: Count
     seconds: Size
     looking: Size  # seconds of them
+    standing: Standing | None = None  # at the end
+    standing_why: str = ""
 
 
 def _mean(moment: Moment) -> None:
@@ -125,6 +129,9 @@ class Watched(Record):
         ]
         notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
                   f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
+        answers = [each for each in (*self.looks, self.end) if each is not None and each.standing is not None]
+        standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else (None, "")
+        moments = credited(moments, standing)
         if any(moment.cosine is not None for moment in moments):
             notes.append("credit: what the model's own backward pass delivers on the probe")
         if not header.at_init:
@@ -140,7 +147,7 @@ class Watched(Record):
         ended = self.end.ended if self.end else None
         return Evidence(
             name=header.name, depth=len(header.blocks), residual=header.residual,
-            seeds=[SeedEvidence(seed=header.seed, moments=moments, ended=ended)],
+            seeds=[SeedEvidence(seed=header.seed, moments=moments, ended=ended, standing=standing, standing_why=why)],
             notes=list(dict.fromkeys(notes)), doubts=doubts,
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ import math
 import platform
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from walkback.audits.training.noise import noisy_gradients, noisy_movements
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
+from walkback.probes.standing import Answer
+from walkback.probes.witness import Witness
 from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment
 from walkback.records.training import TrainingRecord, digest_of, write_training
@@ -41,6 +43,7 @@ class Ended(NamedTuple):
     why: str
     notes: list[str]
     noise: str | None
+    standing: Answer | None = None
 
 
 def set_seeds(seed: int) -> None:
@@ -92,7 +95,7 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
         if wanted.who == "init":
             ended = Ended("finished", "", [], None)
         else:
-            model, ended = _trained(job, wanted, model, before)
+            model, ended = _trained(job, wanted, model, before, ruler.task.take)
         if ended.status == "finished" and wanted.part != "all" and wanted.who != "init":
             why, notes = check_frozen(model, before, start, job.frozen_blocks(wanted.part), ruler.outputs())
             ended = ended._replace(status="not frozen" if why else "finished", why=why, notes=[*ended.notes, *notes])
@@ -104,7 +107,20 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     return record
 
 
-def _trained(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor]) -> tuple[nn.Module, Ended]:
+def _declared(job: Job, wanted: Wanted) -> Answer | None:
+    """The standing of credits that are not looked at in the training."""
+    if wanted.part != "all":
+        return None
+    if wanted.who == "subject" and callable(job.credits):
+        return Answer("declared", "credits= is a function: what it returns was not compared with what trained")
+    if wanted.who == "bp" and job.train_bp is None:
+        return Answer("seen", "it was trained by a plain loop of walkback's own")
+    return None
+
+
+def _trained(
+    job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor], take: Callable[[Any], Tensor]
+) -> tuple[nn.Module, Ended]:
     """The model after the user's loop, and how that ended."""
     blocks = job.setting.blocks
     frozen = parameters_of(model, job.frozen_blocks(wanted.part)) if wanted.part != "all" else {}
@@ -115,7 +131,15 @@ def _trained(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Te
         return model, Ended("finished", "", [note], None)
     model.train()
     if wanted.who != "random":
-        return model, _run(job, wanted, model, before)
+        witness = None
+        if (wanted.who, wanted.part, job.credits) == ("subject", "all", "backward"):
+            witness = Witness(model, blocks, take)
+            witness.start()
+        try:
+            ended = _run(job, wanted, model, before)
+        finally:
+            answer = None if witness is None else witness.close()
+        return model, ended._replace(standing=answer or _declared(job, wanted))
     with noisy_gradients(parameters_of(model, blocks), _noise_seed(wanted.seed)) as noise:
         ended = _run(job, wanted, model, before)
     after = tensors_of(model)
@@ -209,6 +233,7 @@ def _recorded(
     after = tensors_of(model)
     names = [name for name, _ in model.named_parameters() if name in before]
     same = status != "failed"
+    standing = ended.standing if same else None
     inner = [inside(names, [block]) for block in job.setting.blocks]
     outer = [name for name in names if not any(name in those for those in inner)]
     record = TrainingRecord(
@@ -219,6 +244,7 @@ def _recorded(
         notes=list(dict.fromkeys(notes)), seconds=round(time.monotonic() - began, 2),
         made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
         lr=wanted.lr, held_out=held_out(job, wanted),
+        standing=None if standing is None else standing.standing, standing_why="" if standing is None else standing.why,
     )  # fmt: skip
     return record, copy_of(after) if same else None
 

@@ -1,0 +1,171 @@
+"""Is what was measured what trained? What the optimizer was given, against what a block's backward pass delivers.
+
+    G = α v + β p, α > 0   G lies in .grad just before the step; v is the sum of the block's products (see rerun.py)
+                           over the passes since zero_grad; β is coupled decay, one for each parameter
+
+R² of the fit is .998 or more (.99 in half formats): seen; .9 or more: in part; less: not seen.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from walkback.probes.rerun import Product
+
+Standing = Literal["seen", "in part", "declared", "not seen"]
+SEEN, SEEN_IN_HALF, IN_PART = 0.998, 0.99, 0.9
+TELLING = 1e-3  # a tensor with less of the block's gradient may be rounding
+DEFINE = "give credits= a function that returns what trains its blocks"
+BY_HAND = "its parameters were changed by something else than an optimizer of torch: the loop updates by hand"
+
+
+class Answer(NamedTuple):
+    """Whether what is measured is what trains, and one sentence that says why."""
+
+    standing: Standing
+    why: str
+
+
+class Fit(NamedTuple):
+    """How much of G is α v + β p; `least`: of the tensor of which least is."""
+
+    share: float
+    alpha: float
+    least: float = 1.0
+
+
+def fit(gradients: Sequence[Tensor], products: Sequence[Tensor], parameters: Sequence[Tensor] = ()) -> Fit | None:
+    """R² of the fit, without decay or with it, whichever fits better; None where both are zero.
+
+    With decay, what β p explains counts for nothing: a large decay would hide anything.
+
+    >>> v = torch.tensor([1.0, 2.0, 0.0]); fit([3 * v], [v]).share, fit([v.flip(0)], [v]).share < 0.7
+    (1.0, True)
+    """
+    whole = [(g.double().flatten(), v.double().flatten()) for g, v in zip(gradients, products, strict=True)]
+    found = _fit(whole)
+    if parameters and found is not None and found.share < 1 - 1e-9:
+        rest = [(_without(g, p), _without(v, p)) for (g, v), p in zip(whole, parameters, strict=True)]
+        decayed = _fit(rest) if sum(len(g) > 1 for g, _ in rest) else None
+        found = decayed if decayed is not None and decayed.share > found.share else found
+    return found
+
+
+def _without(vector: Tensor, p: Tensor) -> Tensor:
+    q = p.detach().double().flatten().to(vector)
+    size = float(q @ q)
+    return vector - q * (float(vector @ q) / size) if size > 0 else vector
+
+
+def _fit(pairs: Sequence[tuple[Tensor, Tensor]]) -> Fit | None:
+    gg, gv, vv = (sum(float(p[a] @ p[b]) for p in pairs) for a, b in ((0, 0), (0, 1), (1, 1)))
+    if gg == 0 and vv == 0:
+        return None
+    if gg == 0 or vv == 0 or not math.isfinite(gg + gv + vv):
+        return Fit(0.0, 0.0)
+    alpha = gv / vv
+    rests = [(float((g - alpha * v).square().sum()), float(g @ g)) for g, v in pairs]
+    least = min((1 - rest / of for rest, of in rests if of > TELLING**2 * gg), default=1.0)
+    return Fit(1 - sum(rest for rest, _ in rests) / gg, alpha, least)
+
+
+def equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same bits; NaN equals NaN."""
+    a, b = one.detach(), other.detach()
+    return a.shape == b.shape and (torch.equal(a, b) or torch.equal(a.nan_to_num(), b.nan_to_num()))
+
+
+class Unit:
+    """Blocks that share parameters, and what is known of them at the step that is looked at.
+
+    last      the parameters as the last step left them;  left: what it left in .grad
+    product   v, by parameter;  given: G;  before: the parameters before the step
+    chained   by pass, the credits that arrived as a multiple of what the model's own backward pass sends
+    """
+
+    def __init__(self, places: list[int], parameters: list[nn.Parameter]):
+        self.places, self.parameters = places, parameters
+        self.last: dict[int, Tensor] = {}
+        self.left: dict[int, Tensor] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is known of this step."""
+        self.product: dict[int, Tensor] = {}
+        self.given: dict[int, Tensor] = {}
+        self.before: dict[int, Tensor] = {}
+        self.chained: list[tuple[Fit | None, bool]] = []
+        self.asked: set[int] = set()  # the blocks whose slope was taken
+        self.trouble, self.task = "", -1
+        self.hidden = self.half = self.passed = self.moved = self.still = False
+
+    def begin(self) -> None:
+        """A step begins: its parameters are as the last one left them."""
+        self.last = {id(p): p.detach().clone() for p in self.parameters}
+        self.left = {id(p): p.grad.detach().clone() for p in self.parameters if p.grad is not None}
+
+    def kept(self) -> bool:
+        """Whether nobody changed the parameters since."""
+        return all(equal(p, self.last[id(p)]) for p in self.parameters)
+
+    def zeroed(self) -> bool:
+        """At the beginning of a backward pass: whether .grad was set to zero. What the last step left is set apart."""
+        full = {id(p): p.grad for p in self.parameters if p.grad is not None and bool(p.grad.any())}
+        if not self.passed and not all(key in self.left and equal(g, self.left[key]) for key, g in full.items()):
+            self.left = {}
+        return not full
+
+    def forget(self) -> None:
+        """What was accumulated is gone."""
+        self.product, self.left, self.chained, self.passed = {}, {}, [], False
+
+    def takes(self, found: Product, half: bool) -> None:
+        """The product of one more pass."""
+        self.trouble, self.hidden = self.trouble or found.trouble, self.hidden or found.hidden
+        self.half, self.passed = self.half or half, True
+        for key, part in found.parameters.items():
+            self.product[key] = self.product[key] + part if key in self.product else part
+
+    def answer(self) -> Answer | None:
+        """What one step shows; None: nothing, and the next may."""
+        if self.trouble:
+            return Answer("declared", self.trouble)
+        if not self.kept():
+            return Answer("not seen", BY_HAND)
+        given = list(self.given.values())
+        if not all(bool(g.isfinite().all()) for g in given):
+            return Answer("declared", "its gradients are not finite")
+        if not self.passed:
+            words = "its .grad is filled by hand: no backward pass arrived at the block"
+            return Answer("not seen", words) if any(bool(g.any()) for g in given) else None
+        if not self.moved:  # a rate of 0 is no fault: it may warm up
+            return None if self.still else Answer("not seen", "the optimizer's step does not move its parameters")
+        return self._compared()
+
+    def _compared(self) -> Answer | None:
+        own = [p for p in self.parameters if id(p) in self.given]
+        given = [self.given[id(p)] - self.left.get(id(p), 0) for p in own]
+        products = [self.product.get(id(p), torch.zeros_like(p)).to(g.device) for p, g in zip(own, given, strict=True)]
+        found = fit(given, products, [self.before[id(p)] for p in own])
+        if found is None:
+            return None
+        if self.hidden:
+            return Answer("not seen", "finite differences do not confirm its gradient: another backward is used inside")
+        share = found.share if found.alpha > 0 else 0.0
+        if share < (SEEN_IN_HALF if self.half else SEEN):
+            words = f"what lies in its .grad is not what the backward pass delivers there (R² {max(share, 0):.2f})"
+            return Answer("in part" if share >= IN_PART else "not seen", words)
+        for part, half in self.chained:
+            share = 1.0 if part is None else part.share if part.alpha > 0 else 0.0
+            if share < (SEEN_IN_HALF if half else SEEN):
+                words = (
+                    f"what arrives there is not what the model's backward pass sends from its logits (R² "
+                    f"{max(share, 0):.2f}): local losses, a hook on its output, or credits of the loop's own"
+                )
+                return Answer("in part" if share >= IN_PART else "not seen", words)
+        if found.least < IN_PART and not self.half:
+            return Answer("in part", "one of its tensors gets something else than the backward pass delivers")
+        return Answer("seen", "")

@@ -1,0 +1,362 @@
+"""Watch whether a loop trains its blocks by the backward pass that is measured: hooks on steps drawn at random.
+
+How many steps there will be is not known. So the first is looked at, and one drawn from each of ever longer stretches,
+every one half as long as all before it. A block is asked at the first of its own steps from there on. Between drawn
+steps no hook is on the model; torch's optimizers tell when they step.
+"""
+
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakMethod
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from walkback.probes.blocks import find_blocks
+from walkback.probes.passes import Pass, Passes, chained, first_of
+from walkback.probes.rerun import chain
+from walkback.probes.standing import BY_HAND, DEFINE, IN_PART, Answer, Unit, equal
+from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
+
+PARALLEL = "several processes or copies of the model share the step"
+CLOSURE = "the optimizer's step runs the forward pass itself (a closure)"
+INSIDE = "the optimizer steps inside the backward pass"
+SHORT = "no step could be looked at, so this cannot be tested"
+OTHERWISE = ("in the training the model's own backward pass sent something else than it does now (R² {:.2f}): what is "
+             "measured is not what trained")  # fmt: skip
+WAIT = 200  # passes through each block without a step of it, after which nobody waits for one
+
+
+class Witness:
+    """Hooks on a model that a loop trains; `answer` is what they showed so far.
+
+    take   the logits in the model's output
+    deaf   why nothing can be seen at all
+    done   steps that were trained before
+    """
+
+    def __init__(
+        self, model: nn.Module | None, names: Sequence[str], take: Callable[[Any], Tensor | None], deaf: str = "",
+        done: int = 0,
+    ):  # fmt: skip
+        found = {} if model is None else find_blocks(model, names)
+        self.model, self.names, self.blocks, self.take = model, list(found), list(found.values()), take
+        self.deaf = deaf or (PARALLEL if _parallel() else "")
+        self.found: dict[int, list[tuple[int, Answer]]] = defaultdict(list)
+        self.steps, self.drawn, self.ends, self.done = 0, 0, 1, done
+        self._draw = random.SystemRandom().randrange
+        self._sums: dict[int, Tensor] = {}
+        self._stepped: set[int] = set()
+        self._hooks, self._always = list[Any](), list[Any]()
+        self._paused, self._stepping = False, list[Any]()
+        self._passes = Passes(self.names, take, self._arrives, self._is_paused)
+        self._forget()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Somebody's copy of the model has hooks that do nothing."""
+        return Witness, (None, (), first_of)
+
+    def _forget(self) -> None:
+        self._units: list[Unit] = []
+        kept = self._passes.kept
+        self._passes.drop()
+        self._passes = Passes(self.names, self.take, self._arrives, self._is_paused)
+        self._passes.kept = kept
+        self._waited = 0
+        self._armed_by: torch.optim.Optimizer | None = None
+
+    # --- when ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Watch from now on."""
+        if not self.deaf:
+            self._sums = {id(p): _sum(p) for p in self._trained()}
+            self._always = [register_optimizer_step_pre_hook(_weakly(self._steps)),
+                            register_optimizer_step_post_hook(_weakly(self._has_stepped))]  # fmt: skip
+            self._frames = _compiled_frames()
+            self._arm()
+
+    def _trained(self) -> list[nn.Parameter]:
+        return list({id(p): p for block in self.blocks for p in block.parameters() if p.requires_grad}.values())
+
+    def _arm(self) -> None:
+        assert self.model is not None
+        self._forget()
+        inside = {id(part) for block in self.blocks for part in block.modules()}
+        outside = {id(p) for part in self.model.modules() if id(part) not in inside for p in part._parameters.values()}
+        for place, block in enumerate(self.blocks):
+            own = {id(p): p for p in block.parameters() if p.requires_grad and id(p) not in outside}
+            same = [unit for unit in self._units if any(id(p) in own for p in unit.parameters)]
+            if own:
+                places = sorted({place, *(n for unit in same for n in unit.places)})
+                every = {id(p): p for unit in same for p in unit.parameters} | own
+                self._units = [unit for unit in self._units if unit not in same]
+                self._units.append(Unit(places, list(every.values())))
+            elif any(p.requires_grad for p in block.parameters()):
+                self._note([place], Answer("declared", "its parameters are shared with parts outside the blocks"))
+        for block in {id(b): b for b in self.blocks}.values():
+            self._hooks.append(block.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._hooks.append(block.register_forward_hook(self._after))
+        if not any(self.model is block for block in self.blocks):
+            self._hooks.append(self.model.register_forward_pre_hook(self._enters, with_kwargs=True))
+            self._hooks.append(self.model.register_forward_hook(self._leaves))
+
+    def _disarm(self) -> None:
+        for handle in self._hooks:
+            handle.remove()
+        self._hooks = []
+        self._forget()
+        begins = max(self.ends, self.steps)
+        self.ends = begins + max(3, begins // 2)
+        self.drawn = begins + self._draw(self.ends - begins)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Inside, what runs is not the loop's."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def close(self) -> Answer:
+        """The training is over: take all hooks away."""
+        if self._always:
+            self._finish()
+            for handle in self._always:
+                handle.remove()
+            self._always = []
+            self._disarm()
+            for place, block in enumerate(self.blocks):
+                own = [p for p in block.parameters() if p.requires_grad and id(p) in self._sums]
+                if own and not any(id(p) in self._stepped for p in own):
+                    moved = any(not equal(_sum(p), self._sums[id(p)]) for p in own)
+                    self._note([place], Answer("not seen", BY_HAND if moved else "its parameters did not move"))
+            self._asked_again()
+        return self.answer()
+
+    def stop(self, why: str) -> None:
+        """Nothing can be seen, as is found now."""
+        self.deaf = why
+        for handle in (*self._hooks, *self._always):
+            handle.remove()
+        self._always = []
+        self._disarm()
+
+    def answer(self) -> Answer:
+        """The worst of what was seen."""
+        if self.deaf:
+            return Answer("declared", f"{self.deaf}: whether what is measured trains the blocks cannot be tested")
+        every = [(self.names[place], step, each) for place in sorted(self.found) for step, each in self.found[place]]
+        for name, step, each in sorted(every, key=lambda found: found[2].standing != "not seen"):
+            if each.standing in ("not seen", "in part"):
+                return Answer(each.standing, f"step {step}, {name}: {each.why}; {DEFINE}")
+        trained = [n for n, block in enumerate(self.blocks) if any(p.requires_grad for p in block.parameters())]
+        seen = {n: [step for step, each in self.found[n] if each.standing == "seen"] for n in trained}
+        if any(seen.values()) and all(steps or not self.found[n] for n, steps in seen.items()):
+            count = len({step for steps in seen.values() for step in steps})
+            return Answer("seen", f"at {count} step{'s' * (count > 1)}, the model's own backward pass trained "
+                          f"{sum(map(bool, seen.values()))} of {len(trained)} blocks")  # fmt: skip
+        for name, step, each in every:
+            if each.standing == "declared":
+                return Answer("declared", f"step {step}, {name}: {each.why}, so this cannot be tested")
+        return Answer("declared", SHORT)
+
+    def _note(self, places: Sequence[int], found: Answer) -> None:
+        for place in places:
+            self.found[place].append((self.done + max(self.steps - 1, 0), found))
+
+    # --- the loop's passes --------------------------------------------------------------------------------------------
+
+    def _listens(self) -> bool:
+        return not self._paused and not in_backward() and torch.is_grad_enabled()
+
+    def _is_paused(self) -> bool:
+        return self._paused
+
+    def _begins(self) -> None:
+        """Something is run forward: what came before it is over."""
+        self._finish()
+        self._unchanged()
+        self._look()
+
+    def _look(self) -> None:
+        with self.paused():
+            self._passes.look(self._units)
+
+    def _enters(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not torch.compiler.is_compiling() and model is self.model and self._listens() and not self._stepping:
+            self._begins()
+            self._passes.enters(model, args, kwargs)
+
+    def _leaves(self, model: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        del args
+        if not torch.compiler.is_compiling() and model is self.model and self._listens():
+            self._passes.leaves(output)
+
+    def _place(self, block: nn.Module) -> int | None:
+        return next((place for place, each in enumerate(self.blocks) if each is block), None)
+
+    def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if torch.compiler.is_compiling() or self._paused:
+            return
+        place = self._place(block)
+        if place is None:
+            self._trouble(PARALLEL)
+        elif self._stepping:
+            self._trouble(CLOSURE)
+        elif in_backward():
+            if not any(call.place == place for call in self._passes.calls):
+                self._trouble(REENTRANT)
+        elif torch.is_grad_enabled():
+            if self._passes.around is None:
+                self._begins()
+            self._waited += 1
+            if self._waited > WAIT * len(self.blocks):
+                self._disarm()
+            if self._units:
+                self._passes.takes(place, block, args, kwargs)
+
+    def _after(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        del args
+        if not torch.compiler.is_compiling() and self._listens():
+            place = self._place(block)
+            if place is not None:
+                self._passes.gives(place, output)
+
+    def _arrives(self, call: Pass) -> None:
+        """A backward pass begins at a block: what was accumulated before .grad was set to zero is forgotten."""
+        unit, task = self._unit(call.place), torch._C._current_graph_task_id()
+        if unit is not None and unit.task != task:
+            unit.task = task
+            if unit.zeroed():
+                unit.forget()
+                self._passes.forget(unit.places)
+
+    def _unit(self, place: int) -> Unit | None:
+        return next((unit for unit in self._units if place in unit.places), None)
+
+    def _trouble(self, why: str) -> None:
+        for unit in self._units:
+            unit.trouble = unit.trouble or why
+
+    def _unchanged(self) -> None:
+        """Nobody changes the parameters between two steps."""
+        for unit in list(self._units):
+            if not unit.last:
+                unit.begin()
+            elif not unit.given and not unit.kept():
+                self._settle(unit, Answer("not seen", BY_HAND))
+
+    # --- what a pass was ----------------------------------------------------------------------------------------------
+
+    def _asked_again(self) -> None:
+        """A model that answers otherwise, once it was trained, is not measured by what trained it."""
+        if self._passes.kept is None or self.answer().standing != "seen":
+            return
+        whole, inside, weights = self._passes.kept
+        sent, why = chain(whole, self.names, self.take, weights)
+        for call in inside if not why else ():
+            outputs = sent.get(call.place, [])
+            found = chained(call, outputs[call.number]) if call.number < len(outputs) else None
+            if found is not None and (found.share < IN_PART or found.alpha <= 0):
+                self._note([call.place], Answer("not seen", OTHERWISE.format(max(found.share, 0))))
+
+    # --- the optimizer's step -----------------------------------------------------------------------------------------
+
+    def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._paused:
+            return
+        if optimizer in self._stepping:  # its last step raised
+            self._stepping.clear()
+        self._stepping.append(optimizer)
+        if len(self._stepping) > 1 or not self._hooks:
+            return
+        if not self._waited and self._armed_by not in (None, optimizer):
+            return  # another optimizer ends the step after which hooks were put on
+        if in_backward():
+            self._trouble(INSIDE)
+        else:
+            self._unchanged()
+            self._look()
+        if _compiled_frames() != self._frames:
+            self._trouble(COMPILED)
+        stepped = {id(p) for p in _with_gradients(optimizer)}
+        for unit in self._units:
+            own = [p for p in unit.parameters if id(p) in stepped]
+            unit.still = unit.still or (bool(own) and not any(group.get("lr", 1) for group in optimizer.param_groups))
+            for p in own:
+                assert p.grad is not None
+                unit.given[id(p)] = p.grad.detach().to_dense() if p.grad.is_sparse else p.grad.detach().clone()
+                unit.before[id(p)] = p.detach().clone()
+
+    def _has_stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._paused or not self._stepping:
+            return
+        self._stepping.pop()
+        if self._stepping:
+            return
+        stepped = {id(p) for p in _with_gradients(optimizer)} & {id(p) for p in self._trained()}
+        self._stepped |= stepped
+        self.steps += bool(stepped)
+        for unit in self._units:
+            for p in unit.parameters:
+                if id(p) in stepped:
+                    unit.moved = unit.moved or not equal(p, unit.before.get(id(p), p))
+                    unit.last[id(p)] = p.detach().clone()
+        if stepped and not self._hooks and self.steps >= self.drawn and self.answer().standing != "not seen":
+            self._arm()
+            self._armed_by = optimizer
+            for unit in self._units:
+                unit.begin()
+
+    def _finish(self) -> None:
+        """What was stepped is answered, before the next pass begins."""
+        for unit in [unit for unit in self._units if unit.given]:
+            self._settle(unit, unit.answer())
+
+    def _settle(self, unit: Unit, found: Answer | None) -> None:
+        if found is None:
+            unit.clear()
+            unit.begin()
+            return
+        self._note(unit.places, found)
+        self._units.remove(unit)
+        if not self._units:
+            self._disarm()
+
+
+def _weakly(method: Callable[..., None]) -> Callable[..., None]:
+    """A hook that keeps nothing alive: optimizers call it as long as the process runs, if nobody takes it away."""
+    weak = WeakMethod(method)
+
+    def hook(*args: Any) -> None:
+        if (alive := weak()) is not None:
+            alive(*args)
+
+    return hook
+
+
+def _with_gradients(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+def _sum(p: Tensor) -> Tensor:
+    flat = p.detach().double()
+    return torch.stack([flat.sum(), flat.square().sum()])
+
+
+def _parallel() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def _compiled_frames() -> int:
+    """How many pieces of code torch.compile made so far."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])

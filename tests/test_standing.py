@@ -1,0 +1,511 @@
+"""Seen or declared: whether what `credits="backward"` measures is what trained a stranger's blocks."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from walkback.probes.witness import Witness
+
+WIDTH, CLASSES, STEPS = 10, 3, 6
+DRAWS = torch.Generator().manual_seed(5)
+X = torch.randn(64, WIDTH, generator=DRAWS)
+Y = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+
+
+class Block(nn.Module):
+    def __init__(self, drop=0.0, norm=None):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.drop, self.norm = nn.Dropout(drop), norm or nn.Identity()
+
+    def forward(self, h):
+        return h + self.down(self.drop(torch.tanh(self.norm(self.up(h)))))
+
+
+class Net(nn.Module):
+    """`between` is what happens to a state before the next block takes it."""
+
+    def __init__(self, depth=3, block=Block, between=lambda h: h):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.blocks = nn.ModuleList(block() for _ in range(depth))
+        self.heads = nn.ModuleList(nn.Linear(WIDTH, CLASSES) for _ in range(depth))
+        self.between = between
+
+    def states(self, x):
+        h, found = self.embed(x), []
+        for block in self.blocks:
+            h = block(self.between(h))
+            found.append(h)
+        return found
+
+    def forward(self, x):
+        return self.head(self.states(x)[-1])
+
+
+def answer(model, loop, steps=STEPS, blocks="blocks.*"):
+    from walkback.probes.blocks import find_blocks
+
+    witness = Witness(model, list(find_blocks(model, blocks)), lambda out: out)
+    witness.start()
+    before = torch.get_rng_state()
+    model.train()
+    try:
+        loop(model, steps)
+    finally:
+        found = witness.close()
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules() if part is not model) or (
+        blocks == "hooked"
+    )
+    del before
+    return found
+
+
+def rows(step, size=16):
+    at = torch.arange(step * size, (step + 1) * size) % len(X)
+    return X[at], Y[at]
+
+
+def sgd(model, **options):
+    return torch.optim.SGD(model.parameters(), **({"lr": 0.05} | options))
+
+
+def plain(make=sgd, loss=lambda m, x, y: F.cross_entropy(m(x), y), between=lambda m, step: None, **options):
+    """A loop of backprop; `between`: what is done after backward and before the step."""
+
+    def loop(model, steps):
+        optimizer = make(model, **options)
+        for step in range(steps):
+            optimizer.zero_grad()
+            loss(model, *rows(step)).backward()
+            between(model, step)
+            optimizer.step()
+
+    return loop
+
+
+# --- exact backprop is never accused ----------------------------------------------------------------------------------
+
+
+def adam(model):
+    return torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
+
+
+def clipped(model, step):
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+
+def decayed_by_hand(model, step):
+    for p in model.parameters():
+        p.grad = p.grad + 0.5 * p.detach() if p.grad is not None else None
+
+
+def accumulating(model, steps):
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        for part in range(3):
+            x, y = rows(3 * step + part, 8)
+            (F.cross_entropy(model(x), y) / 3).backward()
+        optimizer.step()
+
+
+def autocast(model, steps):
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(rows(step)[0]).float(), rows(step)[1])
+        (loss * 128).backward()
+        for p in model.parameters():
+            p.grad = p.grad / 128 if p.grad is not None else None
+        optimizer.step()
+
+
+def two_optimizers(model, steps):
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    both = [torch.optim.SGD(matrices, lr=0.1, momentum=0.9), torch.optim.Adam(vectors, lr=1e-3)]
+    for step in range(steps):
+        model.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        for optimizer in both:
+            optimizer.step()
+
+
+def warming_up(model, steps):
+    optimizer = sgd(model)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 3, 1.0))
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        optimizer.step()
+        schedule.step()
+
+
+def in_turn(model, steps):
+    """Exact backprop, one block per step."""
+    each = [torch.optim.SGD(block.parameters(), lr=0.1) for block in model.blocks]
+    for step in range(4 * steps):
+        model.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        each[step % len(each)].step()
+
+
+def validating(model, steps):
+    optimizer = sgd(model)
+    for step in range(steps):
+        model.train()
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        model.eval()
+        model(X)
+        with torch.no_grad():
+            model(X)
+        optimizer.step()
+
+
+def never_zeroed(model, steps):
+    optimizer = sgd(model, lr=1e-3)
+    for step in range(steps):
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        optimizer.step()
+
+
+def by_parts(model, steps):
+    """The model is never called as a whole."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model.head(model.states(rows(step)[0])[-1]), rows(step)[1]).backward()
+        optimizer.step()
+
+
+def tied():
+    model = Net()
+    for block in model.blocks:
+        block.up.weight, block.up.bias = model.blocks[0].up.weight, model.blocks[0].up.bias
+    return model
+
+
+HONEST = {
+    "sgd": (Net, plain()),
+    "adam, decoupled decay": (Net, plain(adam)),
+    "coupled decay of the optimizer": (Net, plain(sgd, weight_decay=0.1, momentum=0.9)),
+    "coupled decay by hand": (Net, plain(between=decayed_by_hand)),
+    "decay in the loss": (
+        Net, plain(loss=lambda m, x, y: F.cross_entropy(m(x), y) + 0.1 * sum(p.square().sum() for p in m.parameters())),
+    ),
+    "clipping": (Net, plain(between=clipped)),
+    "accumulation": (Net, accumulating),
+    "bfloat16": (Net, autocast),
+    "half weights": (lambda: Net().bfloat16(), plain(loss=lambda m, x, y: F.cross_entropy(m(x.bfloat16()).float(), y))),
+    "tied": (tied, plain()),
+    "dropout": (lambda: Net(block=lambda: Block(0.3)), plain()),
+    "batch statistics": (lambda: Net(block=lambda: Block(norm=nn.BatchNorm1d(2 * WIDTH))), plain()),
+    "L = 12": (lambda: Net(depth=12), plain()),
+    "L = 12 in bfloat16": (lambda: Net(depth=12), autocast),
+    "one block": (lambda: Net(depth=1), plain()),
+    "two optimizers": (Net, two_optimizers),
+    "a rate of 0 at first": (Net, warming_up),
+    "one block per step in turn": (Net, in_turn),
+    "validation in between": (Net, validating),
+    "never zeroed": (Net, never_zeroed),
+    "by parts": (Net, by_parts),
+    "feedback alignment of the model's own, between the blocks": (lambda: FlagNet(direct=True), plain()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_the_models_own_backward_is_seen(name):
+    make, loop = HONEST[name]
+    found = answer(make(), loop)
+    assert found.standing == "seen", found.why
+
+
+# --- what is not what was measured ------------------------------------------------------------------------------------
+
+
+def dfa_by_hand(model, steps):
+    """Calls backward to log, and updates every block by a random projection of the error."""
+    B = [torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(n)) for n in range(len(model.blocks))]
+    for step in range(steps):
+        x, y = rows(step)
+        logits = model(x)
+        model.zero_grad()
+        F.cross_entropy(logits, y).backward()
+        error = logits.detach().softmax(1) - F.one_hot(y, CLASSES)
+        h = model.embed(x).detach()
+        for block, feedback in zip(model.blocks, B, strict=True):
+            out = block(h)
+            for p, g in zip(block.parameters(), torch.autograd.grad(out, [*block.parameters()], error @ feedback),
+                            strict=True):  # fmt: skip
+                p.data = p.data - 0.05 * g
+            h = out.detach()
+
+
+def dfa_after_the_step(model, steps):
+    """Lets the optimizer step, and puts something else in the place of what it did."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        before = [p.detach().clone() for p in model.parameters()]
+        optimizer.step()
+        with torch.no_grad():
+            for p, old in zip(model.parameters(), before, strict=True):
+                p.copy_(old + 0.01 * torch.randn_like(p))
+
+
+def fills_grad(model, steps):
+    """Backward runs, and .grad is something else before the step."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        for p in model.parameters():
+            p.grad = None if p.grad is None else torch.randn_like(p) * p.grad.norm()
+        optimizer.step()
+
+
+def fills_grad_of_a_twin(model, steps):
+    optimizer = sgd(model)
+    for step in range(steps):
+        twin = copy.deepcopy(model)
+        twin.zero_grad()
+        F.cross_entropy(twin(rows(step)[0]), rows(step)[1]).backward()
+        for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+            p.grad = None if q.grad is None else q.grad.clone()
+        optimizer.step()
+
+
+def signs(model, step):
+    """The rule of the README's example."""
+    for p in model.parameters():
+        p.grad = None if p.grad is None else p.grad.sign()
+
+
+def upwards(model, step):
+    for p in model.parameters():
+        p.grad = None if p.grad is None else -p.grad
+
+
+def local_losses(model, steps):
+    """Every block by a head of its own, and the whole model's backward pass for a probe."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        x, y = rows(step)
+        optimizer.zero_grad()
+        h, losses = model.embed(x), []
+        for block, head in zip(model.blocks, model.heads, strict=True):
+            h = block(h.detach())
+            losses.append(F.cross_entropy(head(h), y))
+        sum(losses).backward()
+        optimizer.step()
+
+
+def local_losses_beside_the_model(model, steps):
+    """The same where the model detaches and gives its logits."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        x, y = rows(step)
+        optimizer.zero_grad()
+        kept = []
+        hooks = [block.register_forward_hook(lambda _m, _a, out, kept=kept: kept.append(out)) for block in model.blocks]
+        loss = F.cross_entropy(model(x), y)
+        (loss + sum(F.cross_entropy(head(h), y) for head, h in zip(model.heads, kept, strict=True))).backward()
+        for hook in hooks:
+            hook.remove()
+        optimizer.step()
+
+
+def leaking(model, steps):
+    """Local losses without a detach."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        states = model.states(rows(step)[0])
+        sum(F.cross_entropy(head(h), rows(step)[1]) for head, h in zip(model.heads, states, strict=True)).backward()
+        optimizer.step()
+
+
+def hooks_on_states(model, steps):
+    """Direct feedback put in by hooks on the loop's own tensors."""
+    optimizer = sgd(model)
+    B = [torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(n)) for n in range(len(model.blocks))]
+    for step in range(steps):
+        x, y = rows(step)
+        optimizer.zero_grad()
+        error = (model(x).softmax(1) - F.one_hot(y, CLASSES)).detach() / len(x)
+
+        def put(_block, _args, out, error=error):
+            place = next(n for n, each in enumerate(model.blocks) if each is _block)
+            out.register_hook(lambda g: error @ B[place])
+
+        hooks = [block.register_forward_hook(put) for block in model.blocks]
+        loss = F.cross_entropy(model(x), y)
+        for hook in hooks:
+            hook.remove()
+        loss.backward()
+        optimizer.step()
+
+
+def without_backward(model, steps):
+    """Differences of the loss along random directions."""
+    with torch.no_grad():
+        for step in range(steps):
+            x, y = rows(step)
+            for p in model.parameters():
+                move = 0.02 * torch.randn_like(p)
+                before = F.cross_entropy(model(x), y)
+                p.add_(move)
+                if F.cross_entropy(model(x), y) > before:
+                    p.sub_(2 * move)
+
+
+def by_hand(model, steps):
+    """Exact gradients, and no optimizer."""
+    for step in range(steps):
+        loss = F.cross_entropy(model(rows(step)[0]), rows(step)[1])
+        trained = [*model.embed.parameters(), *model.blocks.parameters()]
+        for p, g in zip(trained, torch.autograd.grad(loss, trained), strict=True):
+            p.data -= 0.05 * g
+
+
+def orphans(model, steps):
+    """The optimizer has the embedding and the head alone."""
+    optimizer = torch.optim.SGD([*model.embed.parameters(), *model.head.parameters()], lr=0.1)
+    for step in range(steps):
+        model.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        optimizer.step()
+
+
+def undone(model, steps):
+    """The step is there, and moves no block."""
+    optimizer = torch.optim.SGD(
+        [{"params": [*model.blocks.parameters()], "lr": 1e-30}, {"params": [*model.head.parameters()]}], lr=0.1
+    )
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        optimizer.step()
+
+
+class Random(torch.autograd.Function):
+    """Forward: x Wᵀ. Backward: the input's gradient by a random matrix."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.T
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        B = torch.randn(weight.shape, generator=torch.Generator().manual_seed(3)).to(weight) * weight.std()
+        return gradient @ B, gradient.T @ x
+
+
+class Hidden(Block):
+    def forward(self, h):
+        return h + Random.apply(torch.tanh(self.up(h)), self.down.weight)
+
+
+class Hooked(Block):
+    """A module hook inside: what goes to the first weight is turned over."""
+
+    def __init__(self):
+        super().__init__()
+        self.down.register_full_backward_hook(lambda _m, given, _o: (given[0].flip(1),))
+
+
+class Straight(Block):
+    """A step with the gradient of the identity."""
+
+    def forward(self, h):
+        z = self.up(h)
+        return h + self.down(z + (z.sign() - z).detach())
+
+
+class Turned(torch.autograd.Function):
+    """Forward: nothing. Backward: the gradient by a random matrix."""
+
+    @staticmethod
+    def forward(ctx, h):
+        return h.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient @ torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(3)).to(gradient)
+
+
+class FlagNet(Net):
+    """Feedback alignment between the blocks while it is trained, and the true gradient afterwards."""
+
+    def __init__(self, direct=False):
+        super().__init__()
+        self.direct = direct
+
+    def states(self, x):
+        h, found = self.embed(x), []
+        for block in self.blocks:
+            h = Turned.apply(block(h)) if self.direct else block(h)
+            found.append(h)
+        return found
+
+
+class HookNet(Net):
+    """A hook on the states, which comes after what a look at the model takes there."""
+
+    def states(self, x):
+        h, found = self.embed(x), []
+        for block in self.blocks:
+            h = block(h)
+            if h.requires_grad:
+                h.register_hook(lambda g: g.flip(1))
+            found.append(h)
+        return found
+
+
+def flagged(model, steps):
+    model.direct = True
+    plain()(model, steps)
+    model.direct = False
+
+
+NOT = {
+    "dfa by hand that logs": (Net, dfa_by_hand, "by hand"),
+    "another step in the place of the optimizer's": (Net, dfa_after_the_step, "by hand"),
+    "noise in .grad": (Net, fills_grad, "not what the backward pass delivers"),
+    ".grad from a twin": (Net, fills_grad_of_a_twin, "filled by hand"),
+    "signs": (Net, plain(between=signs), "not what the backward pass delivers"),
+    "upwards": (Net, plain(between=upwards), "not what the backward pass delivers"),
+    "local losses": (Net, local_losses, "local losses"),
+    "local losses beside a model that detaches": (lambda: Net(between=torch.detach), local_losses_beside_the_model,
+                                                  "local losses"),
+    "local losses beside a model": (Net, local_losses_beside_the_model, "local losses"),
+    "local losses that leak": (Net, leaking, "local losses"),
+    "hooks of the loop on the states": (Net, hooks_on_states, "credits of the loop's own"),
+    "no backward": (Net, without_backward, "by hand"),
+    "exact gradients by hand": (Net, by_hand, "by hand"),
+    "orphans": (Net, orphans, "did not move"),
+    "a step that moves nothing": (Net, undone, "does not move"),
+    "a random backward inside": (lambda: Net(block=Hidden), plain(), "another backward is used inside"),
+    "a module hook inside": (lambda: Net(block=Hooked), plain(), "another backward is used inside"),
+    "a straight-through step": (lambda: Net(block=Straight), plain(), "another backward is used inside"),
+    "a hook on the states": (HookNet, plain(), "a hook on its output"),
+    "another backward in the training": (FlagNet, flagged, "something else than it does now"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT)
+def test_fooled_what_does_not_train_is_not_seen(name):
+    make, loop, words = NOT[name]
+    found = answer(make(), loop)
+    assert found.standing == "not seen", found.why
+    assert words in found.why
