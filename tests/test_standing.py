@@ -1,13 +1,25 @@
 """Seen or declared: whether what `credits="backward"` measures is what trained a stranger's blocks."""
 
 import copy
+import gc
+import itertools
+import pickle
+import random
+import weakref
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional as F
 
+import own_loops
+import walkback as wb
 from walkback.probes.witness import Witness
+from walkback.records.run_evidence import BY_CREDITS, BY_OWN_BACKWARD, standing_of
+from walkback.records.training_evidence import own_trainings
+from walkback.records.watched import read_watched
+from walkback.rules import RULES, Rule
 
 WIDTH, CLASSES, STEPS = 10, 3, 6
 DRAWS = torch.Generator().manual_seed(5)
@@ -47,21 +59,18 @@ class Net(nn.Module):
         return self.head(self.states(x)[-1])
 
 
-def answer(model, loop, steps=STEPS, blocks="blocks.*"):
-    from walkback.probes.blocks import find_blocks
-
-    witness = Witness(model, list(find_blocks(model, blocks)), lambda out: out)
+def answer(model, loop, steps=STEPS):
+    witness = Witness(model, [f"blocks.{n}" for n in range(len(model.blocks))], lambda out: out)
     witness.start()
-    before = torch.get_rng_state()
     model.train()
     try:
         loop(model, steps)
     finally:
         found = witness.close()
-    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules() if part is not model) or (
-        blocks == "hooked"
-    )
-    del before
+    assert not any(
+        isinstance(getattr(hook, "__self__", None), Witness)
+        for part in model.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    )  # fmt: skip
     return found
 
 
@@ -509,3 +518,285 @@ def test_fooled_what_does_not_train_is_not_seen(name):
     found = answer(make(), loop)
     assert found.standing == "not seen", found.why
     assert words in found.why
+
+
+# --- what cannot be tested is declared, and never accused -------------------------------------------------------------
+
+
+def with_a_closure(model, steps):
+    optimizer = sgd(model)
+    for step in range(steps):
+
+        def closure(step=step):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(rows(step)[0]), rows(step)[1])
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+
+def inside_the_backward(model, steps):
+    each = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+    def step_now(p):
+        each[p].step()
+        each[p].zero_grad()
+
+    handles = [p.register_post_accumulate_grad_hook(step_now) for p in each]
+    for step in range(steps):
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+    for handle in handles:
+        handle.remove()
+
+
+class Checkpointed(Net):
+    def __init__(self, reentrant):
+        super().__init__()
+        self.reentrant = reentrant
+
+    def states(self, x):
+        h, found = self.embed(x), []
+        for block in self.blocks:
+            h = torch.utils.checkpoint.checkpoint(block, h, use_reentrant=self.reentrant)
+            found.append(h)
+        return found
+
+
+class Counted(Block):
+    """Gives something else each time."""
+
+    calls = 0
+
+    def forward(self, h):
+        Counted.calls += 1
+        return super().forward(h) * (1 + Counted.calls)
+
+
+def replicas(model, steps):
+    """As where a net is split over devices: the blocks that run are copies that share the hooks."""
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        h = model.embed(rows(step)[0])
+        for block in model.blocks:
+            replica = block._replicate_for_data_parallel()
+            replica.up, replica.down = block.up, block.down
+            h = replica(h)
+        F.cross_entropy(model.head(h), rows(step)[1]).backward()
+        optimizer.step()
+
+
+UNKNOWN = {
+    "a closure": (Net, with_a_closure, "closure"),
+    "steps inside the backward pass": (Net, inside_the_backward, "inside the backward pass"),
+    "a reentrant checkpoint": (lambda: Checkpointed(True), plain(), "use_reentrant=True"),
+    "a block that cannot be run again": (lambda: Net(block=Counted), plain(), "gives other outputs"),
+    "copies of the blocks": (Net, replicas, "copies of the model"),
+    "blocks shared with the head": (lambda: shared_outside(), plain(), "shared with parts outside"),
+}
+
+
+def shared_outside():
+    model = Net(block=lambda: nn.Linear(WIDTH, WIDTH))
+    model.block_too = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in model.blocks)
+    for block, other in zip(model.blocks, model.block_too, strict=True):
+        other.weight, other.bias = block.weight, block.bias
+    return model
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_tested_is_declared(name):
+    make, loop, words = UNKNOWN[name]
+    found = answer(make(), loop)
+    assert found.standing == "declared", found.why
+    assert words in found.why
+
+
+def test_a_checkpoint_that_is_not_reentrant_is_seen():
+    assert answer(Checkpointed(False), plain()).standing == "seen"
+
+
+def test_several_processes_are_declared_at_once():
+    witness = Witness(Net(), ["blocks.0", "blocks.1", "blocks.2"], lambda out: out, "several processes")
+    witness.start()
+    assert witness.close().standing == "declared"
+
+
+def test_second_run_the_same_bits_with_dropout_and_statistics():
+    def make():
+        return Net(block=lambda: Block(0.3, nn.BatchNorm1d(2 * WIDTH)))
+
+    ends = []
+    for looked_at in (False, True):
+        model = make()
+        torch.manual_seed(3)
+        if looked_at:
+            assert answer(model, plain(adam), 12).standing == "seen"
+        else:
+            plain(adam)(model.train(), 12)
+        ends.append(model.state_dict())
+        ends.append(torch.get_rng_state())
+    assert torch.equal(ends[1], ends[3])
+    assert all(torch.equal(ends[0][key], ends[2][key]) for key in ends[0])
+
+
+def test_looks_are_few_and_unannounced():
+    """Some twenty in a thousand steps, and others in another training."""
+    drawn = []
+    for _ in range(2):
+        witness = Witness(None, (), lambda out: out)
+        steps = []
+        while witness.steps < 1000:
+            witness._disarm()
+            steps.append(witness.drawn.at)
+            witness.steps = witness.drawn.at + 1
+        drawn.append(steps)
+    assert drawn[0] != drawn[1]
+    assert all(8 <= len(steps) <= 24 for steps in drawn)
+    assert all(a < b for steps in drawn for a, b in itertools.pairwise(steps))
+
+
+def test_hooks_are_gone_between_looks_and_nothing_keeps_a_witness_alive():
+    model = Net()
+    witness = Witness(model, ["blocks.0", "blocks.1", "blocks.2"], lambda out: out)
+    witness.start()
+    plain()(model, 1)
+    model(X)
+    assert not model.blocks[0]._forward_hooks
+    copied = copy.deepcopy(model)
+    weak = weakref.ref(witness)
+    del witness
+    gc.collect()
+    assert weak() is None
+    plain()(copied, 2)
+
+
+def test_a_copy_made_at_a_look_has_hooks_that_do_nothing():
+    model = Net()
+    witness = Witness(model, ["blocks.0", "blocks.1", "blocks.2"], lambda out: out)
+    witness.start()
+    model.between = nn.Identity()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        plain()(twin, 3)
+    plain()(model, 3)
+    assert witness.close().standing == "seen"
+
+
+# --- the doors --------------------------------------------------------------------------------------------------------
+
+
+def watched(model, loop, tmp_path, steps=8):
+    log = tmp_path / "run.jsonl"
+    with wb.watch(model, "blocks.*", probe=(X[48:], Y[48:]), every=3, log=log, show=False) as watch:
+        loop(model, steps, watch)
+    return watch, read_watched(log.read_bytes(), log)
+
+
+def stepped(model, steps, watch):
+    optimizer = sgd(model)
+    for step in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        watch.step()
+        optimizer.step()
+
+
+def logged(model, steps, watch):
+    """Calls backward only to log."""
+    for step in range(steps):
+        model.zero_grad()
+        F.cross_entropy(model(rows(step)[0]), rows(step)[1]).backward()
+        watch.step()
+        with torch.no_grad():
+            for p in model.blocks.parameters():
+                p.add_(0.01 * torch.randn_like(p))
+
+
+def test_the_log_of_a_watch_says_whether_its_credits_are_seen(tmp_path):
+    watch, kept = watched(Net(), stepped, tmp_path)
+    for evidence in (watch.evidence, kept.evidence()):
+        assert evidence.seeds[0].standing == "seen", evidence.seeds[0].standing_why
+        assert evidence.seeds[0].final.gamma == pytest.approx(1)
+
+
+def test_planted_a_loop_that_calls_backward_to_log_has_no_gamma(tmp_path):
+    watch, kept = watched(Net(), logged, tmp_path)
+    for evidence in (watch.evidence, kept.evidence()):
+        assert evidence.seeds[0].standing == "not seen"
+        assert "by hand" in evidence.seeds[0].standing_why
+        assert "credits=" in evidence.seeds[0].standing_why
+        assert all(moment.gamma is None and moment.cosine_out is None for moment in evidence.seeds[0].moments)
+    assert watch.looks[-1].moment.gamma is None
+
+
+def test_a_killed_log_has_the_standing_of_its_last_look(tmp_path):
+    watched(Net(), logged, tmp_path)
+    lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
+    assert read_watched(b"".join(lines[:-1]), "run.jsonl").evidence().seeds[0].standing == "not seen"
+
+
+@pytest.mark.parametrize(
+    ("train", "standing"),
+    [(own_loops.train, "seen"), (own_loops.by_hand, "not seen"), (own_loops.fills_grad, "not seen"),
+     (own_loops.without_autograd, "not seen")],
+)  # fmt: skip
+def test_an_audit_of_a_loop_records_it(tmp_path, train, standing):
+    record = own_training(tmp_path, train, "backward")
+    assert record.standing == standing, record.standing_why
+    seed = own_trainings([tmp_path / record.folder()])[0].evidences["subject"].seeds[0]
+    assert seed.standing == standing
+    assert (seed.final.gamma is None) == (standing == "not seen")
+
+
+def test_a_function_of_credits_is_declared(tmp_path):
+    record = own_training(tmp_path, own_loops.train, lambda model, inputs, labels: [None, None])
+    assert record.standing == "declared"
+
+
+@pytest.mark.parametrize("train", [own_loops.train, own_loops.by_hand])
+def test_beside_declared_credits_lie_the_cosines_of_the_steps(tmp_path, train, monkeypatch):
+    """Backprop goes down the gradient of other samples, which noise does not."""
+    monkeypatch.setattr("walkback.probes.movements.random.SystemRandom", lambda: random.Random(1))
+    moment = own_training(tmp_path, train, lambda model, inputs, labels: [None, None]).moments[-1]
+    names = ("update on the probe", "halves of the probe")
+    steps, halves = ([reading.value for reading in moment.measured[name]] for name in names)
+    assert len(steps) == len(halves) == 2
+    assert min(steps) > 0.15, (steps, halves)
+    noise = own_training(tmp_path, noisy, lambda model, inputs, labels: [None, None]).moments[-1]
+    assert max(abs(r.value) for r in noise.measured["update on the probe"]) < 0.15
+
+
+def noisy(model, seed):
+    for x, _ in own_loops.batches(seed):
+        model(x)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(0.001 * torch.randn_like(p))
+
+
+def own_training(tmp_path, train, credits):
+    from walkback.audits.training.door import _job
+    from walkback.audits.training.job import Wanted
+    from walkback.audits.training.one import train_one
+
+    empty = dict.fromkeys(("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "output", "metric"))
+    job = _job(own_loops.make_model, train, own_loops.test, "blocks.*", 42, None, "mine", train_bp=own_loops.train,
+               epochs=1, credits=credits, reduction="auto", residual=True, files=(), **empty)  # fmt: skip
+    return train_one(job, Wanted("subject", "all", 42), tmp_path)
+
+
+# --- our own rules ----------------------------------------------------------------------------------------------------
+
+
+def test_second_implementation_the_table_of_rules_is_what_their_classes_say():
+    by_credits = {name for name in RULES.names() if RULES.get(name).backward is Rule.backward}
+    assert by_credits == {*BY_CREDITS}
+    assert {*RULES.names()} == {*BY_CREDITS, *BY_OWN_BACKWARD, "bp"}
+    assert {standing_of(name, None)[0] for name in by_credits} == {"seen"}
+
+
+def test_fooled_a_users_rule_that_shows_the_gradient_to_a_probe_is_declared():
+    """It may use the default backward, and ask who wants its credits; and it may have the name of a rule of ours."""
+    assert standing_of("two_faced.py:TwoFaced", "0" * 16)[0] == "declared"
+    assert standing_of("dfa", "0" * 16)[0] == "declared"

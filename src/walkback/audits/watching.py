@@ -134,7 +134,7 @@ class Watch:
         if self._log is not None:
             make_room(self._log)
         self._alarms = Alarms(self._header, self._model, self._blocks, thresholds)
-        self._witness = Witness(self._model, names, self._task.take, self._deaf, done)
+        self._witness = Witness(self._model, names, self._task.take.__call__, self._deaf, done)
         self._witness.start()
         self._listener = Listener(self._blocks)
         if not self._deaf:

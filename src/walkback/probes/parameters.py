@@ -55,14 +55,19 @@ def _parts(parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> 
 
 
 def against_probe(
-    updates: Sequence[Parts | None], worker: Worker, *, prove: bool = True, differences: bool = True
+    updates: Sequence[Parts | None],
+    worker: Worker,
+    *,
+    prove: bool = True,
+    differences: bool = True,
+    samples: int = SAMPLES,
 ) -> Aligned:
     """The alignment of every block's update; `worker` runs a copy of the model that nobody else uses.
 
     differences   whether finite differences are taken along the updates where autograd's gradient is wrong; they need
                   66 forward passes per block
     """
-    few = worker.first(SAMPLES)
+    few = worker.first(samples)
     first, second, replaced, why = _halves(few)
     wrong = _not_proved(few, [_mean(a, b) for a, b in zip(first, second, strict=True)]) if prove else set()
     found, halves, measured = [], [], False

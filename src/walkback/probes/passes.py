@@ -21,7 +21,7 @@ from walkback.probes.theirs import floating
 Key = tuple[Node, int]
 
 
-class Pass(Call):
+class BlockCall(Call):
     """A call of a block.
 
     edges    of what it took;  around: the model's own call, if it was called as a whole;  number: within that
@@ -47,16 +47,16 @@ class Passes:
     """
 
     def __init__(
-        self, names: Sequence[str], take: Callable[[Any], Tensor | None], arrives: Callable[[Pass], None],
+        self, names: Sequence[str], take: Callable[[Any], Tensor | None], arrives: Callable[[BlockCall], None],
         deaf: Callable[[], bool],
     ):  # fmt: skip
         self.names, self.count, self.take, self.arrives, self.deaf = names, len(names), take, arrives, deaf
-        self.calls: list[Pass] = []
+        self.calls: list[BlockCall] = []
         self.around: Call | None = None
-        self.kept: tuple[Call, list[Pass], list[Tensor]] | None = None
+        self.kept: tuple[Call, list[BlockCall], list[Tensor]] | None = None
         self._whole: list[Call] = []
-        self._made: dict[Key, Pass] = {}
-        self._open: dict[int, Pass] = {}
+        self._made: dict[Key, BlockCall] = {}
+        self._open: dict[int, BlockCall] = {}
         self._numbers: dict[tuple[int, int], int] = defaultdict(int)
         self._handles: list[Any] = []
 
@@ -84,7 +84,7 @@ class Passes:
 
     def takes(self, place: int, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A block is called."""
-        call = Pass(place, block, args, kwargs)
+        call = BlockCall(place, block, args, kwargs)
         call.around, key = self.around, (id(self.around), place)
         call.number, self._numbers[key] = self._numbers[key], self._numbers[key] + 1
         self._open[place] = call
@@ -116,7 +116,7 @@ class Passes:
             def arrives(gradients: Sequence[Tensor | None], places: list[tuple[int, int]] = places) -> None:
                 if self.deaf():
                     return
-                if isinstance(call, Pass):
+                if isinstance(call, BlockCall):
                     self.arrives(call)
                 for place, number in places:
                     if (gradient := gradients[number]) is not None:
@@ -143,7 +143,7 @@ class Passes:
             self.calls = [call for call in self.calls if not call.credit]
             self._whole, self._made = [call for call in self._whole if not call.alive], {}
 
-    def _by_chain(self, call: Pass, alive: Sequence[Pass], by: Mapping[int, Unit]) -> bool:
+    def _by_chain(self, call: BlockCall, alive: Sequence[BlockCall], by: Mapping[int, Unit]) -> bool:
         """Whether the model was called as a whole; then what it sends from its logits is compared, all at once."""
         whole = call.around
         if whole is None or not whole.alive:
@@ -160,7 +160,7 @@ class Passes:
                     unit.chained.append((chained(each, outputs[each.number]), each.half))
         return True
 
-    def _by_parts(self, call: Pass, alive: Sequence[Pass], unit: Unit) -> None:
+    def _by_parts(self, call: BlockCall, alive: Sequence[BlockCall], unit: Unit) -> None:
         """Where the model was not called as a whole: what the next blocks send is compared with what arrived."""
         later = [each for each in self.calls if each.place > call.place]
         takers = [(each, n) for each in later for n, key in enumerate(each.edges)
@@ -176,7 +176,7 @@ class Passes:
             unit.chained.append((chained(call, sent), call.half))
 
 
-def chained(call: Pass, sent: Sequence[Tensor | None]) -> Fit | None:
+def chained(call: BlockCall, sent: Sequence[Tensor | None]) -> Fit | None:
     """How much of what arrived at a block is what is sent there."""
     pairs = [
         (c, torch.zeros_like(c) if s is None else s.to(c.device))

@@ -34,7 +34,7 @@ HALF = (torch.float16, torch.bfloat16)
 Grad = dict[int, Tensor]  # by the id of a parameter
 
 
-class Random(NamedTuple):
+class RandomState(NamedTuple):
     """Every random state that a forward pass may draw from."""
 
     torch: Tensor
@@ -43,9 +43,9 @@ class Random(NamedTuple):
     numpy: Any
 
     @classmethod
-    def now(cls) -> "Random":
+    def now(cls) -> "RandomState":
         """As it is."""
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return cls(torch.get_rng_state(), cuda, random.getstate(), np.random.get_state())
 
     def put(self) -> None:
@@ -62,7 +62,7 @@ class Call:
 
     def __init__(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
         self.module, self.args, self.kwargs = module, copied(args), copied(dict(kwargs))
-        self.random = Random.now()
+        self.random = RandomState.now()
         self.modes = [part.training for part in module.modules()]
         self.buffers = [b.detach().clone() for b in module.buffers()]
         kinds = {t.device.type for t in (*module.parameters(), *floating([*args, *kwargs.values()]))} | {"cpu"}

@@ -22,7 +22,7 @@ DEFINE = "give credits= a function that returns what trains its blocks"
 BY_HAND = "its parameters were changed by something else than an optimizer of torch: the loop updates by hand"
 
 
-class Answer(NamedTuple):
+class Stance(NamedTuple):
     """Whether what is measured is what trains, and one sentence that says why."""
 
     standing: Standing
@@ -129,23 +129,23 @@ class Unit:
         for key, part in found.parameters.items():
             self.product[key] = self.product[key] + part if key in self.product else part
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> Stance | None:
         """What one step shows; None: nothing, and the next may."""
         if self.trouble:
-            return Answer("declared", self.trouble)
+            return Stance("declared", self.trouble)
         if not self.kept():
-            return Answer("not seen", BY_HAND)
+            return Stance("not seen", BY_HAND)
         given = list(self.given.values())
         if not all(bool(g.isfinite().all()) for g in given):
-            return Answer("declared", "its gradients are not finite")
+            return Stance("declared", "its gradients are not finite")
         if not self.passed:
             words = "its .grad is filled by hand: no backward pass arrived at the block"
-            return Answer("not seen", words) if any(bool(g.any()) for g in given) else None
+            return Stance("not seen", words) if any(bool(g.any()) for g in given) else None
         if not self.moved:  # a rate of 0 is no fault: it may warm up
-            return None if self.still else Answer("not seen", "the optimizer's step does not move its parameters")
+            return None if self.still else Stance("not seen", "the optimizer's step does not move its parameters")
         return self._compared()
 
-    def _compared(self) -> Answer | None:
+    def _compared(self) -> Stance | None:
         own = [p for p in self.parameters if id(p) in self.given]
         given = [self.given[id(p)] - self.left.get(id(p), 0) for p in own]
         products = [self.product.get(id(p), torch.zeros_like(p)).to(g.device) for p, g in zip(own, given, strict=True)]
@@ -153,11 +153,11 @@ class Unit:
         if found is None:
             return None
         if self.hidden:
-            return Answer("not seen", "finite differences do not confirm its gradient: another backward is used inside")
+            return Stance("not seen", "finite differences do not confirm its gradient: another backward is used inside")
         share = found.share if found.alpha > 0 else 0.0
         if share < (SEEN_IN_HALF if self.half else SEEN):
             words = f"what lies in its .grad is not what the backward pass delivers there (R² {max(share, 0):.2f})"
-            return Answer("in part" if share >= IN_PART else "not seen", words)
+            return Stance("in part" if share >= IN_PART else "not seen", words)
         for part, half in self.chained:
             share = 1.0 if part is None else part.share if part.alpha > 0 else 0.0
             if share < (SEEN_IN_HALF if half else SEEN):
@@ -165,7 +165,7 @@ class Unit:
                     f"what arrives there is not what the model's backward pass sends from its logits (R² "
                     f"{max(share, 0):.2f}): local losses, a hook on its output, or credits of the loop's own"
                 )
-                return Answer("in part" if share >= IN_PART else "not seen", words)
+                return Stance("in part" if share >= IN_PART else "not seen", words)
         if found.least < IN_PART and not self.half:
-            return Answer("in part", "one of its tensors gets something else than the backward pass delivers")
-        return Answer("seen", "")
+            return Stance("in part", "one of its tensors gets something else than the backward pass delivers")
+        return Stance("seen", "")

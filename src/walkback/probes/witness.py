@@ -5,7 +5,6 @@ every one half as long as all before it. A block is asked at the first of its ow
 steps no hook is on the model; torch's optimizers tell when they step.
 """
 
-import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +17,10 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from walkback.probes.blocks import find_blocks
-from walkback.probes.passes import Pass, Passes, chained, first_of
+from walkback.probes.movements import Stretches
+from walkback.probes.passes import BlockCall, Passes, chained, first_of
 from walkback.probes.rerun import chain
-from walkback.probes.standing import BY_HAND, DEFINE, IN_PART, Answer, Unit, equal
+from walkback.probes.standing import BY_HAND, DEFINE, IN_PART, Stance, Unit, equal
 from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
 
 PARALLEL = "several processes or copies of the model share the step"
@@ -47,9 +47,8 @@ class Witness:
         found = {} if model is None else find_blocks(model, names)
         self.model, self.names, self.blocks, self.take = model, list(found), list(found.values()), take
         self.deaf = deaf or (PARALLEL if _parallel() else "")
-        self.found: dict[int, list[tuple[int, Answer]]] = defaultdict(list)
-        self.steps, self.drawn, self.ends, self.done = 0, 0, 1, done
-        self._draw = random.SystemRandom().randrange
+        self.found: dict[int, list[tuple[int, Stance]]] = defaultdict(list)
+        self.steps, self.drawn, self.done = 0, Stretches(), done
         self._sums: dict[int, Tensor] = {}
         self._stepped: set[int] = set()
         self._hooks, self._always = list[Any](), list[Any]()
@@ -98,7 +97,7 @@ class Witness:
                 self._units = [unit for unit in self._units if unit not in same]
                 self._units.append(Unit(places, list(every.values())))
             elif any(p.requires_grad for p in block.parameters()):
-                self._note([place], Answer("declared", "its parameters are shared with parts outside the blocks"))
+                self._note([place], Stance("declared", "its parameters are shared with parts outside the blocks"))
         for block in {id(b): b for b in self.blocks}.values():
             self._hooks.append(block.register_forward_pre_hook(self._before, with_kwargs=True))
             self._hooks.append(block.register_forward_hook(self._after))
@@ -111,9 +110,7 @@ class Witness:
             handle.remove()
         self._hooks = []
         self._forget()
-        begins = max(self.ends, self.steps)
-        self.ends = begins + max(3, begins // 2)
-        self.drawn = begins + self._draw(self.ends - begins)
+        self.drawn.next(self.steps)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -124,7 +121,7 @@ class Witness:
         finally:
             self._paused = before
 
-    def close(self) -> Answer:
+    def close(self) -> Stance:
         """The training is over: take all hooks away."""
         if self._always:
             self._finish()
@@ -136,7 +133,7 @@ class Witness:
                 own = [p for p in block.parameters() if p.requires_grad and id(p) in self._sums]
                 if own and not any(id(p) in self._stepped for p in own):
                     moved = any(not equal(_sum(p), self._sums[id(p)]) for p in own)
-                    self._note([place], Answer("not seen", BY_HAND if moved else "its parameters did not move"))
+                    self._note([place], Stance("not seen", BY_HAND if moved else "its parameters did not move"))
             self._asked_again()
         return self.answer()
 
@@ -148,26 +145,26 @@ class Witness:
         self._always = []
         self._disarm()
 
-    def answer(self) -> Answer:
+    def answer(self) -> Stance:
         """The worst of what was seen."""
         if self.deaf:
-            return Answer("declared", f"{self.deaf}: whether what is measured trains the blocks cannot be tested")
+            return Stance("declared", f"{self.deaf}: whether what is measured trains the blocks cannot be tested")
         every = [(self.names[place], step, each) for place in sorted(self.found) for step, each in self.found[place]]
         for name, step, each in sorted(every, key=lambda found: found[2].standing != "not seen"):
             if each.standing in ("not seen", "in part"):
-                return Answer(each.standing, f"step {step}, {name}: {each.why}; {DEFINE}")
+                return Stance(each.standing, f"step {step}, {name}: {each.why}; {DEFINE}")
         trained = [n for n, block in enumerate(self.blocks) if any(p.requires_grad for p in block.parameters())]
         seen = {n: [step for step, each in self.found[n] if each.standing == "seen"] for n in trained}
         if any(seen.values()) and all(steps or not self.found[n] for n, steps in seen.items()):
             count = len({step for steps in seen.values() for step in steps})
-            return Answer("seen", f"at {count} step{'s' * (count > 1)}, the model's own backward pass trained "
+            return Stance("seen", f"at {count} step{'s' * (count > 1)}, the model's own backward pass trained "
                           f"{sum(map(bool, seen.values()))} of {len(trained)} blocks")  # fmt: skip
         for name, step, each in every:
             if each.standing == "declared":
-                return Answer("declared", f"step {step}, {name}: {each.why}, so this cannot be tested")
-        return Answer("declared", SHORT)
+                return Stance("declared", f"step {step}, {name}: {each.why}, so this cannot be tested")
+        return Stance("declared", SHORT)
 
-    def _note(self, places: Sequence[int], found: Answer) -> None:
+    def _note(self, places: Sequence[int], found: Stance) -> None:
         for place in places:
             self.found[place].append((self.done + max(self.steps - 1, 0), found))
 
@@ -229,7 +226,7 @@ class Witness:
             if place is not None:
                 self._passes.gives(place, output)
 
-    def _arrives(self, call: Pass) -> None:
+    def _arrives(self, call: BlockCall) -> None:
         """A backward pass begins at a block: what was accumulated before .grad was set to zero is forgotten."""
         unit, task = self._unit(call.place), torch._C._current_graph_task_id()
         if unit is not None and unit.task != task:
@@ -251,7 +248,7 @@ class Witness:
             if not unit.last:
                 unit.begin()
             elif not unit.given and not unit.kept():
-                self._settle(unit, Answer("not seen", BY_HAND))
+                self._settle(unit, Stance("not seen", BY_HAND))
 
     # --- what a pass was ----------------------------------------------------------------------------------------------
 
@@ -265,7 +262,7 @@ class Witness:
             outputs = sent.get(call.place, [])
             found = chained(call, outputs[call.number]) if call.number < len(outputs) else None
             if found is not None and (found.share < IN_PART or found.alpha <= 0):
-                self._note([call.place], Answer("not seen", OTHERWISE.format(max(found.share, 0))))
+                self._note([call.place], Stance("not seen", OTHERWISE.format(max(found.share, 0))))
 
     # --- the optimizer's step -----------------------------------------------------------------------------------------
 
@@ -309,7 +306,7 @@ class Witness:
                 if id(p) in stepped:
                     unit.moved = unit.moved or not equal(p, unit.before.get(id(p), p))
                     unit.last[id(p)] = p.detach().clone()
-        if stepped and not self._hooks and self.steps >= self.drawn and self.answer().standing != "not seen":
+        if stepped and not self._hooks and self.steps >= self.drawn.at and self.answer().standing != "not seen":
             self._arm()
             self._armed_by = optimizer
             for unit in self._units:
@@ -320,7 +317,7 @@ class Witness:
         for unit in [unit for unit in self._units if unit.given]:
             self._settle(unit, unit.answer())
 
-    def _settle(self, unit: Unit, found: Answer | None) -> None:
+    def _settle(self, unit: Unit, found: Stance | None) -> None:
         if found is None:
             unit.clear()
             unit.begin()

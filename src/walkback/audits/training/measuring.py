@@ -11,14 +11,21 @@ from walkback.audits.reference import Asked
 from walkback.audits.seeds import guarded
 from walkback.audits.training.frozen import Outputs
 from walkback.audits.training.job import Job
+from walkback.probes import Reading
 from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import call, on_tensors, per_sample_losses
+from walkback.probes.movements import Movement
 from walkback.probes.outputs import first_tensor
+from walkback.probes.parameters import Aligned, against_probe
 from walkback.probes.task import Task, dense_hits, score, settle
 from walkback.probes.undisturbed import undisturbed
+from walkback.probes.worker import Worker, double_worker, spread
 from walkback.probes.wrapped import uncompiled
-from walkback.records import Moment
+from walkback.records import Moment, ReadingRecord
+from walkback.records.watched import UPDATE
 
+HALVES = "halves of the probe"
+COMPARED = 256  # samples of whose gradient the steps of a loop are held against
 VERIFIED = 64  # samples on which frozen blocks must compute the same
 
 
@@ -74,6 +81,25 @@ class Ruler:
         notes += [note for note in found.notes if note not in notes]
         return found.moment
 
+    def updates(self, model: nn.Module, steps: Sequence[Movement]) -> dict[str, list[ReadingRecord]]:
+        """By block, how far the steps of a loop went down the true gradient of the probe; and how far two halves of
+        the probe agree about it, which is as much as can be asked of other samples."""
+        few, names = spread(self.probed, COMPARED), self.job.setting.blocks
+        found: list[Aligned] = []
+        with undisturbed(model, whole=True), uncompiled(model):
+            worker = Worker(self.task.reading(model), few.inputs, few.labels, names, self.task.loss)
+            double, _ = double_worker(worker, names, worker.still.losses)
+            for step in steps if double is not None else ():
+                assert double is not None
+                with torch.no_grad():
+                    for p, value in zip(double.model.parameters(), step.before, strict=True):
+                        p.copy_(value)
+                double._still = None
+                found.append(against_probe(step.taken, double, samples=COMPARED))
+        if not found:
+            return {}
+        return {UPDATE: _means([each.update for each in found]), HALVES: _means([each.halves for each in found])}
+
     def begun(self, model: nn.Module) -> Moment:
         """What scale asks of the net at init."""
         with undisturbed(model, whole=True), uncompiled(model):
@@ -85,6 +111,17 @@ class Ruler:
             self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, self.describe,
             job.setting.residual,
         )  # fmt: skip
+
+
+def _means(steps: Sequence[Sequence[Reading]]) -> list[ReadingRecord]:
+    """By block, the mean over the steps that have a value."""
+    found = []
+    for readings in zip(*steps, strict=True):
+        values = [reading.value for reading in readings if reading.status == "ok"]
+        found.append(
+            ReadingRecord(value=sum(values) / len(values), status="ok") if values else ReadingRecord.of(readings[-1])
+        )
+    return found
 
 
 class NoiseCredits:

@@ -6,6 +6,7 @@ import platform
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +22,11 @@ from walkback.audits.training.noise import noisy_gradients, noisy_movements
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
-from walkback.probes.standing import Answer
+from walkback.probes.movements import Movement, Movements
+from walkback.probes.standing import Stance
 from walkback.probes.witness import Witness
 from walkback.probes.wrapped import unwrapped
-from walkback.records import Moment
+from walkback.records import Moment, ReadingRecord
 from walkback.records.training import TrainingRecord, digest_of, write_training
 from walkback.version import own_version
 
@@ -43,7 +45,8 @@ class Ended(NamedTuple):
     why: str
     notes: list[str]
     noise: str | None
-    standing: Answer | None = None
+    standing: Stance | None = None
+    steps: Sequence[Movement] = ()
 
 
 def set_seeds(seed: int) -> None:
@@ -95,7 +98,7 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
         if wanted.who == "init":
             ended = Ended("finished", "", [], None)
         else:
-            model, ended = _trained(job, wanted, model, before, ruler.task.take)
+            model, ended = _trained(job, wanted, model, before, ruler.task.take.__call__)
         if ended.status == "finished" and wanted.part != "all" and wanted.who != "init":
             why, notes = check_frozen(model, before, start, job.frozen_blocks(wanted.part), ruler.outputs())
             ended = ended._replace(status="not frozen" if why else "finished", why=why, notes=[*ended.notes, *notes])
@@ -107,14 +110,14 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     return record
 
 
-def _declared(job: Job, wanted: Wanted) -> Answer | None:
+def _declared(job: Job, wanted: Wanted) -> Stance | None:
     """The standing of credits that are not looked at in the training."""
     if wanted.part != "all":
         return None
     if wanted.who == "subject" and callable(job.credits):
-        return Answer("declared", "credits= is a function: what it returns was not compared with what trained")
+        return Stance("declared", "credits= is a function: what it returns was not compared with what trained")
     if wanted.who == "bp" and job.train_bp is None:
-        return Answer("seen", "it was trained by a plain loop of walkback's own")
+        return Stance("seen", "it was trained by a plain loop of walkback's own")
     return None
 
 
@@ -131,15 +134,16 @@ def _trained(
         return model, Ended("finished", "", [note], None)
     model.train()
     if wanted.who != "random":
-        witness = None
+        witness, steps = None, Movements(model, [*find_blocks(model, blocks).values()])
         if (wanted.who, wanted.part, job.credits) == ("subject", "all", "backward"):
             witness = Witness(model, blocks, take)
             witness.start()
         try:
-            ended = _run(job, wanted, model, before)
+            with steps if (wanted.who, wanted.part) == ("subject", "all") and callable(job.credits) else nullcontext():
+                ended = _run(job, wanted, model, before)
         finally:
             answer = None if witness is None else witness.close()
-        return model, ended._replace(standing=answer or _declared(job, wanted))
+        return model, ended._replace(standing=answer or _declared(job, wanted), steps=steps.kept)
     with noisy_gradients(parameters_of(model, blocks), _noise_seed(wanted.seed)) as noise:
         ended = _run(job, wanted, model, before)
     after = tensors_of(model)
@@ -224,6 +228,9 @@ def _recorded(
             accuracy, loss = ruler.score(model)
             if wanted.part == "all" and not wanted.trial:
                 moments = _moments(ruler, model, credits, first, status, notes, (accuracy, loss), wanted.who == "init")
+            if moments and ended.steps:
+                measured = moments[-1].measured | _updates(ruler, model, ended.steps, notes)
+                moments[-1] = moments[-1].model_copy(update={"measured": measured})
         except WalkbackError as error:
             status, why = "failed", f"it could not be measured: {error.what}"
         except Exception as error:
@@ -252,6 +259,16 @@ def _recorded(
 def held_out(job: Job, wanted: Wanted) -> int | None:
     """How many samples a trial is measured on."""
     return sum(len(labels) for _, labels in job.validation or ()) if wanted.trial else None
+
+
+def _updates(
+    ruler: Ruler, model: nn.Module, steps: Sequence[Movement], notes: list[str]
+) -> dict[str, list[ReadingRecord]]:
+    try:
+        return ruler.updates(model, steps)
+    except Exception as error:  # whatever a stranger's model raises in float64
+        notes.append(f"the steps of the blocks were not compared with the gradient: {own_line(error)}")
+        return {}
 
 
 def _moments(
