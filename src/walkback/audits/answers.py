@@ -64,7 +64,7 @@ def control_random(judgement: Judgement | None, name: str = "random") -> Control
 def control_init(
     seeds: Sequence[SeedEvidence], depth: int | None, residual: bool | None, thresholds: Thresholds, protocol: Protocol
 ) -> Control:
-    """A net at its random init: its gradient must be measurable and its stream small; what was not recorded is no fault.
+    """A net at init: its gradient must be measurable and its stream small. What was not recorded is no fault.
 
     A head that starts at zero has a gradient of exactly zero at every block. That is a property of the init and no
     fault of the instrument.
@@ -89,8 +89,8 @@ def validity(failed: Sequence[Control]) -> str:
     if not failed:
         return "Every control behaved as expected."
     remedies = {
-        "bp": "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a better "
-        "learning rate, or with more seeds.",
+        "bp": "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a "
+        "better learning rate, or with more seeds.",
         "random": "If noise is not found out, no failing rule would be. Train longer, or with more seeds.",
         INIT: "Measurements from such an init mean nothing. Check the net.",
     }

@@ -11,8 +11,8 @@ from walkback.errors import RecordError
 
 NOISE = "random"
 TOO_MANY = (
-    "that is more than --max-seeds {most}, so it will probably stay open; train longer (--epochs), test on more images, "
-    "or raise --max-seeds"
+    "that is more than --max-seeds {most}, so it will probably stay open; train longer (--epochs), test on more "
+    "images, or raise --max-seeds"
 )
 CHOSEN_LATER = (
     "An audit with --seeds auto already looked at some of these runs, in another way than here. If the number of "

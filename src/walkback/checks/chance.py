@@ -45,7 +45,7 @@ class Above(NamedTuple):
         n = len(self.over)
         if self.worst is None or found.low is None or found.value is None or n < 2:
             return found
-        # A null within ± worst lowers the mean by that at most, and widens its standard deviation by that of two points.
+        # A null within ± worst lowers the mean by that at most, and widens its spread by that of two points.
         wider = two_sided(confidence, n - 1) * self.worst / math.sqrt(n - 1)
         return Interval(value=found.value - self.worst, low=found.low - self.worst - wider, high=found.high)
 
@@ -70,10 +70,8 @@ def above_null(evidence: Evidence) -> Above | None:
 
 def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
     """The mean and the standard deviation of the null of Γ, if it was measured."""
-    if place == "update":
-        each = [u.null for u in moment.measured.get("update", [])]
-    else:
-        each = [moment.rotated_gamma]
+    updates = [u.null for u in moment.measured.get("update", [])]
+    each = updates if place == "update" else [moment.rotated_gamma]
     known_ones = [n for n in each if n is not None and n.n >= 2 and known(n.mean) and known(n.std)]
     if not each or len(known_ones) < len(each):
         return None

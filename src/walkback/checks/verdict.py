@@ -223,8 +223,7 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
         words.append(f"The learning rates do not count as tuned: {effort.why}.")
     if effort is not None and effort.rises is not None and effort.rises > 0.01:
         words.append(f"The best baseline still rises: {100 * effort.rises:+.1f} points with twice the epochs.")
-    words += _zeros(evidence)
-    return words
+    return [*words, *evidence.symptoms, *_zeros(evidence)]
 
 
 def _zeros(evidence: Evidence) -> list[str]:

@@ -206,6 +206,7 @@ class Evidence(Record):
     baselines: dict[BaselineName, Baseline] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
     doubts: list[str] = Field(default_factory=list)  # what its reader found that keeps it from holding
+    symptoms: list[str] = Field(default_factory=list)  # what its reader found that explains, and never decides
 
     @model_validator(mode="after")
     def _agrees(self) -> "Evidence":

@@ -1,10 +1,12 @@
 """The evidence of a subject's run folders: its trainings, and the baselines among the other runs."""
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
+from walkback.records.bars import weak_bp
 from walkback.records.baselines import BaselineName, alike, depth_of, ended, fittest, roles
 from walkback.records.doubts import Print, doubts_of_runs, prints_of
 from walkback.records.evidence import Baseline, Evidence, SeedEvidence, Standing, is_sure, moments_of_run
@@ -91,12 +93,21 @@ def evidence_of_runs(
         "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
         "seeds": seeds_of_runs, "baselines": settled, "notes": notes,
         "doubts": [*doubts_of_runs([*runs, *used], prints or _read_prints), *_one_test(tests)],
+        "symptoms": _weak(given_too.get("bp"), runs if config.rule == "bp" else ()),
     }  # fmt: skip
     known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
     if (classes is None or classes > 0) and {*settled} <= known and all(map(is_sure, runs)):
         return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(**about)
+
+
+def _weak(given: Sequence[Known] | Baseline | None, own: Sequence[Known]) -> list[str]:
+    """A sentence where the bp that a subject is compared with, or the subject itself, is a weak one."""
+    runs = _runs(given) or own
+    accuracies = [run.result.accuracy for run in runs if run.result is not None and run.result.status == "finished"]
+    words = weak_bp(runs[0].config, statistics.fmean(accuracies)) if accuracies else None
+    return [f"{words}."] if words else []
 
 
 def _configs(given: Mapping[BaselineName, Sequence[Known] | Baseline]) -> dict[BaselineName, RunConfig]:
