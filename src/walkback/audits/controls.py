@@ -265,8 +265,8 @@ def _controls(
     for group in groups:
         if group.own is not None:
             subject = next((n for n in group.places if n not in (None, group.bp, group.random)), None)
-            own = [None if n is None else here.subjects[n] for n in (subject, group.bp, group.random)]
-            theirs = own_controls(group.own, *own, here.thresholds, here.protocol)
+            asked, bp, noise = (None if n is None else here.subjects[n] for n in (subject, group.bp, group.random))
+            theirs = own_controls(group.own, asked, bp, noise, here.thresholds, here.protocol)
             behind = "" if len(groups) == 1 else f", {group.own.setting.name}"
             found.append([control.model_copy(update={"name": control.name + behind}) for control in theirs])
             continue

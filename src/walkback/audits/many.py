@@ -103,7 +103,7 @@ def audits_beside(paths: Sequence[Path | str]) -> dict[Path, Audit]:
         if is_folder(path):
             one = (path / "config.json").exists() or (path / RECORD).exists()
             places[path.parent if one else path] = None
-    return {place / "audit.json": audit for place in places if (audit := Audit.read(place)) is not None}
+    return {place / "audit.json": audit for place in places if (audit := Audit.beside(place)) is not None}
 
 
 def folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:

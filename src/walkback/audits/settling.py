@@ -66,7 +66,7 @@ def unfinished(audit: Audit, waiting: Collection[str]) -> Audit:
 def looked_before(out: Path, thresholds: Thresholds) -> bool:
     """Whether an audit with looks that these thresholds do not allow for left its audit.json here before."""
     try:
-        before = Audit.read(out)
+        before = Audit.beside(out)
     except RecordError:
         return False
     if before is None:

@@ -16,6 +16,12 @@ from walkback.records.invariants import Broken
 from walkback.records.run import FRESH, parse
 from walkback.records.schema import Record
 
+OLDER = b'"walkback.audit/1"'
+
+
+class OldAudit(RecordError):
+    """An audit.json that an older walkback wrote, by rules that are not those of this one."""
+
 
 class Control(Record):
     """A subject whose answer is known beforehand."""
@@ -94,12 +100,28 @@ class Audit(Record):
         path = Path(place) / "audit.json" if is_folder(Path(place)) else Path(place)
         remedy = "give the command that wrote it again, or move the file away"
         try:
-            audit = parse(cls, read_bytes(path), str(path))
+            content = read_bytes(path)
+            if OLDER in content[:200]:
+                raise OldAudit(
+                    f"{path} is an audit of an older walkback, which answered by other rules",
+                    "judge its runs again: walkback judge FOLDER --out FOLDER",
+                )
+            audit = parse(cls, content, str(path))
             return audit.model_copy(update={"thresholds": completed(audit.thresholds)})
         except FileNotFoundError:
             return None
+        except OldAudit:
+            raise
         except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
             raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
+
+    @classmethod
+    def beside(cls, place: Path | str) -> "Audit | None":
+        """The audit.json that lies with runs; one of an older walkback is left aside, because all is judged anew."""
+        try:
+            return cls.read(place)
+        except OldAudit:
+            return None
 
     def exit_status(self, strict: bool = False) -> int:
         """For scripts: 4 invalid, 1 a subject walked back, 3 one open, 0 otherwise; the first that applies.
@@ -108,7 +130,7 @@ class Audit(Record):
         """
         if not self.valid:  # in one setting, if not in all
             return 4
-        answers = {subject.verdict for subject in self.subjects}
+        answers: set[str] = {subject.verdict for subject in self.subjects}
         if strict:
             answers |= {subject.verdicts.lower_half for subject in self.subjects if subject.verdicts is not None}
         if answers & {"walked back", "not trained"}:

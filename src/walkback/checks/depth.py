@@ -165,7 +165,7 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     stable = stable_range(lambda margin: outcome_of(both, margin, bool(unfinished)), cuts, at)
     shown = [each for each in both if each.own.value is not None]
     decisive = min(shown, key=lambda each: each.own.value or 0.0, default=None)
-    parts = {each.name: each.own for each in shown}
+    parts: dict[str, Interval] = {each.name: each.own for each in shown}
     parts |= {f"bp over {each.name}": each.bp for each in both if each.bp.value is not None}
     beside = paired(subject_side(evidence), baseline_side(evidence.baselines.get("frozen_bp")))
     parts |= {"frozen_bp": beside.interval(confidence)} if beside is not None and beside.mean is not None else {}
@@ -184,14 +184,12 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     )  # fmt: skip
 
 
-def _says(
-    evidence: Evidence, both: Sequence[Compared], found: Outcome, at: float, confidence: float
-) -> list[str]:  # fmt: skip
+def _says(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: float, confidence: float) -> list[str]:
     """What the typical seed gains over each baseline, what bp gains, and what is missing."""
-    words = []
-    for each in both:
-        if each.own.value is not None:
-            words.append(f"Training the blocks {gain_words(each.own, at, confidence)} over {WORDS[each.name]}.")
+    words = [
+        f"Training the blocks {gain_words(each.own, at, confidence)} over {WORDS[each.name]}."
+        for each in both if each.own.value is not None
+    ]  # fmt: skip
     words.append(_why(evidence, both, found, at, confidence))
     if line := _failing(both):
         words.append(line)

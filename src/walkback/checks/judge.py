@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from walkback.checks.base import Check, default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
-from walkback.checks.verdict import Verdicts, VerdictName, median_cosine, symptoms_of, verdict
+from walkback.checks.verdict import VerdictName, Verdicts, median_cosine, symptoms_of, verdict
 from walkback.records.doubts import doubts_of
 from walkback.records.evidence import Evidence, Moment
 from walkback.records.invariants import Broken

@@ -140,7 +140,7 @@ def image_variance(tables: Sequence[tuple[bytes, bytes]]) -> float | None:
     of_images = seeds * float(((by_image - middle) ** 2).sum()) / (images - 1)
     rest = gain - by_image - by_seed[:, None] + middle
     error = float((rest**2).sum()) / ((seeds - 1) * (images - 1))
-    return max(0.0, of_images - error) / (seeds * images)
+    return float(max(0.0, of_images - error) / (seeds * images))
 
 
 def gain_words(gain: Interval, required: float, confidence: float) -> str:
@@ -175,7 +175,7 @@ def least_words(required: float) -> str:
 def typed_words(evidence: Evidence, names: Sequence[str]) -> list[str]:
     """Which of these baselines were typed in, a sentence each."""
     typed = sorted(name for name, baseline in evidence.baselines.items() if name in names and baseline.typed)
-    alone = [name for name in typed if evidence.baselines[name].alone]  # type: ignore[index]
+    alone = [name for name in typed if evidence.baselines[name].alone]
     by_seed = [name for name in typed if name not in alone]
     found = [f"Typed in, not measured here, and so without a spread: {listed(alone)}."] if alone else []
     return found + ([f"Given by seed, not measured here: {listed(by_seed)}."] if by_seed else [])

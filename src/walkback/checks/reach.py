@@ -19,10 +19,12 @@ NAME = "reach.margin"
 def outcome_of(found: Compared, at: float) -> Outcome:
     """Passes: trained. Fires: not trained, or shown harm. Not asked where bp is shown to gain nothing by it."""
     own, bp, n = found.own, found.bp, 0 if found.gain is None else found.gain.n
-    if found.bp_seeds and n >= FEWEST and own.high is not None and bp.low is not None and bp.high is not None:
-        if own.high < at < bp.low or own.high < 0 <= bp.high:
-            return "fires"
-    if found.bp_seeds and bp.high is not None and bp.high < at:
+    known = found.bp_seeds and n >= FEWEST and None not in (own.high, bp.low, bp.high)
+    high, bp_low, bp_high = own.high or 0.0, bp.low or 0.0, bp.high or 0.0
+    if known and (high < at < bp_low or high < 0 <= bp_high):
+        return "fires"
+    # With its own gain left out, harm could not be shown: then it must not be answered otherwise.
+    if found.bp_seeds and own.high is not None and bp.high is not None and bp.high < at:
         return "not asked"
     # Without bp it is not known whether there is anything to ask: leaving it out must not answer.
     shown = own.low is not None and own.low > at and n >= FEWEST and found.bp_seeds and bp.high is not None

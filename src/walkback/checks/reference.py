@@ -1,8 +1,8 @@
 """reference: is the true gradient at the deepest state fit to compare with? Its precision, and its size.
 
-By our protocol this is a control of the instrument: where rounding turns the gradient, Γ is *not measurable*, and nobody
-is accused. A gradient of 1e-8 whose float32 direction agrees with float64 is tiny, not noise. By the published protocol
-the floor judges. A finding states both.
+By our protocol this is a control of the instrument: where rounding turns the gradient, Γ is *not measurable*, and
+nobody is accused. A gradient of 1e-8 whose float32 direction agrees with float64 is tiny, not noise. By the published
+protocol the floor judges. A finding states both.
 """
 
 import statistics

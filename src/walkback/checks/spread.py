@@ -59,7 +59,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         return "fires" if n.high is not None and n.high < bar(blocks, at) and seeds >= FEWEST else "open"
 
     cuts = [(end - 1) / (blocks - 1) for end in (n.low, n.high) if end is not None and blocks > 1]
-    stable = stable_range(outcome, [cut for cut in cuts if 0 < cut < 1], share)
+    stable = stable_range(outcome, [cut for cut in cuts if 0 < cut < 1 - 1e-9], share)
     now = outcome(share)
     return Finding(
         check="spread", outcome=now, value=n.value, low=n.low, high=n.high, threshold=bar(max(blocks, 1), share),

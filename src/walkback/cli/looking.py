@@ -119,7 +119,7 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
         cards = read_cards(place)
         if cards is not None:
             print(seen(str(write_cards(to, cards))))
-    for audit in filter(None, (Audit.read(place) for place in places if is_folder(place))):
+    for audit in filter(None, (Audit.beside(place) for place in places if is_folder(place))):
         if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder records
             print(seen(str(audit.write(to))))
     return 0
