@@ -523,8 +523,8 @@ def test_fooled_what_does_not_train_is_not_seen(name):
 # --- what cannot be tested is declared, and never accused -------------------------------------------------------------
 
 
-def with_a_closure(model, steps):
-    optimizer = sgd(model)
+def with_a_closure(model, steps, optimizer=None):
+    optimizer = optimizer or sgd(model)
     for step in range(steps):
 
         def closure(step=step):
@@ -588,7 +588,11 @@ def replicas(model, steps):
 
 
 UNKNOWN = {
-    "a closure": (Net, with_a_closure, "closure"),
+    "a line search": (
+        Net,
+        lambda m, n: with_a_closure(m, n, torch.optim.LBFGS(m.parameters(), lr=0.1)),
+        "more than once",
+    ),
     "steps inside the backward pass": (Net, inside_the_backward, "inside the backward pass"),
     "a reentrant checkpoint": (lambda: Checkpointed(True), plain(), "use_reentrant=True"),
     "a block that cannot be run again": (lambda: Net(block=Counted), plain(), "gives other outputs"),
@@ -611,6 +615,10 @@ def test_what_cannot_be_tested_is_declared(name):
     found = answer(make(), loop)
     assert found.standing == "declared", found.why
     assert words in found.why
+
+
+def test_a_step_with_a_closure_is_seen():
+    assert answer(Net(), with_a_closure).standing == "seen"
 
 
 def test_a_checkpoint_that_is_not_reentrant_is_seen():

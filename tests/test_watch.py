@@ -12,8 +12,25 @@ from torch.nn import functional as F
 
 import walkback as wb
 from walkback.audits.alarms import NOT_THEIRS, WatchWarning
+from walkback.probes.direct import direct
+from walkback.probes.worker import Worker
 from walkback.records.watched import UPDATE
-from watched_loops import PROBE, Block, Loud, Net, X, Y, bp_loss, detached, loader, local_loss, seeded, train, watched
+from watched_loops import (
+    DEPTH,
+    PROBE,
+    Block,
+    Loud,
+    Net,
+    X,
+    Y,
+    bp_loss,
+    detached,
+    loader,
+    local_loss,
+    seeded,
+    train,
+    watched,
+)
 
 
 class Noisy(nn.Module):
@@ -345,6 +362,20 @@ def test_a_look_that_fails_does_not_end_the_training():
     train(model, watch, 1)
     watch.close()
     assert [look.moment.loss is None for look in watch.looks] == [False, True, False, False]
+
+
+def test_what_crosses_is_not_known_where_the_look_failed():
+    """It may be direct feedback, which only a look that succeeds can tell apart."""
+    model = Net()
+    watch = wb.watch(model, "blocks.*", probe=PROBE, every=1, show=False, local=True)
+    train(model, watch, 1)
+    watch._task = None
+    with pytest.warns(WatchWarning, match="the look at step 1 failed"):
+        train(model, watch, 1)
+    assert watch.looks[0].crosses == ["crosses"] * (DEPTH - 1)
+    assert watch.looks[1].crosses == ["not seen"] * (DEPTH - 1)
+    worker = Worker(model, torch.zeros(2, 999), torch.zeros(2).long(), "blocks.*", None)
+    assert direct(worker) == [None] * (DEPTH - 1)
 
 
 def test_a_training_that_is_resumed_has_no_init():

@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakMethod
 
@@ -24,7 +25,7 @@ from walkback.probes.standing import BY_HAND, DEFINE, IN_PART, Stance, Unit, equ
 from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
 
 PARALLEL = "several processes or copies of the model share the step"
-CLOSURE = "the optimizer's step runs the forward pass itself (a closure)"
+CLOSURE = "the optimizer's step runs the forward pass itself, more than once"
 INSIDE = "the optimizer steps inside the backward pass"
 SHORT = "no step could be looked at, so this cannot be tested"
 OTHERWISE = ("in the training the model's own backward pass sent something else than it does now (R² {:.2f}): what is "
@@ -248,7 +249,8 @@ class Witness:
             if not unit.last:
                 unit.begin()
             elif not unit.given and not unit.kept():
-                self._settle(unit, Stance("not seen", BY_HAND))
+                known = Stance("declared", unit.trouble) if unit.trouble else Stance("not seen", BY_HAND)
+                self._settle(unit, known)
 
     # --- what a pass was ----------------------------------------------------------------------------------------------
 
@@ -266,16 +268,35 @@ class Witness:
 
     # --- the optimizer's step -----------------------------------------------------------------------------------------
 
-    def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _steps(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._paused:
-            return
+            return None
         if optimizer in self._stepping:  # its last step raised
             self._stepping.clear()
         self._stepping.append(optimizer)
         if len(self._stepping) > 1 or not self._hooks:
-            return
+            return None
         if not self._waited and self._armed_by not in (None, optimizer):
-            return  # another optimizer ends the step after which hooks were put on
+            return None  # another optimizer ends the step after which hooks were put on
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            return self._given(optimizer)
+        inside = partial(self._evaluated, optimizer, closure, [])
+        return ((args[0], inside, *args[2:]), kwargs) if len(args) > 1 else (args, kwargs | {"closure": inside})
+
+    def _evaluated(self, optimizer: torch.optim.Optimizer, closure: Callable[[], Any], before: list[Any]) -> Any:
+        """The closure of a step, in which the loop's passes run: .grad is what it leaves."""
+        if before:
+            self._trouble(CLOSURE)
+        self._stepping.clear()
+        found = closure()
+        self._stepping.append(optimizer)
+        if self._hooks and not before:
+            self._given(optimizer)
+        before.append(True)
+        return found
+
+    def _given(self, optimizer: torch.optim.Optimizer) -> None:
         if in_backward():
             self._trouble(INSIDE)
         else:
@@ -328,13 +349,13 @@ class Witness:
             self._disarm()
 
 
-def _weakly(method: Callable[..., None]) -> Callable[..., None]:
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     """A hook that keeps nothing alive: optimizers call it as long as the process runs, if nobody takes it away."""
     weak = WeakMethod(method)
 
-    def hook(*args: Any) -> None:
-        if (alive := weak()) is not None:
-            alive(*args)
+    def hook(*args: Any) -> Any:
+        alive = weak()
+        return None if alive is None else alive(*args)
 
     return hook
 
