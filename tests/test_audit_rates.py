@@ -16,7 +16,7 @@ from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
 from walkback.checks import Control
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Effort, Evidence, RunConfig, find_runs, read_run
-from walkback.records.rates import TRIAL_SEED, Choice, Rates, doubled
+from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
 from walkback.report.terminal import LiveTable
 from walkback.train import Event
@@ -281,7 +281,7 @@ def test_trials_of_another_budget_choose_nothing(audited, tmp_path):
 
 def test_a_frozen_net_has_the_trials_of_any_penalty(tmp_path):
     plant(tmp_path, arms(penalty=0.1)["dfa k=0 λ=0.1"], GRID)
-    rates = Rates(map(read_run, find_runs(tmp_path / "trials")))
+    rates = ChosenRates(map(read_run, find_runs(tmp_path / "trials")))
     assert rates.of(arms()["dfa k=0"]) is not None
 
 

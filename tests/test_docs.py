@@ -90,6 +90,7 @@ def shrunk(words: list[str]) -> list[str]:
     if words[0] in ("train", "audit"):
         # Only the default net is sure to have an option `width`.
         cards = ["--no-cards"] if words[0] == "audit" else []  # seconds for each rule, and tested elsewhere
+        cards += ["--rates", "one"] if cards and "--lr" not in words and "--rates" not in words else []  # likewise
         return [*words, "--epochs", "1", "--seeds", "42,", *cards, *([] if "--net" in words else ["--width", "32"])]
     return words
 

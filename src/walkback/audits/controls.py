@@ -16,7 +16,7 @@ from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresh
 from walkback.checks.finding import listed
 from walkback.checks.looks import looks_of
 from walkback.records import Evidence, Run, RunConfig, SeedEvidence, Snapshot, moment_of_snapshot
-from walkback.records.rates import NOTHING_TRIED, Rates
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.run import Known
 from walkback.records.sharing import setting_of
 from walkback.records.training_evidence import OwnTrainings
@@ -57,7 +57,7 @@ class Here(NamedTuple):
     judged: Callable[[Thresholds, Protocol], Audit]
     first: Callable[[Known], Snapshot | None]
     own: Sequence[Setting] = ()
-    rates: Rates = NOTHING_TRIED
+    rates: ChosenRates = NOTHING_TRIED
 
     def setting_of(self, config: RunConfig) -> str:
         """A name for what a run shares with its controls."""
@@ -66,7 +66,7 @@ class Here(NamedTuple):
     @classmethod
     def of(
         cls, gathered: Sequence[tuple[Evidence, list[Run]]], runs: Sequence[Run], own: Sequence[OwnTrainings] = (),
-        rates: Rates = NOTHING_TRIED,
+        rates: ChosenRates = NOTHING_TRIED,
     ) -> "Here":  # fmt: skip
         """Of evidence that is all in memory."""
         in_full = {run.path: run for run in runs}

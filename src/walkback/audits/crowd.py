@@ -32,7 +32,7 @@ from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_
 from walkback.records.baselines import depth_of, roles
 from walkback.records.doubts import Print, copies
 from walkback.records.outline import Outline
-from walkback.records.rates import NOTHING_TRIED, Rates
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.run import Known, read_first
 from walkback.records.sharing import setting_of
 
@@ -54,7 +54,7 @@ class Crowd:
     def __init__(
         self, outlines: Sequence[Outline], logs: Sequence[Evidence], baselines: Mapping[str, Baseline] | None,
         index: Index, note: Note = lambda *_: None, workers: Workers | None = None,
-        rates: Rates = NOTHING_TRIED,
+        rates: ChosenRates = NOTHING_TRIED,
     ):  # fmt: skip
         self.outlines, self.logs, self.index, self.note, self.workers = outlines, logs, index, note, workers
         self.given = dict(baselines or {})

@@ -11,7 +11,7 @@ from walkback.errors import RecordError
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs
 from walkback.records.doubts import Print, prints_of
 from walkback.records.outline import Outline, read_alike, read_outline
-from walkback.records.rates import NOTHING_TRIED, Rates
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.run import Known
 
 Standard = tuple[Thresholds, Protocol]
@@ -35,7 +35,7 @@ class GroupJob(NamedTuple):
     given: Mapping[str, Baseline]
     ways: Sequence[Standard]
     whole: bool
-    rates: Rates = NOTHING_TRIED
+    rates: ChosenRates = NOTHING_TRIED
 
 
 class JudgedGroup(NamedTuple):

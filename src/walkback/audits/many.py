@@ -15,7 +15,7 @@ from walkback.errors import BadValue
 from walkback.files import is_folder
 from walkback.records import Baseline, find_runs, join_seeds, read_foreign, read_run
 from walkback.records.outline import Outline, read_outlines
-from walkback.records.rates import Rates, find_trials
+from walkback.records.rates import ChosenRates, find_trials
 from walkback.records.run import Known
 from walkback.records.training import RECORD, find_trainings
 
@@ -69,7 +69,7 @@ def judge_many(
         index = open_index(folders, len(found))
         outlines = _outlines(found, partial(note, "read"), workers, index.knows_any)
         foreign = join_seeds([evidence for path in logs for evidence in read_foreign(path)])
-        rates = Rates(read_run(path) for path in find_trials(*folders))
+        rates = ChosenRates(read_run(path) for path in find_trials(*folders))
         crowd = Crowd(
             outlines, foreign, baselines, index, partial(note, "judged"), workers if workers.count else None, rates
         )

@@ -35,7 +35,7 @@ from walkback.records import (
     read_foreign,
     read_run,
 )
-from walkback.records.rates import Rates, find_trials
+from walkback.records.rates import ChosenRates, find_trials
 from walkback.records.training import find_trainings
 from walkback.records.training_evidence import OwnTrainings, own_trainings
 from walkback.report.case import Case, Material
@@ -108,7 +108,7 @@ class Records(NamedTuple):
     gathered: GatheredRuns
     runs: list[Run]
     own: list[OwnTrainings]
-    rates: Rates
+    rates: ChosenRates
 
 
 def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
@@ -118,7 +118,7 @@ def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None
     trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
     if folders and not runs and not trainings:
         raise no_runs(folders)
-    rates = Rates(read_run(path) for path in find_trials(*folders))
+    rates = ChosenRates(read_run(path) for path in find_trials(*folders))
     gathered = runs_by_subject(runs, rates)
     alone = len(trainings) == 1 and not gathered and not logs
     owners = {id(e): each for each in trainings for e in each.evidences.values()}

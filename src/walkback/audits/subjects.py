@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from walkback.audits.titles import titles
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
 from walkback.records.baselines import half, is_half_of
-from walkback.records.rates import NOTHING_TRIED, Rates
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.run import Known
 from walkback.records.sharing import subject_of
 
@@ -30,7 +30,7 @@ class Group(NamedTuple, Generic[K]):
     shallow: list[K]
 
 
-def evidence_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> list[Evidence]:
+def evidence_by_subject(runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED) -> list[Evidence]:
     """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
 
     Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
@@ -39,7 +39,7 @@ def evidence_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> li
     return [evidence for evidence, _ in runs_by_subject(runs, rates)]
 
 
-def runs_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> list[tuple[Evidence, list[Run]]]:
+def runs_by_subject(runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED) -> list[tuple[Evidence, list[Run]]]:
     """The same with the runs of each subject beside its evidence."""
     found = []
     for group in grouped(runs, rates):
@@ -49,7 +49,7 @@ def runs_by_subject(runs: Sequence[Run], rates: Rates = NOTHING_TRIED) -> list[t
     return found
 
 
-def grouped(runs: Sequence[K], rates: Rates = NOTHING_TRIED) -> list[Group[K]]:
+def grouped(runs: Sequence[K], rates: ChosenRates = NOTHING_TRIED) -> list[Group[K]]:
     """The subjects among these runs, as `evidence_by_subject` tells them."""
     any_run = _of_any_rate(ANY_RUN, rates)
     groups: dict[str, list[K]] = {}
@@ -82,7 +82,7 @@ def grouped(runs: Sequence[K], rates: Rates = NOTHING_TRIED) -> list[Group[K]]:
 class Shelf(Generic[K]):
     """Runs, laid out by what a baseline shares with its subject."""
 
-    def __init__(self, runs: Sequence[K], rates: Rates = NOTHING_TRIED):
+    def __init__(self, runs: Sequence[K], rates: ChosenRates = NOTHING_TRIED):
         self._rates = rates
         self._any_run, self._any_penalty, self._by_bp, self._no_blocks = (
             _of_any_rate(those, rates) for those in (ANY_RUN, ANY_PENALTY, BY_BP, NO_BLOCKS)
@@ -123,7 +123,7 @@ class Shelf(Generic[K]):
         return [run for run in found if self._rates.pair(run.config, subject)]
 
 
-def _of_any_rate(changes: Mapping[str, Any], rates: Rates) -> Mapping[str, Any]:
+def _of_any_rate(changes: Mapping[str, Any], rates: ChosenRates) -> Mapping[str, Any]:
     """Where trials chose rates, baselines may have others than their subject: `at_its_rate` asks."""
     return {**changes, "lr": 0.0} if rates else changes
 

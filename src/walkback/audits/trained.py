@@ -27,7 +27,7 @@ from walkback.records import (
 )
 from walkback.records.card import read_cards
 from walkback.records.evidence import half
-from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, Rates, find_trials
+from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, ChosenRates, find_trials
 from walkback.report.case import Case, Material
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
@@ -54,7 +54,7 @@ def audit_plan(
     *,
     seeds: int | Sequence[int] | Mapping[str, int] = 3,
     net_options: Mapping[str, Any] | None = None,
-    rates: Rates = NOTHING_TRIED,
+    rates: ChosenRates = NOTHING_TRIED,
     **settings: Any,
 ) -> list[RunConfig]:
     """Every run that an audit of `rules` needs: each rule and each control with its frozen net, and the shallow net.
@@ -196,7 +196,7 @@ def looks_for(seeds: object, max_seeds: int | None) -> tuple[int, ...]:
 def _tuned(
     rules: Sequence[str], out: Path, trained: Callable[..., object], say: Callable[[str], object],
     settings: Mapping[str, Any],
-) -> Rates:  # fmt: skip
+) -> ChosenRates:  # fmt: skip
     """The rates of everybody whom an audit of `rules` trains, by trials."""
     done: set[str] = set()
 
@@ -209,9 +209,9 @@ def _tuned(
     return tune(audit_plan(rules, seeds=[TRIAL_SEED], **settings), train, lambda: rates_in(out), say)
 
 
-def rates_in(out: Path) -> Rates:
+def rates_in(out: Path) -> ChosenRates:
     """What the trials that lie in a folder of runs choose."""
-    return Rates(read_run(path) for path in find_trials(out))
+    return ChosenRates(read_run(path) for path in find_trials(out))
 
 
 def _trained(
@@ -238,7 +238,12 @@ def _trained(
 
 
 def _judged(
-    rules: Sequence[str], runs: Sequence[Run], init: Control, thresholds: Thresholds, protocol: Protocol, rates: Rates
+    rules: Sequence[str],
+    runs: Sequence[Run],
+    init: Control,
+    thresholds: Thresholds,
+    protocol: Protocol,
+    rates: ChosenRates,
 ) -> tuple[Audit, dict[str, Judgement], list[Case]]:
     """The audit of these runs, the judgement of every rule and control by its name, and the cases of all of them."""
     cases = [

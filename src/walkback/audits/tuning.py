@@ -10,7 +10,7 @@ from pathlib import Path
 from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import RunConfig
-from walkback.records.rates import TRIAL_SEED, Choice, Rates, doubled
+from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.records.whole import CHECKPOINTS
 
 GRID = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -27,12 +27,12 @@ def trial(arm: RunConfig, rate: float) -> RunConfig:
     return arm.model_copy(update=changes)
 
 
-def longer(arm: RunConfig, rates: Rates) -> RunConfig:
+def longer(arm: RunConfig, rates: ChosenRates) -> RunConfig:
     """The config of its trial at its rate with twice the epochs: does it still rise?"""
     return trial(doubled(arm), at_its_rate(arm, rates).lr)
 
 
-def at_its_rate(config: RunConfig, rates: Rates) -> RunConfig:
+def at_its_rate(config: RunConfig, rates: ChosenRates) -> RunConfig:
     """With the rate that the trials of its arm chose, if it has any. The smallest, where training always diverged."""
     choice = rates.of(config)
     if choice is None or choice.missing:
@@ -40,7 +40,7 @@ def at_its_rate(config: RunConfig, rates: Rates) -> RunConfig:
     return config.model_copy(update={"lr": choice.rates[0] if choice.lr is None else choice.lr})
 
 
-def grid_of(arms: Iterable[RunConfig], rates: Rates) -> list[float]:
+def grid_of(arms: Iterable[RunConfig], rates: ChosenRates) -> list[float]:
     """The grid, with whatever was tried for any of these arms before: what is chosen rests on all of it."""
     return sorted({*GRID, *(rate for arm in arms if (choice := rates.of(arm)) for rate in choice.rates)})
 
@@ -59,9 +59,9 @@ def beyond(grid: Sequence[float], choices: Iterable[Choice | None]) -> list[floa
 def tune(
     arms: Sequence[RunConfig],
     train: Callable[[Sequence[RunConfig]], object],
-    known: Callable[[], Rates],
+    known: Callable[[], ChosenRates],
     say: Callable[[str], object],
-) -> Rates:
+) -> ChosenRates:
     """Train the trials that these arms need, and give the rates that they choose.
 
     train   trains trials, or finds them done
@@ -88,7 +88,7 @@ def opponents(arms: Sequence[RunConfig]) -> list[list[RunConfig]]:
     return [[arm, *shallow] for arm in arms if arm.train_last == 0 < arm.blocks and arm.rule != "random"]
 
 
-def found(arms: Sequence[RunConfig], grid: Sequence[float], rates: Rates) -> list[str]:
+def found(arms: Sequence[RunConfig], grid: Sequence[float], rates: ChosenRates) -> list[str]:
     """What the trials chose, in lines."""
     choices = {arm.label(): choice for arm in arms if (choice := rates.of(arm)) is not None}
     by_rate: dict[str, list[str]] = {}

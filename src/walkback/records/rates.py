@@ -115,7 +115,7 @@ def find_trials(*places: Path | str) -> list[Path]:
     return [run for path in sorted(around) if (path / TRIALS).is_dir() for run in find_runs(path / TRIALS)]
 
 
-class Rates:
+class ChosenRates:
     """The rates that some trials choose, by arm. Small: other processes are sent it."""
 
     def __init__(self, trials: Iterable[Known] = ()):
@@ -190,11 +190,11 @@ class Rates:
             asked["shallow"] = baselines.get("shallow")
         return why_not({name: None if config is None else self._arm(config) for name, config in asked.items()}, seeds)
 
-    def _arm(self, config: RunConfig) -> "Arm":
-        return Arm(config.lr, self.of(config), self._how.get(arm_of(config), frozenset()))
+    def _arm(self, config: RunConfig) -> "TunedArm":
+        return TunedArm(config.lr, self.of(config), self._how.get(arm_of(config), frozenset()))
 
 
-class Arm(NamedTuple):
+class TunedArm(NamedTuple):
     """A subject or a baseline: the rate that it was trained at, what its trials say, and what else these had: the seed
     and the share that was held out."""
 
@@ -203,7 +203,7 @@ class Arm(NamedTuple):
     how: frozenset[tuple[int, float]]
 
 
-def why_not(asked: Mapping[str, Arm | None], seeds: Sequence[int]) -> str:
+def why_not(asked: Mapping[str, TunedArm | None], seeds: Sequence[int]) -> str:
     """Why the rates of these, by their names in `Effort`, do not count as tuned; empty where they do."""
     grids = {}
     for name, arm in asked.items():
@@ -251,9 +251,4 @@ def doubled(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"epochs": 2 * config.epochs})
 
 
-def chosen_rates(trials: Iterable[Known]) -> Rates:
-    """The rate of each arm, as its trials choose it."""
-    return Rates(trials)
-
-
-NOTHING_TRIED = Rates()
+NOTHING_TRIED = ChosenRates()

@@ -13,7 +13,7 @@ from walkback.records.evidence import Baseline, Evidence, SeedEvidence, Standing
 from walkback.records.invariants import broken
 from walkback.records.predictions import most_frequent, predictions_of
 from walkback.records.quick import trusted
-from walkback.records.rates import NOTHING_TRIED, Rates
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.run import FRESH, Known, Run, read_snapshots
 from walkback.records.schema import RunConfig, refused
 
@@ -34,7 +34,7 @@ def evidence_of_runs(
     classes: int | None = None,
     prints: Callable[[Known], Sequence[Print]] | None = None,
     whole: bool = True,
-    rates: Rates = NOTHING_TRIED,
+    rates: ChosenRates = NOTHING_TRIED,
 ) -> Evidence:
     """What the folders of one subject's runs tell: one config, one run a seed.
 

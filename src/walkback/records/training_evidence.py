@@ -7,7 +7,7 @@ from pathlib import Path
 from walkback.errors import RecordError
 from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence, credited
 from walkback.records.invariants import broken
-from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Arm, Choice, why_not
+from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Choice, TunedArm, why_not
 from walkback.records.training import (
     AGAIN,
     Part,
@@ -97,7 +97,7 @@ def _effort(
     for name in ("subject", *NEEDED, *(["shallow"] if "shallow" in baselines else [])):
         records = own.of(*arms[name]) if name in arms else []
         how = frozenset({(TRIAL_SEED, 0.0)})
-        asked[name] = Arm(records[0].lr, own.choices.get(arms[name]), how) if records else None
+        asked[name] = TunedArm(records[0].lr, own.choices.get(arms[name]), how) if records else None
     why = why_not(asked, [seed for seed in seeds if seed is not None])
     return Effort(tuned=not why, trials=trials, why=why)
 

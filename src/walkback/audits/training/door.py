@@ -215,7 +215,7 @@ def _job(
         raise BadValue(f"name={name!r}: bp and random are the names of the controls", "give another name")
     if not isinstance(more["epochs"], int) or more["epochs"] < 1:
         raise BadValue(f"epochs={more['epochs']!r}", "give a whole number of at least 1")
-    residual, validation, lr = (more.pop(key) for key in ("residual", "validation", "lr"))
+    residual, validation, lr = more.pop("residual"), more.pop("validation", None), more.pop("lr", None)
     with here_as_before():
         empty = TrainingSetting.model_construct(blocks=[])
         trial = made(Job(make_model, train, empty, [], [], **more), Wanted("init", "all", seed))
