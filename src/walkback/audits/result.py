@@ -9,6 +9,7 @@ from pydantic import PrivateAttr
 from walkback.checks import Audit, Finding, Judgement
 from walkback.probes import Layer, Look
 from walkback.records import CosineRecord, Evidence, Moment, NullRecord
+from walkback.report.answers import answer_words
 from walkback.report.case import Case, Material
 from walkback.report.harmless import clip
 from walkback.report.notebook import in_notebook
@@ -86,7 +87,8 @@ class ModelAudit(Audit):
         The first row of a seed is the input of the first block (block −1). h_norm and g_norm are ‖h‖ and ‖g‖ at the
         block's output, g_norm as in a batch mean over `reference_batch` samples. cosine is cos(a_l, g_l), at the
         block's input as published; cosine_out at its output; z is how many standard deviations of the null the cosine
-        is from the null's mean; update is the update's alignment with the true gradient.
+        is from the null's mean, z_out of the null by rotation where that was measured; update is the update's alignment
+        with the true gradient.
         """
         rows = []
         for each in self._evidence.seeds:
@@ -110,7 +112,7 @@ def _headline(subject: Judgement, valid: bool) -> str:
     spread = f" ± {accuracy.std:.3f}" if accuracy.std is not None else ""
     scored = "accuracy not known" if accuracy.mean is None else f"accuracy {accuracy.mean:.3f}{spread}"
     sure = "" if valid else "invalid audit, "
-    return f"{clip(subject.name)}: {sure}{subject.verdict} ({seeds} seed{'s' if seeds != 1 else ''}, {scored})"
+    return f"{clip(subject.name)}: {sure}{answer_words(subject)} ({seeds} seed{'s' if seeds != 1 else ''}, {scored})"
 
 
 def _findings(findings: Sequence[Finding]) -> str:
@@ -131,7 +133,7 @@ def _row(seed: int | None, block: int, layer: Layer, moment: Moment) -> BlockRow
     """One layer of one seed; block −1 is the input of the first."""
     state = block + 1
     cosine, null = _at(moment.cosine, block), _at(moment.null, block)
-    cosine_out, null_out = _at(moment.cosine_out, block), _at(moment.null_out, block)
+    cosine_out, null_out = _at(moment.cosine_out, block), _at(moment.rotated or moment.null_out, block)
     update = _at(moment.measured.get("update"), block)
     return {
         "seed": seed, "block": block, "name": layer.name, "status": layer.status, "shape": layer.shape,

@@ -8,7 +8,7 @@ from walkback.records.run import Known, sittings_of
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Summarised, Table
 from walkback.report.variants import variants
-from walkback.report.verdicts import KEY, asked, blocks_of, finding_cells
+from walkback.report.verdicts import KEYS, asked, blocks_of, finding_cells
 from walkback.version import own_version
 
 
@@ -34,7 +34,7 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     verdicts = Table(
         name, title, ["subject", *(answers or ["verdict"]), "accuracy mean" if answers else "accuracy", "n", *checks],
         [_verdict(subject, checks, audit.counts(subject.name)) for subject in audit.subjects],
-        [f"{KEY}.", words, audit.says, made],
+        [f"{KEYS[audit.protocol]}.", words, audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",

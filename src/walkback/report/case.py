@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walkback.checks import Audit, Finding, Judgement, check_named
+from walkback.checks import Audit, Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
 from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import known
+from walkback.checks.gamma import gamma_of
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig
 from walkback.records.card import Card
 from walkback.records.run import Known
@@ -157,12 +159,27 @@ class Material:
 
 
 def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
-    """The finding that is about a gain over that baseline; None where no check of the protocol asks for one."""
+    """The finding that is about a gain over that baseline, with that gain as its value; None where none is.
+
+    A check that judges by several baselines has its least gain as its value, and each in its parts.
+    """
     for finding in judgement.findings:
         kind = check_named(finding.check).figure
-        if isinstance(kind, Gain) and kind.over == baseline:
-            return finding
+        if not isinstance(kind, Gain) or baseline not in (kind.over, *kind.beside):
+            continue
+        if judgement.protocol == "published":
+            return finding if kind.over == baseline else None
+        found = finding.parts.get(baseline, Interval())
+        return finding.model_copy(update={"value": found.value, "low": found.low, "high": found.high})
     return None
+
+
+def gammas_of(case: Case) -> list[float]:
+    """Γ of every seed that has one: by our protocol at the blocks' outputs; without their cosines as it was logged."""
+    found = gamma_of(case.evidence)
+    if case.judgement.protocol == "ours" and found.reported:
+        return found.by_seed
+    return [moment.gamma for moment in case.finals if known(moment.gamma)]
 
 
 def settings(config: RunConfig) -> dict[str, str]:

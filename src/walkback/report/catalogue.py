@@ -53,5 +53,5 @@ def checks_table(pattern: str = "*") -> Table:
     table = _table("checks")
     for check in in_order():
         if fnmatchcase(check.name, pattern):
-            table.add_row(words(check.name), words(f"{check.asks} Fires when {check.raised}."))
+            table.add_row(words(check.name), words(f"{check.asks} Fires: {check.raised}."))
     return table

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.plain import seen
+from walkback.report.answers import Answer, answer_words, answers
 from walkback.report.fitting import print_words
 from walkback.report.verdicts import STYLES, finding_cell
 
@@ -50,9 +51,16 @@ class Pair:
     changes: Sequence[Change]
 
     @property
+    def answers(self) -> list[tuple[str, Answer, Answer]]:
+        """Each answer before and after; only the one word where one of the two has a single verdict."""
+        before, after = answers(self.before), answers(self.after)
+        about = "verdict" if len(before) != len(after) else ""
+        return [(about or old.about, old, new) for old, new in zip(before, after, strict=False)]
+
+    @property
     def turned(self) -> bool:
-        """Whether the verdict is another one."""
-        return self.before.verdict != self.after.verdict
+        """Whether an answer is another one."""
+        return any(old.word != new.word for _, old, new in self.answers)
 
     @property
     def same(self) -> bool:
@@ -76,7 +84,7 @@ class Comparison:
         turned = sum(pair.turned for pair in self.pairs)
         if not self.pairs:
             return "The two audits have no subject in common."
-        verdicts = "No verdict differs" if not turned else f"{turned} of {len(self.pairs)} verdicts differ"
+        verdicts = "No answer differs" if not turned else f"{turned} of {len(self.pairs)} subjects have another answer"
         alone = len(self.only_before) + len(self.only_after)
         more = f"; {alone} subject{'s are' if alone > 1 else ' is'} in one of them only" if alone else ""
         return f"{verdicts}{more}."
@@ -193,6 +201,11 @@ def change_words(change: Change) -> str:
     return f"{change.check}: {ARROW.join(cells)}{why}"
 
 
+def turned_words(about: str, before: Answer, after: Answer) -> str:
+    """One answer before and after."""
+    return f"{about} {before.word}" + (f"{ARROW}{after.word}" if before.word != after.word else ", as before")
+
+
 def print_comparison(found: Comparison, console: Console) -> None:
     """Lines, not a table: they wrap, and lose nothing on a narrow terminal."""
     line = partial(print_words, console)
@@ -202,13 +215,10 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for words in found.audit:
         line(words, 2)
     for pair in found.pairs:
-        verdicts = [pair.before.verdict, pair.after.verdict]
-        told = ARROW.join(verdicts) if pair.turned else f"{verdicts[0]}, as before"
+        told = "; ".join(turned_words(*each) for each in pair.answers)
         console.print()
-        heading = Text(seen(pair.name), "bold").append(
-            f"  {told}", STYLES[pair.after.verdict] if pair.turned else "dim"
-        )
-        console.print(heading)
+        console.print(Text(seen(pair.name), "bold"))
+        line(told, 2, STYLES[pair.after.verdict] if pair.turned else "dim")
         if pair.same:
             line("nothing differs", 2, "dim")
             continue
@@ -220,4 +230,4 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for side, alone in ((found.before, found.only_before), (found.after, found.only_after)):
         for judgement in alone:
             console.print()
-            line(f"{judgement.name}  {judgement.verdict}, only in {side.label}")
+            line(f"{judgement.name}  {answer_words(judgement)}, only in {side.label}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.checks import Audit
+from walkback.report.answers import answer_words
 
 
 def in_notebook(audit: Audit, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -11,4 +12,5 @@ def in_notebook(audit: Audit, rows: Sequence[Mapping[str, Any]]) -> str:
     from walkback.report.page.render import piece  # here: only who shows one waits for it
     from walkback.report.page.subjects import value_of
 
-    return piece("notebook.html.j2", audit=audit, subject=audit.subjects[0], rows=rows, value_of=value_of)
+    return piece("notebook.html.j2", audit=audit, subject=audit.subjects[0], rows=rows, value_of=value_of,
+                 answers=answer_words(audit.subjects[0]))  # fmt: skip

@@ -48,9 +48,13 @@ def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
 
 
 def waits_for_seeds(finding: Finding, n: int) -> bool:
-    """Whether more seeds would settle a gain that is open, and there are enough to tell how many."""
-    gains = check_named(finding.check).form == "points"
-    return gains and finding.wants_seeds and n > 1 and finding.low is not None and finding.high is not None
+    """Whether more seeds would settle a gain that is open, and there are enough to tell how many.
+
+    A gain that is large enough, while another baseline is missing, stays open with any number of seeds.
+    """
+    gains = check_named(finding.check).form == "points" and finding.value is not None
+    enough = gains and finding.wants_seeds and n > 1 and finding.low is not None and finding.high is not None
+    return enough and (finding.basis == "exact" or (finding.value or 0.0) < finding.threshold)
 
 
 def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evidence: Evidence | None = None) -> str:

@@ -19,7 +19,13 @@ GLYPHS = {
 }  # fmt: skip
 VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "open": "?", "inconclusive": "?", "not applicable": "–"}
 LOWER_GLYPHS = {"trained": "✓", "not trained": "✗", "open": "?", "not asked": "–"}
-KEY = "✓ passes, ✗ fires, ? open, – not asked"
+GAMMA_GLYPHS = {
+    "even": "✓", "carried by few": "✗", "chance": "✗", "not measurable": "–", "open": "?", "not reported": "–",
+}  # fmt: skip
+KEYS = {
+    "ours": "✓ passes, ✗ fires, ? open, – not asked",
+    "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
+}
 MOST = 40  # subjects that are named, where no number is given: more nobody reads
 STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
 LEGEND = (
@@ -191,7 +197,7 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
     print_whole(_table(audit, subjects), console)
-    console.print(Text(f"{KEY.replace(', ', '  ')}", "dim"))
+    console.print(Text(KEYS[audit.protocol].replace(", ", "  "), "dim"))
     if audit.protocol == "ours":
         print_words(console, LEGEND, 0, "dim")
     if below:

@@ -6,15 +6,16 @@ from typing import Any
 from walkback.checks import Audit, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
-from walkback.checks.margin import margin
+from walkback.checks.paired_gain import baseline_side, paired, subject_side
 from walkback.checks.reference import BATCH
 from walkback.data import DATASETS
 from walkback.errors import WalkbackError
 from walkback.nets import NETS
-from walkback.records import Baseline, BaselineName, CosineRecord, NullRecord
+from walkback.records import BaselineName, CosineRecord, NullRecord
 from walkback.report import measured
+from walkback.report.answers import answers, effort_words, gains_words, stands_words
 from walkback.report.audit_tables import accuracy, controls_table, finding_row, footnote, quantities, trained_with
-from walkback.report.case import Case
+from walkback.report.case import Case, gammas_of
 from walkback.report.form.pitfalls import pitfalls
 from walkback.report.form.shapes import Entry, Form, Section
 from walkback.report.sizes import net_sizes
@@ -27,8 +28,8 @@ BASELINES: Mapping[BaselineName, str] = {
     "half": "own net, lower half frozen", "half_bp": "bp, lower half frozen",
 }  # fmt: skip
 AGGREGATED = (
-    "mean over the blocks of the mean over samples of cos(a_l, g_l), with the gradient at the block's input; dead "
-    "samples and blocks without a value are left out"
+    "mean over the blocks of the mean over samples of cos(a_l, {1}), with the gradient at the block's {0}; dead "
+    "samples are left out"
 )
 SCHEDULES = {"cosine": "cosine over the epochs", "constant": "constant"}
 FEEDBACK = {
@@ -155,18 +156,22 @@ def _accuracy(case: Case) -> Section:
 
 
 def _alignment(case: Case, audit: Audit) -> Section:
-    gammas = tuple(moment.gamma for moment in case.finals if moment.gamma is not None)
+    gammas = tuple(gammas_of(case))
     blocks = case.evidence.blocks
     counts = sorted({sum(c is not None and c.status == "ok" for c in m.cosine) for m in case.finals if m.cosine})
     images = sorted({run.snapshots[-1].probe_images for run in case.runs if run.snapshots})
-    null = _null([moment.null_gamma for moment in case.finals])
+    published = case.judgement.protocol == "published"
+    null = _null([moment.null_gamma if published else moment.rotated_gamma for moment in case.finals])
+    means = AGGREGATED.format("input" if published else "output", "g_l" if published else "g_{l+1}")
     rows = [
         Entry("Γ, mean ± std", f"{Stat(gammas, 'cosine')} (n = {len(gammas)})" if gammas else None, case.silent),
-        Entry("Γ is the", AGGREGATED if case.runs else None, case.silent),
+        Entry("Γ is the", means if case.runs else None, case.silent),
         Entry("Blocks with a value", f"{_range(counts)} of {blocks}" if counts else None, case.silent),
         Entry("Test images probed", _range(images) or None, case.silent),
-        Entry("Γ of credit that learned nothing, mean ± std", None if null is None else str(null), case.silent),
+        Entry("Γ of credit that knows nothing, mean ± std", None if null is None else str(null), case.silent),
     ]
+    if not published:
+        rows[1:1] = [Entry("Γ stands for", stands_words(case.judgement) or None, case.silent)]
     table = _layers(case, audit)
     return Section("Alignment", rows, [table] if table else [])
 
@@ -197,7 +202,7 @@ def _layers(case: Case, audit: Audit) -> Table | None:
             nudged = [v for m in finals if known(v := _at(m.nudging, layer))]
             row += [
                 _cosine([_at(m.cosine, layer) for m in finals]), _cosine([_at(m.cosine_out, layer) for m in finals]),
-                _null([_at(m.null, layer) for m in finals]),
+                _null([_at(m.rotated or m.null, layer) for m in finals]),
                 Stat(tuple(v for m in finals if known(v := _at(m.rho, layer))), "cosine"),
                 sum(nudged) / len(nudged) if nudged else None,
             ]  # fmt: skip
@@ -207,7 +212,8 @@ def _layers(case: Case, audit: Audit) -> Table | None:
     notes = [
         f"Sizes: geometric mean over the seeds (smallest–largest); gradients {at}. Cosines and ρ: mean ± std over the "
         "seeds, cos(a_l, g_l) at the block's input and cos(a_l, g_{l+1}) at its output. Null: mean ± std over draws, "
-        "averaged over the seeds. Nudging: mean change of the loss; negative is useful."
+        "averaged over the seeds; at the output by rotation, where that was measured. Nudging: mean change of the "
+        "loss; negative is useful."
     ]
     headings = ["l", "‖h_l‖", "‖g_l‖", "cos at input", "cos at output", "null", "ρ", "nudging", *probes]
     return Table("blocks", "Layer by layer", headings, rows, notes)
@@ -237,7 +243,6 @@ def _null(found: Sequence[NullRecord | None]) -> Summarised | None:
 
 def _baselines(case: Case, audit: Audit) -> Section:
     confidence = audit.thresholds[CONFIDENCE]
-    mine = case.accuracies
     rows: list[list[Cell]] = []
     for name, words in BASELINES.items():
         baseline = case.evidence.baselines.get(name)
@@ -245,35 +250,55 @@ def _baselines(case: Case, audit: Audit) -> Section:
             rows.append([words, BLANK, 0, None, "not there"])
             continue
         values = tuple(v for v in baseline.accuracy.values() if known(v))
-        rows.append([words, Stat(values), len(values), _gain(mine, baseline, confidence),
+        rows.append([words, Stat(values), len(values), _gain(case, name, confidence),
                      "typed in" if baseline.typed else "measured"])  # fmt: skip
     notes = [
-        f"Gain: of the subject over it, seed by seed, in points, with the {confidence:.0%} interval of the mean by "
-        "Student's t. Frozen: blocks left at their random init, the rest trained."
+        "Gain: of the subject over it, seed by seed, in points, with the "
+        f"{100 * confidence:.4g} % interval of the mean by Student's t. Frozen: blocks left at their random init, the "
+        "rest trained. Shallow: no blocks, trained by plain gradient. These two decide on the accuracy."
     ]
     headings = ["baseline", "accuracy", "n", "gain of the subject", "how"]
     return Section("Baselines", tables=[Table("baselines", "Accuracy of the baselines", headings, rows, notes)])
 
 
-def _gain(mine: Mapping[str, float | None], other: Baseline, confidence: float) -> Summarised | None:
-    found = margin(mine, other, confidence) if mine else None
+def _gain(case: Case, name: BaselineName, confidence: float) -> Summarised | None:
+    """As it was judged by; where no check asks for it, by the same interval."""
+    found = paired(subject_side(case.evidence), baseline_side(case.evidence.baselines.get(name)))
     if found is None or found.mean is None:
         return None
-    interval = None if found.low is None or found.high is None else (found.low, found.high)
-    return Summarised(form="points", interval=interval, told=(found.mean, None, found.pairs))
+    parts = [finding.parts[name] for finding in case.judgement.findings if name in finding.parts]
+    judged = parts[0] if parts else found.interval(confidence)
+    interval = None if judged.low is None or judged.high is None else (judged.low, judged.high)
+    return Summarised(form="points", interval=interval, told=(found.mean, None, found.n))
 
 
 def _checks(case: Case, audit: Audit) -> Section:
     findings = case.judgement.findings
     counts = audit.counts(case.judgement.name)
     rows = [] if audit.valid else [Entry("Validity", f"{audit.void_words} {audit.says}")]
-    rows.append(Entry("Verdict", case.judgement.says if counts else f"does not count: {case.judgement.says}"))
+    before = "" if counts else "does not count: "
+    rows += _answers(case, before)
+    rows += [Entry("Symptom, which decides nothing", words) for words in case.judgement.symptoms]
     rows += [Entry(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]
     headings = ["check", "outcome", "value", "low", "high", "threshold", "basis"]
     notes = [quantities([check_named(f.check) for f in findings], case.judgement.protocol)]
     return Section(
         "Checks", rows, [Table("checks", "What each check found", headings, [finding_row(f) for f in findings], notes)]
     )
+
+
+def _answers(case: Case, before: str) -> list[Entry]:
+    """The answers with what stands beside them; by the published protocol its one verdict."""
+    judgement = case.judgement
+    if judgement.verdicts is None:
+        return [Entry("Verdict", f"{before}{judgement.says}")]
+    rows = []
+    for each in answers(judgement):
+        beside = gains_words(judgement) if each.about == "accuracy" else []
+        label = f"{each.about[:1].upper()}{each.about[1:]}"
+        rows.append(Entry(label, before + "; ".join([each.word, *beside, *each.beside])))
+    rates = Entry("Learning rates", effort_words(judgement) or None, "no baseline is recorded")
+    return [*rows, Entry("Why", judgement.says), rates]
 
 
 def _controls(audit: Audit) -> Section:

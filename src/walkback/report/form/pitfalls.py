@@ -4,6 +4,7 @@ from walkback.checks import Audit, judge
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known, listed, spread_said
 from walkback.checks.scale import growth
+from walkback.report.answers import effort_words
 from walkback.report.case import Case, gain_over
 from walkback.report.form.shapes import Pitfall
 
@@ -11,8 +12,9 @@ from walkback.report.form.shapes import Pitfall
 def pitfalls(case: Case, audit: Audit) -> list[Pitfall]:
     """Every question, in the order of the protocol: gradients, frozen nets, growth, cosines, intervals, Γ."""
     return [
-        _one_batch(case), _frozen_by_seed(case), _either_frozen(case, audit), _growth(case), _no_clamp(case),
-        _precision(case), _own_feedback(case), _dead_samples(case), _students_t(case, audit), _gamma_by_block(case),
+        _one_batch(case), _frozen_by_seed(case), *_shallow_and_rates(case), _either_frozen(case, audit), _growth(case),
+        _no_clamp(case), _precision(case), _own_feedback(case), _dead_samples(case), _students_t(case, audit),
+        _gamma_by_block(case), *_symptoms(case),
     ]  # fmt: skip
 
 
@@ -45,8 +47,32 @@ def _frozen_by_seed(case: Case) -> Pitfall:
     return Pitfall(asks, "yes", f"n = {len(frozen.accuracy)}{typed}")
 
 
+def _shallow_and_rates(case: Case) -> list[Pitfall]:
+    """The published protocol knows neither."""
+    if case.judgement.protocol == "published":
+        return []
+    asks, shallow = "Is the net without its blocks compared with as well?", case.gain_over("shallow")
+    compared = Pitfall(asks, "not known", "no shallow net is recorded")
+    if shallow is not None and shallow.value is not None:
+        compared = Pitfall(asks, "yes", f"training the blocks gains {100 * shallow.value:+.1f} points over it")
+    asks, rates = "Has every net in a comparison its own learning rate, chosen by as many trials?", case.judgement.rates
+    if rates is None:
+        return [compared, Pitfall(asks, "not known", "nothing is compared")]
+    equal = len(set(case.judgement.trials.values())) <= 1
+    return [compared, Pitfall(asks, "yes" if rates == "tuned" and equal else "no", effort_words(case.judgement))]
+
+
+def _symptoms(case: Case) -> list[Pitfall]:
+    """What the judgement noted beside its answers."""
+    if case.judgement.protocol == "published":
+        return []
+    asks = "Is the training free of symptoms (accuracy at chance, growth, exact zeros, divergence, unequal effort)?"
+    noted = case.judgement.symptoms
+    return [Pitfall(asks, "no" if noted else "yes", " ".join(noted) or "none was found in what is recorded")]
+
+
 def _either_frozen(case: Case, audit: Audit) -> Pitfall:
-    asks = "Is the verdict the same by either frozen net, the rule's own and the one that bp trained?"
+    asks = "Is the answer on accuracy the same by either frozen net, the rule's own and the one that bp trained?"
     evidence, here = case.evidence, case.judgement
     own, other = evidence.baselines.get("frozen"), evidence.baselines.get("frozen_bp")
     if own is None or other is None:
@@ -85,7 +111,7 @@ def _no_clamp(case: Case) -> Pitfall:
 
 def _precision(case: Case) -> Pitfall:
     asks = "Is the precision of the reference gradient measured, float32 against float64?"
-    found = [m.precision for m in case.finals]
+    found = [m.reference or m.precision for m in case.finals]
     chords = [p.chord for p in found if p is not None and p.status == "ok"]
     if found and len(chords) == len(found):
         return Pitfall(asks, "yes", f"its direction at g_L is off by {spread_said(chords)}")
@@ -106,7 +132,7 @@ def _own_feedback(case: Case) -> Pitfall:
         return Pitfall(asks, "yes", "scored by the rule as it trains; its weights are in the run's checkpoint")
     if not case.feedback:
         return Pitfall(asks, "yes", "no credit comes through feedback weights")
-    return Pitfall(asks, "yes", "scored by the rule as it trains; fresh weights serve as the null alone")
+    return Pitfall(asks, "yes", "scored by the rule as it trains; fresh weights serve as a null alone")
 
 
 def _dead_samples(case: Case) -> Pitfall:

@@ -49,7 +49,7 @@ def page(material: Material) -> str:
         title=_title(names, len(material.left_out)),
         setting=clip(settings.pop(), 200) if len(settings) == 1 else "", seeds=_seeds(cases),
         heat=heat_map(cases, audit.thresholds), sortable=sortable, marks=_marks(cases, styles),
-        glance=[reported(cases, styles), added(cases, styles, order, audit.thresholds)],
+        glance=[reported(cases, styles), added(cases, styles, order)],
         views=subject_views(cases, styles, order, audit.thresholds, many), value_of=value_of,
         curves=curves, first=first_firings(cases), histories=histories(cases, curves), headings=headings(),
         rules=cards_view(material), gaps=gaps(cases, curves), lines=lines[0], unsaid=lines[1], units=units,
@@ -91,7 +91,8 @@ def _counts(material: Material) -> str:
     judgements = [*(case.judgement for case in material.subjects), *material.left_out]
     counts = Counter(judgement.verdict for judgement in judgements)
     words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
-    return f"Of {len(judgements)} subjects: {words}."
+    by = "By accuracy, of" if material.audit.protocol == "ours" else "Of"
+    return f"{by} {len(judgements)} subjects: {words}."
 
 
 def _marks(cases: Sequence[Case], styles: Sequence[Style]) -> list[tuple[str, Style]]:

@@ -1,99 +1,123 @@
-"""A kind of figure: cosines by block against their null, and the share of blocks that clear it."""
+"""A kind of figure: of how many blocks Γ speaks, and the cosines at the blocks' outputs beside Γ and their median."""
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from walkback.checks import Check, Finding, Thresholds
-from walkback.checks.coverage import BAND
-from walkback.checks.covering import Place, clears, compared, covered
+from walkback.checks.chance import BAND
 from walkback.checks.finding import known
-from walkback.records import NullRecord
+from walkback.checks.gamma import UPDATE, blocks_of
+from walkback.checks.spread import others_needed
+from walkback.records import Moment, NullRecord
 from walkback.report.case import Case
 from walkback.report.page.drawing import ACROSS, ENDS, HEIGHT, UP, Figure, dots, listing, shifts, ticks, why
 from walkback.report.page.markup import plain, tag
 from walkback.report.page.svg import Axis, Chart, Style, Track, drawable, line, mark, strip
+from walkback.report.verdicts import blocks_of as blocks_by
 
-WHAT: Mapping[Place, tuple[str, str]] = {
-    "input": ("credit", "cos(a_l, g_l)"), "output": ("credit", "cos(a_l, g_{l+1})"),
-    "update": ("update", "cos(update, gradient)"),
-}  # fmt: skip
+WHAT = {"output": ("credit", "cos(a_l, g_{l+1})"), UPDATE: ("update", "cos(update, gradient)")}
+GAMMA, MEDIAN = "Γ", "median block"
+
+
+class Cell(NamedTuple):
+    """One mark: at which place on the axis of blocks, its value and its null."""
+
+    place: float
+    value: float | None
+    null: NullRecord | None
+    what: str
+
+    def ends(self, band: float) -> tuple[float, float] | None:
+        """The band of the null; None where it is not known."""
+        null = self.null
+        if null is None or not (known(null.mean) and known(null.std)):
+            return None
+        return null.mean - band * null.std, null.mean + band * null.std
 
 
 def cosines(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
-    """The share of the blocks that clear their null, and the cosines of all."""
-    evidence, band = case.evidence, thresholds[BAND]
-    layers = _by_block(check, case, style, band)
-    if finding.low is None or finding.high is None:
-        reason = why(evidence, "the cosine of every block, or its null, is not known")
-        return [Figure(None, f"No share can be drawn: {reason}."), layers]
-    shares = check.by_seed(evidence, thresholds)
-    seeds = [(name, None if share is None else 100 * share) for name, share in shares.items()]
-    low, high = 100 * finding.low, 100 * finding.high
-    told = plain(f"{low:.0f} %" if low == high else f"{low:.0f} to {high:.0f} %")
-    value = None if finding.value is None else 100 * finding.value
-    limit = 100 * finding.threshold
-    row = Track("blocks that clear their null", told, value, low, high, seeds, style)
-    axis = Axis(-4, 104, *ENDS)
-    said = f"Share of blocks whose cosine clears its null: {told}. More than {limit:g} % is required."
-    svg = strip([row], axis, "per cent of the blocks", said, limit=(limit, f"more than {limit:g} % required"),
-                words=lambda v: f"{v:.0f} %")  # fmt: skip
-    return [Figure(svg, dots(check.judged, evidence)), layers]
+    """Of how many blocks Γ speaks, against the bar, and the cosines of all."""
+    evidence = case.evidence
+    layers = _by_block(check, case, style, thresholds[BAND])
+    if finding.value is None:
+        reason = why(evidence, "the cosine of every block is not known on every seed")
+        return [Figure(None, f"Of how many blocks Γ speaks cannot be drawn: {reason}."), layers]
+    seeds, blocks = [*check.by_seed(evidence, thresholds).items()], blocks_by(finding.threshold)
+    low, high, bar = finding.low, finding.high, finding.threshold
+    told = plain(
+        f"{finding.value:.1f} of {blocks}" + (f" ({low:.1f} to {high:.1f})" if known(low) and known(high) else "")
+    )
+    axis = Axis.over([0.0, float(blocks), low, high, *(n for _, n in seeds)], *ENDS)
+    said = f"Γ speaks for {told} blocks. More than {bar:g} is even."
+    row = Track("blocks that Γ speaks for", told, finding.value, low, high, seeds, style)
+    svg = strip([row], axis, "blocks", said, limit=(bar, f"bar {bar:g}"), words=lambda v: f"{v:.1f}")
+    caption = dots(check.judged, evidence)
+    if blocks > 1:
+        caption += f" With one block at 1, the bar asks of the others a cosine of {others_needed(blocks):.2f} each."
+    return [Figure(svg, caption), layers]
+
+
+def _cells(moment: Moment, last: int) -> list[Cell]:
+    """The blocks of one net, then Γ and the median; these two only where every block has a value."""
+    found = blocks_of(moment)
+    if found.place == UPDATE:
+        nulls: Sequence[NullRecord | None] = [reading.null for reading in moment.measured.get(UPDATE, [])]
+        middle = None
+    else:
+        nulls, middle = moment.rotated or [], moment.rotated_gamma
+    every = [*nulls, *[None] * (len(found.values) - len(nulls))]
+    cells = [
+        Cell(float(block), value, null, f"block {block}")
+        for block, (value, null) in enumerate(zip(found.values, every, strict=False))
+    ]
+    whole = found.known
+    gamma, median = (None, None) if whole is None else (statistics.fmean(whole), statistics.median(whole))
+    return [*cells, Cell(last + 0.3, gamma, middle, GAMMA), Cell(last + 1.3, median, None, MEDIAN)]
 
 
 def _by_block(check: Check, case: Case, style: Style, band: float) -> Figure:
-    """Cosines by block with the band of their null behind them, and Γ beside the last block."""
+    """Cosines by block with the band of their null behind them; Γ and the median block beside the last one."""
     evidence = case.evidence
-    columns: list[tuple[str, list[tuple[float, float | None, NullRecord | None, bool | None, str]]]] = []
-    for name, moment in case.by_seed:
-        held = compared(moment, evidence.residual)
-        nulls = held.nulls or [None] * len(held.values or [])
-        cells = [
-            (float(block), c.value if c is not None and c.status == "ok" else None, null, covered(c, null, band),
-             f"block {block}")
-            for block, (c, null) in enumerate(zip(held.values or [], nulls, strict=False))
-        ]  # fmt: skip
-        blocks = len(cells) or evidence.blocks or 1
-        cells.append((blocks + 0.3, held.mean, held.null_mean, clears(held.mean, held.null_mean, band), "Γ"))
-        columns.append((name, cells))
-    values = [v for _, cells in columns for _, v, _, _, what in cells if what != "Γ" and v is not None and drawable(v)]
+    count = max((len(blocks_of(moment).values) for moment in case.finals), default=0) or evidence.blocks or 1
+    columns = [(name, _cells(moment, count)) for name, moment in case.by_seed]
+    every = [cell for _, cells in columns for cell in cells]
+    values = [cell.value for cell in every if cell.value is not None and drawable(cell.value)]
     if not values:
         return Figure(None, f"Cosines by block cannot be drawn: {why(evidence, 'they are not known')}.")
-    ends = [
-        end for _, cells in columns for _, _, null, _, _ in cells
-        if null is not None and known(null.mean) and known(null.std)
-        for end in (null.mean - band * null.std, null.mean + band * null.std)
-    ]  # fmt: skip
-    gammas = [cells[-1][1] for _, cells in columns]
-    y = Axis.over([0.0, *values, *gammas, *ends], *UP)
-    count = max(len(cells) - 1 for _, cells in columns)
-    x = Axis(-0.6, count + 0.9, *ACROSS)
-    places = {compared(moment, evidence.residual).place for _, moment in case.by_seed}
-    of, title = next((WHAT[place] for place in ("update", "output") if place in places), WHAT["input"])
-    chart = Chart(x, y, HEIGHT, "block, and Γ", title)
-    chart.x_ticks([*ticks(count), (count + 0.3, "Γ")])
+    bands = [ends for cell in every if (ends := cell.ends(band)) is not None]
+    y = Axis.over([0.0, *values, *(end for ends in bands for end in ends)], *UP)
+    x = Axis(-0.6, count + 1.9, *ACROSS)
+    places = {blocks_of(moment).place for moment in case.finals}
+    of, title = WHAT["output" if "output" in places else UPDATE]
+    chart = Chart(x, y, HEIGHT, "block; Γ; median", title)
+    chart.x_ticks([*ticks(count), (count + 0.3, "Γ"), (count + 1.3, "med.")])
     chart.add(line(x.at(count - 0.35), y.start, x.at(count - 0.35), y.end, "grid"))
     if y.low < 0 < y.high:
         chart.add(line(x.start, y.at(0), x.end, y.at(0), "zero"))
     half = max(1.2, min(4.0, 0.3 * (x.at(1) - x.at(0)) / len(columns)))
     marks: list[Markup] = []
     for shift, (name, cells) in zip(shifts(len(columns)), columns, strict=True):
-        for place, value, null, clear, what in cells:
-            at = x.at(place + shift)
-            if null is not None and known(null.mean) and known(null.std):
-                low, high = y.at(null.mean - band * null.std), y.at(null.mean + band * null.std)
+        for cell in cells:
+            at, ends = x.at(cell.place + shift), cell.ends(band)
+            if ends is not None:
+                low, high = y.at(ends[0]), y.at(ends[1])
                 chart.add(tag("rect", class_="null", x=at - half, y=high, width=2 * half, height=max(0.5, low - high)))
-            if value is None or not y.holds(value):
+            if cell.value is None or not y.holds(cell.value):
                 continue
-            side = {True: "above its null", False: "not above its null", None: "its null is not known"}[clear]
-            marks.append(mark(style.shape, at, y.at(value), f"seed {name}, {what}: {value:+.3f}, {side}",
-                              "m" if clear else "m open"))  # fmt: skip
+            inside = ends is not None and cell.value <= ends[1]
+            side = "" if ends is None else ", not above its null" if inside else ", above its null"
+            words = f"seed {name}, {cell.what}: {cell.value:+.3f}{side}"
+            marks.append(mark(style.shape, at, y.at(cell.value), words, "m open" if inside else "m"))
     chart.add(tag("g", *marks, class_=style.class_))
-    by_place = {what: [c[1] for _, cells in columns for c in cells if c[4] == what and known(c[1])]
-                for what in [f"block {b}" for b in range(count)] + ["Γ"]}  # fmt: skip
+    by_place = {what: [cell.value for cell in every if cell.what == what and known(cell.value)]
+                for what in [*(f"block {b}" for b in range(count)), GAMMA, MEDIAN]}  # fmt: skip
     said = f"Cosine of {of} and true gradient by block. {listing(by_place, lambda v: f'{v:+.2f}')}"
-    caption = check.layers.format(band=f"{band:g}", of=of, title=title)
-    if not ends:
-        caption = f"The cosine of {of} and true gradient, {title}, with Γ, their average, on the right. Hollow: "
-        caption += "their null is not known."
-    return Figure(chart.svg(said), caption)
+    caption = check.layers.format(of=of, title=title)
+    if of == UPDATE:
+        caption = caption.replace(", at the block's output", "")
+    caption += " Beside it the median block."
+    caption += f" Grey: the null, ± {band:g} standard deviations; hollow: not above it." if bands else ""
+    return Figure(chart.svg(said), caption if bands else f"{caption} No null was measured.")

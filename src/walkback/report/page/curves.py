@@ -11,6 +11,7 @@ from markupsafe import Markup
 from walkback.checks import Thresholds, in_order
 from walkback.checks.base import Curve as OnCurve
 from walkback.checks.base import Date
+from walkback.checks.gamma import blocks_of, gamma_of
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.case import Case
@@ -46,6 +47,12 @@ def _gradient(moment: Moment, batch: float) -> float | None:
     return None if value is None or stated is None else value * stated / batch
 
 
+def _gamma_at_output(moment: Moment, _: float) -> float | None:
+    """Where our protocol judges it; unknown where a block has no value."""
+    found = blocks_of(moment).known
+    return None if found is None else statistics.fmean(found)
+
+
 QUANTITIES = (
     CurveQuantity("accuracy", "test accuracy", False, None, lambda m, _: m.accuracy),
     CurveQuantity("‖h_L‖", "‖h_L‖, log scale", True, "hidden", lambda m, _: deepest(m, "hidden")),
@@ -75,14 +82,16 @@ class SubjectCurve(NamedTuple):
 
 def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> SubjectCurve:
     """What can be drawn, and how much cannot."""
-    batch = thresholds[BATCH]
+    batch, of = thresholds[BATCH], quantity.of
+    if quantity.curve == "gamma" and case.judgement.protocol == "ours" and gamma_of(case.evidence).reported:
+        of = _gamma_at_output
     seeds: dict[str, Points] = {}
     told = moments = undrawn = unplaced = 0
     evidence = case.evidence
     for name, seed in evidence.labelled():
         points = seeds[name] = {}
         for moment in seed.moments:
-            value = quantity.of(moment, batch)
+            value = of(moment, batch)
             fit = value is not None and drawable(value, quantity.log)
             moments += 1
             told += value is not None

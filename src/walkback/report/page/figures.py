@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-from walkback.checks import Check, Finding, Thresholds, check_named
+from walkback.checks import Check, Finding, Interval, Thresholds, check_named
 from walkback.checks.base import Gain
 from walkback.checks.finding import known
 from walkback.checks.reference import BATCH, CHORD, FLOOR
@@ -32,7 +32,7 @@ from walkback.report.page.drawing import (
 )
 from walkback.report.page.gains import gains
 from walkback.report.page.markup import num, plain, tag
-from walkback.report.page.svg import Axis, Style, Track, drawable, mark, polyline, strip
+from walkback.report.page.svg import Axis, Style, Track, drawable, line, mark, polyline, strip
 
 
 def figures(finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
@@ -41,7 +41,7 @@ def figures(finding: Finding, case: Case, style: Style, thresholds: Thresholds) 
     if isinstance(check.figure, Gain):
         found = gains(check, check.figure, finding, case, style, thresholds)
     elif check.figure is None:
-        found = [_against(check, finding, case, style, thresholds)]
+        found = [_against(check, finding, case, style, thresholds), *_parts(finding, style)]
     else:
         draw = {"hidden norms": _hidden, "gradient norms": _gradient, "cosines": cosines}[check.figure]
         found = draw(check, finding, case, style, thresholds)
@@ -73,6 +73,31 @@ def _against(check: Check, finding: Finding, case: Case, style: Style, threshold
     bar = "the interval of the mean" if check.spread == "mean" else "the range over the seeds"
     caption = check.judged or f"{_sentence(check.quantity.get('ours', check.name))} The bar is {bar}."
     return Figure(svg, dots(caption, case.evidence))
+
+
+def _parts(finding: Finding, style: Style) -> list[Figure]:
+    """The intervals that a share of the blocks rests on, block by block."""
+    parts = [part for part in finding.parts.values() if part.value is not None and drawable(part.value)]
+    if not parts:
+        return []
+    y = Axis.over([0.0, *(end for part in parts for end in (part.value, part.low, part.high))], *UP)
+    chart = by_block(len(parts), y, "block", "with its interval")
+    if y.low < 0 < y.high:
+        chart.add(line(chart.x.start, y.at(0), chart.x.end, y.at(0), "zero"))
+    for place, (name, part) in enumerate(finding.parts.items()):
+        at, drawn = chart.x.at(place), []
+        if part.low is not None and part.high is not None and y.holds(part.low) and y.holds(part.high):
+            drawn.append(line(at, y.at(part.low), at, y.at(part.high), "interval"))
+        if part.value is not None:
+            drawn.append(mark(style.shape, at, y.at(part.value), f"{name}: {_interval_said(part)}"))
+        chart.add(tag("g", *drawn, class_=style.class_))
+    said = "; ".join(f"{name}: {_interval_said(part)}" for name, part in list(finding.parts.items())[:16])
+    return [Figure(chart.svg(f"{said}."), "What the share counts: a block counts if its interval is above 0.")]
+
+
+def _interval_said(part: Interval) -> str:
+    ends = "" if part.low is None or part.high is None else f" ({part.low:+.2f} to {part.high:+.2f})"
+    return f"{part.value or 0.0:+.2f}{ends}"
 
 
 def _written(check: Check) -> tuple[float, Callable[[float], str]]:

@@ -1,43 +1,33 @@
-"""A kind of figure: accuracies paired by seed, the gain over a baseline and what bp gains."""
+"""A kind of figure: accuracies paired by seed, the gain over each baseline and what bp gains."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from walkback.checks import Check, Finding, Thresholds
+from walkback.checks import Check, Finding, Interval, Thresholds
 from walkback.checks.base import Gain
-from walkback.checks.depth import CONFIDENCE
+from walkback.checks.depth import CONFIDENCE, TASK
 from walkback.checks.finding import known
-from walkback.checks.margin import Margin, margin
-from walkback.records import Baseline, Evidence
+from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.records import Baseline, BaselineName, Evidence
 from walkback.report.case import Case
 from walkback.report.page.drawing import BASELINES, ENDS, Figure, gain, share_said, why
 from walkback.report.page.markup import num, plain
 from walkback.report.page.svg import BP, Axis, Style, Track, strip
 
+Seeds = list[tuple[str, float | None]]
+
 
 def gains(check: Check, kind: Gain, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
-    """The gain over the baseline that judges, beside others; and the accuracies behind it."""
+    """The gains over the baselines that judge, beside the others, as they were judged; and the accuracies behind it."""
     evidence, required = case.evidence, finding.threshold
     confidence = thresholds[CONFIDENCE]
     published = case.judgement.protocol == "published"
-    accuracy = case.accuracies
-    rows = [_own_row(kind, finding, evidence, accuracy, style)]
-    for key, words in kind.beside.items():
-        other = evidence.baselines.get(key)
-        if other is not None and other != evidence.baselines.get(kind.over) and accuracy:
-            rows.append(_margin_row(words, margin(accuracy, other, confidence), gained(accuracy, other), style))
-    bp, held_against = (evidence.baselines.get(key) for key in kind.task)
-    if bp is not None and held_against is not None and bp.accuracy != accuracy:
-        side = next(iter(bp.accuracy.values())) if bp.alone else bp.accuracy
-        task = margin(side, held_against, confidence) if isinstance(side, dict) or known(side) else None
-        by_seed = gained(bp.accuracy, held_against) if not bp.alone else []
-        rows.append(_margin_row(kind.task_words, task, by_seed, BP))
-    if published:
-        rows = [row._replace(low=None, high=None) for row in rows]
+    rows = [*_rows(kind, finding, evidence, style, published)]
+    accuracies = _accuracies(check, kind, case, style)
     ends = [v for row in rows for v in (row.mean, row.low, row.high, *(g for _, g in row.seeds))]
     if not any(known(end) for end in ends):
         reason = why(evidence, f"{kind.absent}, and none of bp's")
-        return [Figure(None, f"No margin can be drawn: {reason}."), _accuracies(check, kind, case, accuracy, style)]
+        return [Figure(None, f"No gain can be drawn: {reason}."), accuracies]
     axis = Axis.over([100 * required, 0.0, *ends], *ENDS)
     said = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.told}." for row in rows)
     said += f" {100 * required:+g} points are required."
@@ -46,52 +36,68 @@ def gains(check: Check, kind: Gain, finding: Finding, case: Case, style: Style, 
     caption = check.judged.format(confidence=plain(f"{100 * confidence:g}%"))
     if published:
         caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
-    return [Figure(svg, caption), _accuracies(check, kind, case, accuracy, style)]
+    return [Figure(svg, caption), accuracies]
 
 
-def _own_row(
-    kind: Gain, finding: Finding, evidence: Evidence, accuracy: Mapping[str, float | None], style: Style
-) -> Track:
-    """The margin that judges: as the finding has it, because that is what was judged."""
-    other = evidence.baselines.get(kind.over)
-    by_seed = gained(accuracy, other) if other is not None else []
-    found = Margin(finding.value, finding.low, finding.high, 0, [])
-    row = _margin_row(kind.over_words, found, by_seed, style)
-    if finding.value is None:
-        reason = kind.absent if other is None else "not known on every seed"
-        return row._replace(told=reason if evidence.seeds else "not known")
-    return row
+def _rows(kind: Gain, finding: Finding, evidence: Evidence, style: Style, published: bool) -> Iterator[Track]:
+    """The subject over each baseline, then bp over the same. The intervals are those that were judged by."""
+    there, bp = evidence.baselines, evidence.baselines.get("bp")
+    judging: list[tuple[BaselineName, BaselineName, str, str]] = [
+        (kind.over, kind.task[1], kind.over_words, kind.task_words)
+    ]
+    if not published:
+        judging += [(name, name, words, f"bp {words}") for name, words in kind.beside.items()]
+    own = {name: _seeds_over(evidence, name) for name, *_ in judging}
+    for name, _, words, _ in judging:
+        found = finding.parts.get(name, Interval(value=finding.value) if published else Interval())
+        if name in (kind.over, *TASK) or (found.value is not None and there.get(name) != there.get(kind.over)):
+            lacking = "not known on every seed" if name in there else f"no {name} net is known"
+            row = _row(words, found, own[name], style, lacking if evidence.seeds else "not known")
+            yield row._replace(told=kind.absent) if row.mean is None and name == kind.over not in there else row
+    for name, against, _, words in judging:
+        seeds = _seeds_over(evidence, against, of_bp=True)
+        found = finding.parts.get(f"bp over {name}", Interval())
+        if published and bp is not None and against in there:
+            values = [value for _, value in seeds if value is not None]
+            found = Interval(value=statistics.fmean(values) / 100 if values else None)
+        same = found == finding.parts.get(name, Interval()) if not evidence.seeds else seeds == own[name]
+        if found.value is not None and not same:  # bp's own figure has its rows once
+            yield _row(words, found, seeds, BP)
 
 
-def _margin_row(name: str, m: Margin | None, seeds: list[tuple[str, float | None]], style: Style) -> Track:
-    if m is None or m.mean is None:
-        return Track(name, "not known on every seed", None, None, None, seeds, style)
-    told = gain(m.mean)
-    low, high = (None if v is None else 100 * v for v in (m.low, m.high))
-    if m.low is not None and m.high is not None and m.low != m.high:
-        told += f" ({gain(m.low)} to {gain(m.high)})"
-    return Track(name, plain(told), 100 * m.mean, low, high, seeds, style)
+def _seeds_over(evidence: Evidence, name: BaselineName, of_bp: bool = False) -> Seeds:
+    """The gain of each seed of the subject, or of bp, in points; nothing where one of the two is not known."""
+    side = baseline_side(evidence.baselines.get("bp")) if of_bp else subject_side(evidence)
+    found = paired(side, baseline_side(evidence.baselines.get(name)))
+    return [] if found is None else [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
 
 
-def gained(accuracy: Mapping[str, float | None], other: Baseline) -> list[tuple[str, float | None]]:
-    """The margin of each seed, in points."""
-    number = next(iter(other.accuracy.values())) if other.alone else None
-    found: list[tuple[str, float | None]] = []
-    for name, mine in sorted(accuracy.items()):
-        theirs = number if other.alone else other.accuracy.get(name)
-        found.append((name, 100 * (mine - theirs) if known(mine) and known(theirs) else None))
-    return found
+def _row(name: str, found: Interval, seeds: Seeds, style: Style, lacking: str = "") -> Track:
+    if found.value is None:
+        return Track(name, lacking or "not known on every seed", None, None, None, seeds, style)
+    told = gain(found.value)
+    low, high = (None if v is None else 100 * v for v in (found.low, found.high))
+    if found.low is not None and found.high is not None and found.low != found.high:
+        told += f" ({gain(found.low)} to {gain(found.high)})"
+    return Track(name, plain(told), 100 * found.value, low, high, seeds, style)
 
 
-def _accuracies(check: Check, kind: Gain, case: Case, accuracy: Mapping[str, float | None], style: Style) -> Figure:
-    evidence = case.evidence
+def seeds_of_value(kind: Gain, finding: Finding, evidence: Evidence) -> Mapping[str, float | None]:
+    """The gains by seed behind the finding's value: over that baseline which gave it."""
+    names: list[BaselineName] = [kind.over, *kind.beside]
+    values = [name for name in names if name in finding.parts and finding.parts[name].value == finding.value]
+    seeds = _seeds_over(evidence, values[0] if values else kind.over)
+    return {seed: None if value is None else value / 100 for seed, value in seeds}
+
+
+def _accuracies(check: Check, kind: Gain, case: Case, style: Style) -> Figure:
+    evidence, accuracy = case.evidence, case.accuracies
     if not evidence.seeds and not evidence.baselines:
         return Figure(None, f"No accuracies can be drawn: {why(evidence, 'none is known')}.")
     found = case.judgement.accuracy
     told = share_said(found.mean, found.std, found.n)
     mean = found.mean if known(found.mean) else None
-    name = case.name
-    rows = [Track(name, told, mean, None, None, list(accuracy.items()), style)]
+    rows = [Track(case.name, told, mean, None, None, list(accuracy.items()), style)]
     for key in kind.shown:
         words, baseline = BASELINES[key], evidence.baselines.get(key)
         same = baseline is not None and dict(baseline.accuracy) == dict(accuracy)

@@ -2,18 +2,38 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from walkback.checks import Finding, Thresholds, check_named
+from walkback.checks import Finding
+from walkback.checks.depth import TASK
 from walkback.checks.finding import known
-from walkback.report.case import Case
+from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.records import BaselineName
+from walkback.report.case import Case, gammas_of
 from walkback.report.page.drawing import ACROSS, ENDS, HEIGHT, MANY, UP, Figure, gain
-from walkback.report.page.heat import seed_values
 from walkback.report.page.markup import num, plain, tag
-from walkback.report.page.svg import Axis, Chart, Style, Track, drawable, line, mark, strip
+from walkback.report.page.svg import Axis, Chart, Style, Track, line, mark, strip
 
-Margins = Sequence[tuple[Case, Style, Finding]]
+
+class Gained(NamedTuple):
+    """One gain of one subject."""
+
+    case: Case
+    style: Style
+    over: BaselineName
+    finding: Finding  # with this gain as its value
+
+    @property
+    def value(self) -> float:
+        """The mean gain."""
+        return self.finding.value or 0.0
+
+    @property
+    def name(self) -> str:
+        """Whose gain, and over what."""
+        return f"{self.case.name} over {self.over}"
 
 
 def reported(cases: Sequence[Case], styles: Sequence[Style]) -> Figure:
@@ -38,39 +58,39 @@ def reported(cases: Sequence[Case], styles: Sequence[Style]) -> Figure:
     return Figure(svg, "Usually reported: accuracy against Γ, means over the seeds.")
 
 
-def gammas_of(case: Case) -> list[float]:
-    """Γ of every seed that has one."""
-    return [moment.gamma for moment in case.finals if moment.gamma is not None and drawable(moment.gamma)]
-
-
-def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int], thresholds: Thresholds) -> Figure:
-    """The margin over the frozen net, subject by subject, most serious first."""
-    found = [(cases[place], styles[place], cases[place].gain_over("frozen")) for place in order]
-    margins = [(case, style, f) for case, style, f in found if f is not None and known(f.value)]
-    if not margins:
-        return Figure(None, "What the audit adds, the margin over the frozen net: no frozen net is known.")
-    required = 100 * margins[0][2].threshold
-    values = [100 * v for _, _, f in margins for v in (f.value, f.low, f.high) if v is not None]
+def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int]) -> Figure:
+    """The gains over the frozen and over the shallow net, subject by subject, most serious first."""
+    ours = any(case.judgement.protocol == "ours" for case in cases)
+    over: Sequence[BaselineName] = [*TASK] if ours else ["frozen"]
+    every = [(cases[place], styles[place], name, cases[place].gain_over(name)) for place in order for name in over]
+    found = [Gained(case, style, name, f) for case, style, name, f in every if f is not None and known(f.value)]
+    what = "the gains over the frozen and the shallow net" if ours else "the gain over the frozen net"
+    if not found:
+        return Figure(None, f"What the audit adds, {what}: neither net is known." if ours else
+                      f"What the audit adds, {what}: no frozen net is known.")  # fmt: skip
+    required = 100 * found[0].finding.threshold
+    values = [100 * v for each in found for v in (each.value, each.finding.low, each.finding.high) if v is not None]
     axis = Axis.over([required, 0.0, *values], *ENDS)
     limit = (required, plain(f"{required:+g} required"))
-    said = "Accuracy gained over the own frozen net, in points. " + "; ".join(
-        f"{case.name}: {gain(f.value or 0.0)}" for case, _, f in margins[:MANY]
-    )
-    caption = "What the audit adds: accuracy gained over the same net with its blocks left at random init."
-    if len(margins) > MANY:
-        return Figure(_ranked(margins, axis, limit, said), f"{caption} One mark per subject, sorted.")
+    said = f"Accuracy gained, in points. {'; '.join(f'{each.name}: {gain(each.value)}' for each in found[:MANY])}"
+    caption = "What the audit adds: accuracy gained over the same net with its blocks left at random init"
+    caption += ", and over the net without blocks." if ours else "."
+    if len(found) > MANY:
+        return Figure(_ranked(found, axis, limit, said), f"{caption} One mark for each gain, sorted.")
     tracks = []
-    for case, style, f in margins:
-        seeds = [(seed, 100 * value) for seed, value in seed_values(check_named(f.check), case, thresholds)]
+    for case, style, name, f in found:
+        pairs = paired(subject_side(case.evidence), baseline_side(case.evidence.baselines.get(name)))
+        seeds = [] if pairs is None else [(seed, 100 * value) for seed, value in sorted(pairs.gains.items())]
         value, low, high = (None if v is None else 100 * v for v in (f.value, f.low, f.high))
-        tracks.append(Track(case.name, plain(gain(f.value or 0.0)), value, low, high, seeds, style))
+        words = f"{case.name}, over {name}" if ours else case.name
+        tracks.append(Track(words, plain(gain(f.value or 0.0)), value, low, high, seeds, style))
     svg = strip(tracks, axis, "percentage points", f"{said}.", limit=limit, zero=True, words=lambda v: gain(v / 100))
     return Figure(svg, caption)
 
 
-def _ranked(margins: Margins, axis: Axis, limit: tuple[float, str], said: str) -> Markup:
-    """Many margins as one cloud, sorted: the smallest at the bottom."""
-    ordered = sorted(margins, key=lambda one: one[2].value or 0.0)
+def _ranked(gains: Sequence[Gained], axis: Axis, limit: tuple[float, str], said: str) -> Markup:
+    """Many gains as one cloud, sorted: the smallest at the bottom."""
+    ordered = sorted(gains, key=lambda one: one.value)
     y = Axis(-1, len(ordered), *UP)
     x = Axis(axis.low, axis.high, *ACROSS)
     chart = Chart(x, y, HEIGHT, "percentage points", "", ticks=False)
@@ -78,8 +98,8 @@ def _ranked(margins: Margins, axis: Axis, limit: tuple[float, str], said: str) -
     for at, class_ in ((0.0, "zero"), (limit[0], "limit")):
         chart.add(line(x.at(at), y.start, x.at(at), y.end, class_))
     chart.above(f"┆ {limit[1]}")
-    for place, (case, style, finding) in enumerate(ordered):
-        value = 100 * (finding.value or 0.0)
-        drawn = mark(style.shape, x.at(value), y.at(place), f"{case.name}: {gain(value / 100)}", r=3.2)
-        chart.add(tag("g", drawn, class_=style.class_))
-    return chart.svg(f"{said}; and {len(margins) - MANY} more.")
+    for place, each in enumerate(ordered):
+        words = f"{each.name}: {gain(each.value)}"
+        drawn = mark(each.style.shape, x.at(100 * each.value), y.at(place), words, r=3.2)
+        chart.add(tag("g", drawn, class_=each.style.class_))
+    return chart.svg(f"{said}; and {len(gains) - MANY} more.")

@@ -9,9 +9,10 @@ from walkback.checks import Check, Finding, Thresholds, check_named
 from walkback.checks.base import Gain
 from walkback.checks.finding import known
 from walkback.report.case import Case
-from walkback.report.page.gains import gained
+from walkback.report.page.gains import seeds_of_value
 from walkback.report.page.markup import plain, shown, tag
 from walkback.report.page.svg import Axis, drawable
+from walkback.report.summary import finding_of
 from walkback.report.verdicts import asked, finding_cell
 
 WIDTH, HEIGHT = 92, 12
@@ -66,10 +67,9 @@ def _cell(
 def seed_values(check: Check, case: Case, thresholds: Thresholds) -> list[tuple[str, float]]:
     """The value of each seed that has one, by the check's own function or paired with its baseline."""
     values: Mapping[str, float | None] = check.by_seed(case.evidence, thresholds)
-    if isinstance(check.figure, Gain):
-        other = case.evidence.baselines.get(check.figure.over)
-        pairs = [] if other is None else gained(case.accuracies, other)
-        values = {seed: None if value is None else value / 100 for seed, value in pairs}
+    finding = finding_of(case.judgement, check.name)
+    if isinstance(check.figure, Gain) and finding is not None:
+        values = seeds_of_value(check.figure, finding, case.evidence)
     return [(seed, value) for seed, value in values.items() if known(value)]
 
 

@@ -21,7 +21,7 @@ SUPERSCRIPT = str.maketrans("-+0123456789", "⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹")
 TOKEN = re.compile(
     r"(?P<power>(?<![\w.])(?P<mantissa>\d+(?:\.\d+)?)e(?P<exponent>[+-]?\d{1,3})(?!\w))"
     r"|(?P<minus>(?<![\w)\]-])-(?=[.\d]))"
-    r"|(?P<percent>(?<=\d)%)"
+    r"|(?P<percent>(?<=\d) ?%)"
     r"|(?P<letter>(?<![\w-])[afghρ])_(?P<index>\{[^{}]{1,12}\}|[A-Za-z0-9])(?!\w)"
 )
 LONG = 600  # characters of a stranger's sentence that are shown

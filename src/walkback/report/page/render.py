@@ -19,7 +19,7 @@ from walkback.files import make_folder, write_whole
 from walkback.report.page.drawing import share_said
 from walkback.report.page.markup import clean, clip, num, plain, prose, said
 from walkback.report.page.svg import key
-from walkback.report.verdicts import GLYPHS, VERDICT_GLYPHS
+from walkback.report.verdicts import GLYPHS, KEYS, VERDICT_GLYPHS
 
 
 def document(template: str, /, **view: Any) -> str:
@@ -66,7 +66,7 @@ def _environment() -> Environment:
         "clip": clip, "key": key, "num": num, "plain": plain, "prose": prose, "said": said,
         "dashed": lambda words: words.replace(" ", "-"), "share": lambda a: share_said(a.mean, a.std, a.n),
     }  # fmt: skip
-    made.globals |= {"GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS}
+    made.globals |= {"GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS, "KEYS": KEYS}
     return made
 
 

@@ -4,13 +4,14 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from walkback.checks import LIMITS, Basis, Check, Finding, Outcome, Threshold, Thresholds, check_named
+from walkback.checks import LIMITS, Basis, Check, Finding, Outcome, Protocol, Threshold, Thresholds, check_named
 from walkback.records import Moment, NullRecord
+from walkback.records.schema import ReadingRecord
 from walkback.report import measured
-from walkback.report.case import Case
+from walkback.report.answers import Answer, answers, effort_words, gains_words
+from walkback.report.case import Case, gammas_of
 from walkback.report.page.drawing import Figure, gain, states, times
 from walkback.report.page.figures import figures
-from walkback.report.page.glance import gammas_of
 from walkback.report.page.markup import LONG, clean, clip, num, plain
 from walkback.report.page.svg import Style
 from walkback.report.summary import remedy, sentence
@@ -22,13 +23,14 @@ BASES: Mapping[Basis, str] = {
     "missing": "nothing is known",
 }
 DRAWN = 60  # of more subjects than that no figures are drawn in their parts
-OPEN: Sequence[Outcome] = ("fires", "inconclusive")
+OPEN: Sequence[Outcome] = ("fires", "open", "inconclusive")
 
 
 class CheckView(NamedTuple):
     """A check: open where there is something to see, folded where it passes or does not apply.
 
     facts    what is seen at once; more: what is behind a fold
+    symptom  it explains and decides nothing
     limits   the thresholds that the check uses, with their value and who set them
     figures  none: the check is told in a line
     """
@@ -36,6 +38,7 @@ class CheckView(NamedTuple):
     finding: Finding
     check: Check
     open: bool
+    symptom: bool
     facts: Sequence[tuple[str, str]]
     more: Mapping[str, str]
     limits: Sequence[tuple[str, str]]
@@ -52,7 +55,10 @@ class Numbers(NamedTuple):
 
 
 class SubjectView(NamedTuple):
-    """One subject; `full` is its name where that was cut."""
+    """One subject; `full` is its name where that was cut.
+
+    answers  accuracy, lower half and Γ; gains: over frozen and shallow; effort: how the rates were chosen
+    """
 
     place: int
     case: Case
@@ -60,6 +66,9 @@ class SubjectView(NamedTuple):
     full: str
     why: str
     gamma: str
+    answers: Sequence[Answer]
+    gains: Sequence[str]
+    effort: str
     checks: Sequence[CheckView]
     numbers: Numbers | None
 
@@ -79,7 +88,7 @@ def subject_views(
     for place in order:
         case, style = cases[place], styles[place]
         checks = []
-        for finding in sorted(case.judgement.findings, key=_rank):
+        for finding in sorted(case.judgement.findings, key=lambda f: _rank(f, case.judgement.protocol)):
             drawn = not many or (finding.outcome in OPEN and len(cases) <= DRAWN)
             made = figures(finding, case, style, thresholds) if drawn else None
             if made is not None and finding.outcome in OPEN and not many:
@@ -87,13 +96,21 @@ def subject_views(
                 made = [f._replace(caption="") if f.svg is not None and f.caption in known else f for f in made]
             checks.append(_check(finding, case, thresholds, made))
         full = clip(case.judgement.name, LONG) if clean(case.judgement.name) != case.name else ""
-        about = (full, why(case, thresholds), _gamma(case))
+        judged = case.judgement
+        told = (answers(judged), gains_words(judged), effort_words(judged))
+        about = (full, why(case, thresholds), _gamma(case), *told)
         found.append(SubjectView(place, case, style, *about, checks, _numbers(case)))
     return found
 
 
-def _rank(finding: Finding) -> int:
-    return OPEN.index(finding.outcome) if finding.outcome in OPEN else len(OPEN)
+def _rank(finding: Finding, protocol: Protocol) -> tuple[bool, int]:
+    """What fires first, then what is open; after all that, by our protocol, what decides nothing."""
+    return symptom(finding, protocol), OPEN.index(finding.outcome) if finding.outcome in OPEN else len(OPEN)
+
+
+def symptom(finding: Finding, protocol: Protocol) -> bool:
+    """Whether a check explains an answer and decides none: by the published protocol every check decides."""
+    return protocol == "ours" and check_named(finding.check).answer == "symptom"
 
 
 def _check(finding: Finding, case: Case, thresholds: Thresholds, drawn: Sequence[Figure] | None) -> CheckView:
@@ -103,7 +120,8 @@ def _check(finding: Finding, case: Case, thresholds: Thresholds, drawn: Sequence
     facts = [("What to do", advice), ("First fired", _first(check, case)), ("Basis", basis)]
     more = {"Means": check.meaning(finding), "Found": _found(finding), "Same outcome": _stable(finding)}
     limits = [(name, _limit(name, thresholds.table.get(name))) for name in finding.ranges]
-    return CheckView(finding, check, is_open, [(k, v) for k, v in facts if v], more, limits, drawn)
+    note = symptom(finding, case.judgement.protocol)
+    return CheckView(finding, check, is_open, note, [(k, v) for k, v in facts if v], more, limits, drawn)
 
 
 def value_of(finding: Finding) -> str:
@@ -127,7 +145,7 @@ def _found(finding: Finding) -> str:
     """The number, its interval, and what the interval is of."""
     value, low, high, form = finding.value, finding.low, finding.high, check_named(finding.check).form
     if form == "share":
-        return "no number" if low is None or high is None else value_of(finding)
+        return value_of(finding)
     if value is None:
         return "no number" if low is None or form == "points" else f"at least {num(low)}"
     if form == "points":
@@ -135,9 +153,12 @@ def _found(finding: Finding) -> str:
             return f"{gain(value)} points, without an interval"
         return f"{gain(value)} points; interval of the mean {gain(low)} to {gain(high)}"
     words = times if form == "times" else num
-    before = "at least " if finding.basis == "bound" else ""
+    mean = check_named(finding.check).spread == "mean"
+    before = "at least " if finding.basis == "bound" and not mean else ""
     if low is None or high is None or words(low) == words(high):
         return f"{before}{words(value)}"
+    if mean:
+        return f"{words(value)}; interval of the mean {words(low)} to {words(high)}"
     return f"{before}{words(value)}, the median; over the seeds {words(low)} to {words(high)}"
 
 
@@ -189,6 +210,8 @@ def _numbers(case: Case) -> Numbers | None:
         ("‖g_l‖", lambda m: {n: num(v) for n, v in states(m, "gradient").items()}),
         ("cos(a_l, g_l)", lambda m: _cosine_cells(m, "cosine")),
         ("cos(a_l, g_{l+1})", lambda m: _cosine_cells(m, "cosine_out")),
+        ("null of cos(a_l, g_{l+1})", lambda m: {n: _null(v) for n, v in enumerate(m.rotated or [])}),
+        ("⟨A, G⟩ / (‖A‖ ‖G‖)", lambda m: {n: _reading(v) for n, v in enumerate(m.frobenius or [])}),
         ("null of cos(a_l, g_l)", lambda m: {n: _null(v) for n, v in enumerate(m.null or [])}),
         ("ρ_l", lambda m: {n: num(v) for n, v in enumerate(m.rho or [])}),
         ("nudging", lambda m: {n: num(v) for n, v in enumerate(m.nudging or [])}),
@@ -217,6 +240,12 @@ def _cosine_cells(moment: Moment, kind: str) -> dict[int, str]:
         n: "not known" if c is None else plain(f"{c.value:+.4f}") if c.status == "ok" else clip(c.status, 30)
         for n, c in enumerate(records)
     }
+
+
+def _reading(reading: ReadingRecord | None) -> str:
+    if reading is None:
+        return "not known"
+    return plain(f"{reading.value:+.4f}") if reading.status == "ok" else clip(reading.status, 30)
 
 
 def _null(null: NullRecord | None) -> str:
