@@ -38,14 +38,23 @@ def probes(
     depth, images = last.gamma_blocks, last.probe_images
     null, value = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=each, status="ok")
     precise = PrecisionRecord(chord=chord, clamped=clamped, samples=images, status="ok")
-    output = OutputProbes(null=[null] * depth, null_gamma=null, frobenius=[value] * depth, reference=precise)
+    null_gamma = null if depth else NullRecord(mean=math.nan, std=math.nan, n=0, kind="mixed")
     rest = {
-        "output": output,
-        "precision": [precise] * (depth + 1), "null": [null] * depth, "null_out": [null] * depth, "null_gamma": null,
+        "output": OutputProbes(null=[null] * depth, null_gamma=null_gamma, frobenius=[value] * depth, reference=precise),
+        "precision": [precise] * (depth + 1), "null": [null] * depth, "null_out": [null] * depth,
+        "null_gamma": null_gamma,
         "drift": value, "drift_batches": 8, "rho": [value] * depth, "nudging": [value] * depth,
         "functional_images": 128,
     }  # fmt: skip
     return DeepProbes(step=last.step, images=images, **rest | fields)
+
+
+def output(last: Snapshot, chord: float = 1e-6, spread: float = 0.01) -> OutputProbes:
+    """What Γ is judged by, of a net whose sizes agree with its cosines."""
+    null = NullRecord(mean=0.0, std=spread, n=20, kind="turned credits")
+    precise = PrecisionRecord(chord=chord, clamped=1e-7, samples=last.probe_images, status="ok")
+    sizes = [Valued(value=c.value, status="ok") for c in last.cosine_out]
+    return OutputProbes(null=[null] * last.gamma_blocks, null_gamma=null, frobenius=sizes, reference=precise)
 
 
 def result(last: Snapshot, status: str = "finished", says: str = "") -> Result:

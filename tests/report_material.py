@@ -6,8 +6,9 @@ from pathlib import Path
 
 import made_up
 from fake_runs import share, sizes
-from walkback.records import Environment, RunConfig, Sitting
+from walkback.records import Environment, NullRecord, RunConfig, Sitting
 from walkback.records.predictions import PREDICTIONS, digest, packed
+from walkback.records.schema import ReadingRecord
 from walkback.records.whole import scheduled
 
 HOSTILE = [
@@ -22,6 +23,7 @@ HOSTILE = [
     "W" * 3000,
     "שלום עולם",
 ]
+UNTRAINED = NullRecord(mean=0.0, std=0.01, n=20, kind="random directions")
 
 
 def config(rule: str = "dfa", seed: int = 1, epochs: int = 4, depth: int = 3, **changes) -> RunConfig:
@@ -66,7 +68,10 @@ def write_run(
             train_loss=1.0 if epoch else None, branch_norms=hidden[1:],
             cosine_embed=made_up.cosine(values[0] if values else 0.5, images),
         ))  # fmt: skip
-    probes = made_up.probes(snapshots[-1], 3e-7)
+    last = snapshots[-1]
+    updates = [ReadingRecord(value=c.value, status="ok", null=UNTRAINED) for c in last.cosine_out]
+    told = {"output": made_up.output(last, 3e-7), "measured": {"update": updates}} if depth else {}
+    probes = made_up.probes(snapshots[-1], 3e-7, **told)
     result = made_up.result(snapshots[-1], says=f"finished {c.epochs} epochs")
     if predicts:
         predicted, sha = predictions(c, result.accuracy)
@@ -93,7 +98,10 @@ def predictions(c: RunConfig, accuracy: float) -> tuple[bytes, str]:
 
 
 def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Path:
-    """bp holds, fa hides a collapse, dfa blows up and does no better than its frozen net; with baselines."""
+    """bp holds at one rate, fa's Γ is carried by one block, dfa blows up and does worse than its frozen net.
+
+    With baselines: fa lies above its frozen net, and below the shallow one.
+    """
     told = {
         "bp": (1.3, 0.60, 0.55, 0.40, [0.95] * depth),
         "fa": (1.8, 0.48, 0.44, 0.38, [0.0] * (depth - 1) + [0.99]),
@@ -105,6 +113,8 @@ def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Pa
             write_run(out, config(**same), grows, reaches, cosines)
             write_run(out, config(**same, train_last=(depth + 1) // 2), grows, half, cosines)
             write_run(out, config(**same, train_last=0), 1.0, frozen, cosines)
+            if rule == "bp":
+                write_run(out, config(**same | {"depth": 0}), 1.0, 0.5, [])
     return out
 
 

@@ -26,6 +26,7 @@ KEYS = {
     "ours": "✓ passes, ✗ fires, ? open, – not asked",
     "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
 }
+KEY = KEYS["ours"]
 MOST = 40  # subjects that are named, where no number is given: more nobody reads
 STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
 LEGEND = (
