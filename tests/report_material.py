@@ -2,10 +2,14 @@
 
 import math
 import random
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import made_up
 from fake_runs import share, sizes
+from walkback.audits import judge_paths
+from walkback.checks import Control
 from walkback.records import Environment, NullRecord, RunConfig, Sitting
 from walkback.records.predictions import PREDICTIONS, digest, packed
 from walkback.records.schema import ReadingRecord
@@ -23,6 +27,7 @@ HOSTILE = [
     "W" * 3000,
     "שלום עולם",
 ]
+KEPT = TemporaryDirectory()  # until the tests end
 UNTRAINED = NullRecord(mean=0.0, std=0.01, n=20, kind="random directions")
 
 
@@ -125,3 +130,18 @@ def write_many(out: Path, subjects: int = 20, seeds: int = 3, epochs: int = 100)
             c = config("bp" if number == 0 else "dfa", seed, epochs, 4, penalty=number * 1e-4)
             write_run(out, c, 1.2 + number, 0.3, [0.4, 0.1, 0.0, 0.0])
     return out
+
+
+@cache
+def demo_audit() -> Path:
+    """An audit.json as `walkback audit` leaves it, of `write_runs`: five seeds, three subjects and three controls."""
+    folder = Path(KEPT.name)
+    audit = judge_paths(write_runs(folder / "runs", seeds=5, epochs=2))
+    controls = [
+        Control(name="bp", expected="holds", got="holds", ok=True),
+        Control(name="random", expected="neither holds nor even", got="walked back, Γ chance", ok=True),
+        Control(name="net at init", expected="measurable", got="measurable", ok=True),
+    ]
+    said = {"controls": controls, "says": "Every control behaved as expected."}
+    audit.model_copy(update=said).write(folder / "audit")
+    return folder / "audit/audit.json"

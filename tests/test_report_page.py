@@ -281,9 +281,9 @@ def test_the_first_screen_has_the_answers_most_serious_first(runs, root):
         assert f"{mean.mean:.3f} ± {mean.std:.3f} (n = 5)" in accuracy
         assert accuracy.startswith("✓ holds at one rate" if name == "bp" else "✗ walked back")
         for over in ("frozen", "shallow"):
-            assert plain(f"{over} net: {100 * parts[over].value:+.1f} ({100 * parts[over].low:+.1f} to ") in gains
+            assert plain(f"{over} net: {100 * parts[over].value:+.1f} points ({100 * parts[over].low:+.1f} to ") in gains
         assert half.startswith(f"? {subject.verdicts.lower_half}")
-        assert half.endswith("points")
+        assert plain(f"{100 * parts['half'].value:+.1f} points (") in half
         assert gamma.startswith("✓ even" if name == "bp" else "✗ carried by few")
         assert f"stands for {'3.0' if name == 'bp' else '1.0'} of 3 blocks" in gamma
         assert f"median block {subject.median_cosine:.2f}" in gamma

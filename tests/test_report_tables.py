@@ -16,6 +16,7 @@ import walkback.report.tables
 import walkback.rules.words
 from fake_runs import write_run
 from latex_sound import compiles, sound
+from report_material import demo_audit
 from walkback.audits import judge_paths, told_by
 from walkback.checks import DEFAULT, Audit, Control
 from walkback.cli import app
@@ -29,7 +30,7 @@ from walkback.version import own_version
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
-DEMO = ROOT / "results/mnist1d-demo/audit.json"
+DEMO = demo_audit()
 HOSTILE = [
     "</script><script>alert(1)</script>", r"\input{/etc/passwd}", "$", "$x$ & 100% #1 ~ ^", "|", "a|b\\|c",
     "two\nlines", "=cmd()", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1+1", "`rm -rf`", "[click](http://x)",
@@ -68,38 +69,49 @@ def test_golden_the_tables_of_the_committed_demo(demo, form):
 
 
 def test_the_tables_hold_what_the_audit_holds(demo):
-    verdicts, findings, controls, measured = audit_tables(demo)
+    verdicts, findings, intervals, controls, measured = audit_tables(demo)
     rows = {row["subject"]: row for row in csv.DictReader(io.StringIO(verdicts.csv()))}
     for subject in demo.subjects:
-        assert float(rows[subject.name]["accuracy"]) == subject.accuracy.mean
-        assert float(rows[subject.name]["accuracy std"]) == subject.accuracy.std
+        assert float(rows[subject.name]["test accuracy"]) == subject.accuracy.mean
+        assert float(rows[subject.name]["test accuracy std"]) == subject.accuracy.std
+        assert rows[subject.name]["accuracy"] == subject.answer
+        assert rows[subject.name]["lower half"] == subject.verdicts.lower_half
+        assert rows[subject.name]["Γ"] == subject.verdicts.gamma
+        assert float(rows[subject.name]["median block"]) == subject.median_cosine
+        assert rows[subject.name]["rates"] == subject.rates
+        gains = [f for f in subject.findings if f.check in ("depth", "reach")]
+        parts = {name: part for f in gains for name, part in f.parts.items()}
+        for name in ("frozen", "shallow", "half"):
+            assert float(rows[subject.name][f"over {name}"]) == parts[name].value
+        told = {row[2]: row[3:] for row in intervals.rows if row[0] == subject.name}
+        assert told == {name: [100 * part.value, 100 * part.low, 100 * part.high] for name, part in parts.items()}
         assert rows[subject.name]["n"] == str(subject.accuracy.n)
     found = list(csv.DictReader(io.StringIO(findings.csv())))
     told = [(s.name, f) for s in demo.subjects for f in s.findings]
-    assert len(found) == len(told) == 15
+    assert len(found) == len(told) == 21
     for row in csv.DictReader(io.StringIO(measured.csv())):
         if row["probe"].startswith("update") and row["subject"] == "bp":
-            assert row["value"] == "1.000 ± 0.000"
+            assert re.fullmatch(r"0\.9\d\d ± 0\.00\d", row["value"])
     for row, (name, finding) in zip(found, told, strict=True):
         factor = 100 if finding.check in ("depth", "reach") else 1
         assert (row["subject"], row["check"], row["outcome"]) == (name, finding.check, finding.outcome)
-        assert [float(row[k]) for k in ("value", "low", "high")] == [
-            factor * v for v in (finding.value, finding.low, finding.high)
+        assert [float(row[k]) if row[k] else None for k in ("value", "low", "high")] == [
+            None if v is None else factor * v for v in (finding.value, finding.low, finding.high)
         ]
         assert float(row["threshold"]) == factor * finding.threshold
     assert [row[0] for row in controls.rows] == [c.name for c in demo.controls]
     assert all(
-        "walkback-2" in table.notes[-1] and "ours" in table.notes[-1] for table in (verdicts, findings, controls)
+        DEFAULT.version in table.notes[-1] and "ours" in table.notes[-1] for table in (verdicts, findings, controls)
     )
 
 
 def test_the_published_protocol_is_told_by_its_own_quantities():
     audit = judge_paths(ROOT / "results/cifar10-resmlp-fa-s42-6a8e03eb32", protocol="published")
     verdicts, findings = audit_tables(audit)
-    assert verdicts.headings[4:] == ["scale", "reference", "depth"]
-    assert [row[1:3] for row in findings.rows] == [
-        ["scale", "passes"], ["reference", "passes"], ["depth", "inconclusive"],
-    ]  # fmt: skip
+    assert verdicts.headings[:4] == ["subject", "verdict", "accuracy", "n"]
+    assert sorted(verdicts.headings[4:]) == ["depth", "reference", "scale"]
+    told = {row[1]: row[2] for row in findings.rows}
+    assert told == {"scale": "passes", "reference": "passes", "depth": "inconclusive"}
     assert "published protocol" in findings.notes[0]
     assert all("Protocol: published" in table.notes[-1] for table in (verdicts, findings))
 
@@ -113,13 +125,14 @@ def test_an_invalid_audit_says_so_in_every_format(demo):
 def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
     run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
     (told,) = told_by(run)
-    verdicts, findings = audit_tables(told.audit, told.trained)  # no controls, no table of them
+    verdicts, findings = audit_tables(told.audit, told.trained)  # no controls and no gains, no table of them
     assert told.audit == judge_paths(run)
     assert "Trained with walkback 0.1.0 (3ced3028c5b1), torch 2.13.0+cpu, Python 3.11.7." in verdicts.notes[-1]
-    assert verdicts.rows[0][3] == 1
+    assert dict(zip(verdicts.headings, verdicts.rows[0], strict=True))["n"] == 1
     assert " & $0.291$ & $1$ & " in verdicts.latex()
-    assert findings.rows[2][2:] == ["inconclusive", None, None, None, "2", "missing"]
-    assert "depth & inconclusive & -- & -- & -- & $2$ & missing" in findings.latex()
+    (depth,) = [row for row in findings.rows if row[1] == "depth"]
+    assert depth[2:] == ["open", None, None, None, "2", "missing"]
+    assert "depth & open & -- & -- & -- & $2$ & missing" in findings.latex()
 
 
 def test_the_examples_in_the_docstrings_hold():
@@ -285,7 +298,7 @@ def test_table_prints_and_writes_the_same(tmp_path, capsys, form, monkeypatch):
     assert command("table", DEMO.parent, "--format", form) == 0
     printed = capsys.readouterr().out
     assert command("table", DEMO, "--format", form, "--to", tmp_path / "tables") == 0
-    names = [f"audit{part}.{SUFFIXES[form]}" for part in ("", "-findings", "-controls", "-measured")]
+    names = [f"audit{part}.{SUFFIXES[form]}" for part in ("", "-findings", "-intervals", "-controls", "-measured")]
     written = [(tmp_path / "tables" / name).read_text() for name in names]
     assert [line.rstrip() for line in printed.split("\n") if line] == [
         line.rstrip() for text in written for line in text.split("\n") if line
@@ -296,8 +309,8 @@ def test_table_of_several_audits_writes_each_apart(tmp_path, capsys):
     run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
     assert command("table", DEMO, run, "--to", tmp_path, "--format", "csv") == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "audit.csv", "audit-findings.csv", "audit-controls.csv", "audit-measured.csv", "audit-2.csv",
-        "audit-2-findings.csv",
+        "audit.csv", "audit-findings.csv", "audit-intervals.csv", "audit-controls.csv", "audit-measured.csv",
+        "audit-2.csv", "audit-2-findings.csv",
     }  # fmt: skip
 
 
@@ -319,7 +332,8 @@ def fake(tmp_path):
 def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
     (told,) = told_by(fake)
     assert told.audit.says.startswith("Vouched for. This is from ")
-    assert [table.name for table in audit_tables(told.audit)] == ["audit", "audit-findings", "audit-controls"]
+    names = [table.name.removeprefix("audit") for table in audit_tables(told.audit)]
+    assert names == ["", "-findings", "-intervals", "-controls"]
     assert len(told.runs) == 8
     raw = json.loads((fake / "audit.json").read_text())
     raw["subjects"][0]["accuracy"]["mean"] += 0.1

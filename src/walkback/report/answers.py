@@ -32,11 +32,7 @@ def answers(judgement: Judgement) -> list[Answer]:
     if given is None:
         return [Answer("verdict", judgement.verdict, sign, judgement.verdict, [])]
     reach = finding_of(judgement, "reach")
-    half = (
-        []
-        if reach is None or reach.value is None
-        else [f"{_gain(Interval(value=reach.value, low=reach.low, high=reach.high))} points"]
-    )
+    half = [] if reach is None or "half" not in reach.parts else [_gain(reach.parts["half"])]
     return [
         Answer("accuracy", judgement.answer, sign, judgement.verdict, [*filter(None, [failing_words(judgement)])]),
         Answer("lower half", given.lower_half, LOWER_GLYPHS[given.lower_half], given.lower_half, half),
@@ -57,7 +53,7 @@ def gains_words(judgement: Judgement) -> list[str]:
     words = []
     for name in TASK:
         part = depth.parts.get(name)
-        words.append(f"{WORDS[name]}: {'not known' if part is None else f'{_gain(part)} points'}")
+        words.append(f"{WORDS[name]}: {'not known' if part is None else _gain(part)}")
     return words
 
 
@@ -94,9 +90,9 @@ def _gain(part: Interval) -> str:
     """A gain in points with its interval.
 
     >>> _gain(Interval(value=0.306, low=0.3, high=0.312)), _gain(Interval(value=-0.01))
-    ('+30.6 (+30.0 to +31.2)', '-1.0')
+    ('+30.6 points (+30.0 to +31.2)', '-1.0 points')
     """
     if part.value is None:
-        return "–"
+        return "not known"
     ends = "" if part.low is None or part.high is None else f" ({100 * part.low:+.1f} to {100 * part.high:+.1f})"
-    return f"{100 * part.value:+.1f}{ends}"
+    return f"{100 * part.value:+.1f} points{ends}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from walkback.checks import Accuracy, Audit, Check, Finding, Judgement, Protocol, check_named, in_order
+from walkback.checks import Accuracy, Audit, Check, Finding, Interval, Judgement, Protocol, check_named, in_order
 from walkback.checks.finding import listed
 from walkback.records.run import Known, sittings_of
 from walkback.report.measured import measured_table
@@ -30,11 +30,11 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)
     title = "What the audit says" if audit.valid else f"What the audit says. {audit.void_words}"
-    answers = [] if audit.protocol == "published" else [*ANSWERS]
+    ours = audit.protocol == "ours"
     verdicts = Table(
-        name, title, ["subject", *(answers or ["verdict"]), "accuracy mean" if answers else "accuracy", "n", *checks],
-        [_verdict(subject, checks, audit.counts(subject.name)) for subject in audit.subjects],
-        [f"{KEYS[audit.protocol]}.", words, audit.says, made],
+        name, title, ["subject", *(ANSWERS if ours else ["verdict", "accuracy", "n", *checks])],
+        [_answers(s, audit) if ours else _verdict(s, checks, audit.counts(s.name)) for s in audit.subjects],
+        [*([INTERVALS] if ours else [f"{KEYS['published']}.", words]), audit.says, made],
     )  # fmt: skip
     findings = Table(
         f"{name}-findings", "What each check found",
@@ -43,7 +43,19 @@ def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") 
     )  # fmt: skip
     measured = measured_table(audit.subjects, f"{name}-measured", made)
     controls = controls_table(audit, f"{name}-controls", made) if audit.controls else None
-    return [table for table in (verdicts, findings, controls, measured) if table is not None]
+    tables = (verdicts, findings, _intervals(audit, f"{name}-intervals", made), controls, measured)
+    return [table for table in tables if table is not None]
+
+
+def _intervals(audit: Audit, name: str, *notes: str) -> Table | None:
+    """The gains that the answers on accuracy and lower half rest on; None where there is none."""
+    rows: list[list[Cell]] = [
+        [subject.name, finding.check, part, *(None if v is None else 100 * v for v in (i.value, i.low, i.high))]
+        for subject in audit.subjects for finding in subject.findings
+        if check_named(finding.check).form == "points" for part, i in finding.parts.items()
+    ]  # fmt: skip
+    headings = ["subject", "check", "gain over", "points", "low", "high"]
+    return Table(name, "The gains behind the answers", headings, rows, [INTERVALS, *notes]) if rows else None
 
 
 def controls_table(audit: Audit, name: str, *notes: str) -> Table:
@@ -57,19 +69,46 @@ def accuracy(known: Accuracy) -> Summarised:
     return Summarised(told=(known.mean, known.std, known.n))
 
 
-ANSWERS = ("accuracy", "lower half", "Γ", "median cosine", "blocks of Γ", "rates", "trials")
+ANSWERS = (
+    "accuracy", "test accuracy", "n", "over frozen", "over shallow", "lower half", "over half", "Γ", "mean cosine",
+    "median block", "stands for", "rates", "trials",
+)  # fmt: skip
+INTERVALS = (
+    "Gains in points, paired by seed. Over frozen: its own net with the blocks left at their random init; over "
+    "shallow: the net without blocks; over half: the net whose upper half of blocks alone is trained. Stands for: of "
+    "how many blocks Γ speaks."
+)
+
+
+def _answers(subject: Judgement, audit: Audit) -> list[Cell]:
+    """The three answers, each beside the numbers that it rests on."""
+    found, known, answers = {f.check: f for f in subject.findings}, subject.accuracy, subject.verdicts
+    parts = {name: part for finding in subject.findings for name, part in finding.parts.items()}
+    gains = [_gain(parts.get(name), known.n) for name in ("frozen", "shallow", "half")]
+    chance, spread = found.get("chance"), found.get("spread")
+    stands = "–" if spread is None or spread.value is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
+    lower, gamma = ("–", "–") if answers is None else (answers.lower_half, answers.gamma)
+    words = [subject.answer, lower, gamma]
+    if not audit.counts(subject.name):
+        words = [f"does not count ({word})" for word in words]
+    return [
+        subject.name, words[0], accuracy(known), known.n, *gains[:2], words[1], gains[2], words[2],
+        None if chance is None else chance.value, subject.median_cosine, stands, subject.rates,
+        max(subject.trials.values(), default=None),
+    ]  # fmt: skip
+
+
+def _gain(part: Interval | None, n: int) -> Cell:
+    if part is None or part.value is None:
+        return None
+    ends = None if part.low is None or part.high is None else (part.low, part.high)
+    return Summarised(form="points", interval=ends, told=(part.value, None, n))
 
 
 def _verdict(subject: Judgement, checks: Sequence[str], counts: bool) -> list[Cell]:
-    known, answers = subject.accuracy, subject.verdicts
-    verdict = subject.answer if counts else f"does not count ({subject.answer})"
-    row: list[Cell] = [subject.name, verdict]
-    if answers is not None:
-        spread = next((f for f in subject.findings if f.check == "spread" and f.value is not None), None)
-        blocks = "–" if spread is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
-        trials = max(subject.trials.values(), default=None)
-        row += [answers.lower_half, answers.gamma, subject.median_cosine, blocks, subject.rates, trials]
-    return [*row, accuracy(known), known.n, *finding_cells(subject, checks)]
+    """By the published protocol: its verdict, and a cell for each check."""
+    verdict = subject.verdict if counts else f"does not count ({subject.verdict})"
+    return [subject.name, verdict, accuracy(subject.accuracy), subject.accuracy.n, *finding_cells(subject, checks)]
 
 
 def finding_row(finding: Finding) -> list[Cell]:

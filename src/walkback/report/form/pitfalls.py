@@ -7,6 +7,7 @@ from walkback.checks.scale import growth
 from walkback.report.answers import effort_words
 from walkback.report.case import Case, gain_over
 from walkback.report.form.shapes import Pitfall
+from walkback.report.summary import finding_of
 
 
 def pitfalls(case: Case, audit: Audit) -> list[Pitfall]:
@@ -66,8 +67,10 @@ def _symptoms(case: Case) -> list[Pitfall]:
     """What the judgement noted beside its answers."""
     if case.judgement.protocol == "published":
         return []
-    asks = "Is the training free of symptoms (accuracy at chance, growth, exact zeros, divergence, unequal effort)?"
-    noted = case.judgement.symptoms
+    asks = "Is the training free of symptoms (accuracy at chance, a stream that blows up, exact zeros, divergence)?"
+    noted, scale = case.judgement.symptoms, finding_of(case.judgement, "scale")
+    if not noted and (scale is None or scale.basis == "missing"):
+        return [Pitfall(asks, "not known", "the norms of the hidden states are not there")]
     return [Pitfall(asks, "no" if noted else "yes", " ".join(noted) or "none was found in what is recorded")]
 
 
