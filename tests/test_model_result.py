@@ -34,9 +34,10 @@ def test_repr_is_three_lines(audit: ModelAudit) -> None:
     lines = repr(audit).splitlines()
     assert str(audit) == repr(audit)
     assert len(lines) == 3
-    assert lines[0].startswith("mine: inconclusive (2 seeds, accuracy 0.")
+    assert lines[0].startswith("mine: accuracy open, lower half open, Γ ")
+    assert "(2 seeds, accuracy 0." in lines[0]
     assert "✓ scale passes (" in lines[1]
-    assert "coverage" in lines[1]
+    assert "spread" in lines[1]
     assert audit.subjects[0].says in lines[2]
     assert "No controls were trained" in lines[2]
     nasty = wb.audit(Net(), [(X, Y)], "layers.*", name=NASTY)
@@ -145,7 +146,7 @@ def test_second_implementation_a_metric_is_the_score(tmp_path: Any) -> None:
 def test_a_metric_that_is_no_share_leaves_depth_unjudged(value: float) -> None:
     audit = wb.audit([Net(seed=s) for s in (0, 1)], [(X, Y)], "layers.*", metric=lambda o, y: value, frozen=[0.1, 0.1])
     (depth,) = (f for f in audit.subjects[0].findings if f.check == "depth")
-    assert depth.outcome == "inconclusive"
+    assert depth.outcome == "open"
     assert audit.subjects[0].verdict != "holds"
     assert any("depth is not judged" in note and f"{value:.4g}" in note for note in audit.subjects[0].notes)
 

@@ -1,23 +1,27 @@
 """Names, sentences and remarks: what a reader of an audit sees first. Oracles: by hand, and what the records say."""
 
 import json
-import math
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
 from markupsafe import Markup
+from rich.console import Console
 
 from report_material import config, write_run, write_runs
 from walkback.audits import compare_paths, judge_paths, report_paths
 from walkback.audits.carded import cards_beside, cards_of_folder, measure_cards
 from walkback.audits.titles import titles
-from walkback.checks import DEFAULT, FirstFired, check_named, judge
+from walkback.checks import DEFAULT, FirstFired, judge
 from walkback.cli import main
 from walkback.errors import WalkbackError
-from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, SeedEvidence
+from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
 from walkback.records.card import Card, read_cards, write_cards
+from walkback.report.answers import answers
 from walkback.report.case import distinct
+from walkback.report.compare import print_comparison
 from walkback.report.page import page
+from walkback.report.page.comparison import comparison_page
 from walkback.report.page.training import _first as dated
 from walkback.report.summary import remedy, sentence
 
@@ -48,13 +52,14 @@ def test_shortened_names_never_become_equal():
     assert max(map(len, short)) < 70
 
 
-def margins(gains, bp=0.3):
-    """A subject whose seeds gain that over its frozen net; bp clears the margin."""
+def margins(gains, bp=0.3, shallow=0.2):
+    """A subject whose seeds gain that over its frozen net, and more over the shallow one; bp clears the margin."""
     seeds = [SeedEvidence(seed=n, moments=[Moment(epoch=1, accuracy=0.4 + g)]) for n, g in enumerate(gains)]
     every = range(len(gains))
     baselines = {
         "frozen": Baseline.by_seed(dict.fromkeys(every, 0.4)), "frozen_bp": Baseline.by_seed(dict.fromkeys(every, 0.3)),
         "bp": Baseline.by_seed({n: 0.3 + bp + 0.001 * n for n in every}),
+        "shallow": Baseline.by_seed(dict.fromkeys(every, shallow)),
     }  # fmt: skip
     return Evidence(name="x", residual=True, seeds=seeds, baselines=baselines)
 
@@ -64,70 +69,90 @@ def finding(evidence, check):
     return judgement, next(f for f in judgement.findings if f.check == check)
 
 
-def test_a_loss_is_called_a_cost_and_a_small_gain_only_that():
+def test_the_sentence_names_the_gain_over_each_baseline():
     judgement, found = finding(margins([-0.024, -0.025, -0.023]), "depth")
     assert found.outcome == "fires"
-    assert sentence(judgement, DEFAULT) == "Training its blocks costs 2.4 points against random init."
-    judgement, found = finding(margins([0.004, 0.005, 0.006]), "depth")
-    assert check_named("depth").phrase(found) == "training its blocks gains only 0.5 points over random init"
+    assert sentence(judgement, DEFAULT) == (
+        "Training its blocks gains -2.4 points over its own frozen net and +17.6 points over the shallow net."
+    )
+    judgement, found = finding(margins([0.004, 0.005, 0.006], shallow=0.403), "depth")
+    assert found.value == pytest.approx(0.002)  # the lesser of the two
+    assert "+0.5 points over its own frozen net and +0.2 points over the shallow net" in sentence(judgement, DEFAULT)
 
 
 def test_an_interval_that_straddles_asks_for_seeds_and_for_nothing_else():
     judgement, found = finding(margins([-0.01, 0.04, 0.09]), "depth")
-    assert found.outcome == "inconclusive"
+    assert found.outcome == "open"
     advice = remedy(found, judgement, DEFAULT)
     assert advice.startswith("More seeds: at this spread")
     assert "there are 3" in advice
-    assert "Supply" not in advice
+    assert "more seed" in sentence(judgement, DEFAULT)
 
 
-def test_where_bp_is_there_and_does_not_clear_it_nobody_is_told_to_supply_bp():
-    evidence = margins([-0.024, -0.025, -0.023])
+def test_where_a_baseline_is_missing_seeds_are_not_said_to_settle_it():
+    """With any number of seeds a gain that is large enough stays open while the shallow net is not there."""
+    evidence = margins([0.1, 0.102, 0.098])
+    baselines = {name: each for name, each in evidence.baselines.items() if name != "shallow"}
+    lacking = evidence.model_copy(update={"baselines": baselines})
+    judgement, found = finding(lacking, "depth")
+    assert (found.outcome, found.basis) == ("open", "bound")
+    assert remedy(found, judgement, DEFAULT) == "Train what is missing, or more seeds."
+    assert "would settle it" not in sentence(judgement, DEFAULT)
+
+
+def test_where_bp_does_not_clear_it_nobody_is_told_to_train_what_is_there():
+    evidence = margins([0.004, 0.006, 0.005], shallow=0.29)
     shown = {n: 0.3 + gain for n, gain in enumerate((-0.05, 0.05, 0.1))}  # bp's own gain straddles the margin
     unclear = evidence.model_copy(update={"baselines": {**evidence.baselines, "bp": Baseline.by_seed(shown)}})
-    judgement, found = finding(unclear, "depth")
-    assert found.outcome == "inconclusive"
-    assert "bp is not shown to clear the margin" in remedy(found, judgement, DEFAULT, unclear)
+    _, found = finding(unclear, "depth")
+    assert found.outcome == "open"
+    assert "bp is not shown to clear it" in found.says
+    assert "Not here" not in found.says
     lacking = unclear.model_copy(update={"baselines": {"frozen": evidence.baselines["frozen"]}})
-    judgement, found = finding(lacking, "depth")
-    assert remedy(found, judgement, DEFAULT, lacking).startswith("Supply bp and its frozen net")
+    _, found = finding(lacking, "depth")
+    assert "Not here: shallow, bp and frozen of bp" in found.says
 
 
-def test_one_seed_is_told_to_train_another():
+def test_one_seed_is_told_how_many_can_settle_it():
     judgement, found = finding(margins([0.2]), "depth")
-    assert remedy(found, judgement, DEFAULT) == "Train at least two seeds: one gives no interval."
-    assert "on one seed" in check_named("depth").phrase(found)
+    assert "1 seed cannot settle it: three can walk it back, five can show that it holds." in found.says
+    assert "would settle it" not in remedy(found, judgement, DEFAULT)
 
 
 def cosines(*seeds):
-    null = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback")
+    null = NullRecord(mean=0.0, std=0.01, n=20, kind="turned credits")
+    precise = PrecisionRecord(chord=1e-6, clamped=1e-7, samples=8, status="ok")
     moments = []
     for values in seeds:
         records = [CosineRecord(value=v, alive=8, total=8, status="ok") for v in values]
-        gamma = math.fsum(values) / len(values)
-        moments.append(Moment(epoch=1, cosine=records, null=[null] * len(values), gamma=gamma, null_gamma=null))
+        nulls = {"rotated": [null] * len(values), "rotated_gamma": null}
+        moments.append(Moment(epoch=1, cosine_out=records, reference=precise, **nulls))
     return Evidence(
         name="x", residual=True, seeds=[SeedEvidence(seed=n, moments=[m]) for n, m in enumerate(moments)]
     )  # fmt: skip
 
 
-def test_seeds_that_disagree_on_coverage_ask_for_seeds_and_not_for_feedback_weights():
-    judgement, found = finding(cosines([0.5, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]), "coverage")
-    assert (found.outcome, found.basis) == ("inconclusive", "exact")
-    advice = remedy(found, judgement, DEFAULT)
-    assert "More seeds" in advice
-    assert "feedback weights" not in advice
-    assert check_named("coverage").phrase(found) == "credit reaches 50 to 75 % of its blocks, depending on the seed"
-    lacking = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[Moment(epoch=1)])])
-    judgement, found = finding(lacking, "coverage")
-    assert "feedback weights" in remedy(found, judgement, DEFAULT)
+def test_what_is_said_beside_gamma_is_what_was_judged():
+    judgement, spread = finding(cosines(*[[0.8, 0.0, 0.01, 0.0]] * 3), "spread")
+    assert spread.outcome == "fires"
+    gamma = answers(judgement)[2]
+    assert (gamma.about, gamma.word, gamma.sign) == ("Γ", "carried by few", "✗")
+    assert gamma.beside == ["0.20, stands for 1.0 of 4 blocks", "median block 0.01"]
+    judgement, _ = finding(cosines(*[[0.8, 0.7, 0.75, 0.8]] * 3), "spread")
+    assert answers(judgement)[2].word == "open"  # three seeds do not show that it is even
+    nothing, _ = finding(Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[Moment()])]), "spread")
+    assert (answers(nothing)[2].word, answers(nothing)[2].beside) == ("not reported", [])
 
 
-def test_what_was_measured_at_the_end_alone_has_no_first_epoch(tmp_path):
+def test_the_seeds_that_fail_are_said_with_their_bound():
+    judgement, _ = finding(margins([0.1, 0.12, -0.01, 0.11, 0.1]), "depth")
+    assert answers(judgement)[0].beside == ["1 of 5 seeds gain nothing; at most 66 % do (95 %)"]
+
+
+def test_what_was_not_followed_has_no_first_epoch(tmp_path):
     write_runs(tmp_path, seeds=2, epochs=3)
     fa = next(s for s in judge_paths(tmp_path).subjects if s.name == "fa")
-    assert fa.first_fired["coverage"].epochs == {"1": 3, "2": 3}  # it fires, and nobody looked before
-    assert not fa.first_fired["coverage"].followed
+    assert not fa.first_fired["spread"].followed  # a mean over seeds has no epoch
     assert fa.first_fired["scale"].followed
 
 
@@ -185,7 +210,7 @@ def test_cards_are_measured_once_and_a_damaged_file_is_named(tmp_path, monkeypat
 def test_the_same_audit_twice_differs_in_nothing(tmp_path):
     write_runs(tmp_path, seeds=2, epochs=2)
     found = compare_paths(tmp_path, tmp_path)
-    assert found.says() == "No verdict differs."
+    assert found.says() == "No answer differs."
     assert found.audit == []
     assert all(pair.same for pair in found.pairs)
 
@@ -199,14 +224,34 @@ def test_a_verdict_that_turned_is_traced_to_its_check_its_threshold_or_its_proto
     assert "protocol: ours → published" in found.audit
     fa = next(pair for pair in found.pairs if pair.name == "fa")
     assert (fa.before.verdict, fa.after.verdict) == ("walked back", "holds")
-    coverage = next(change for change in fa.changes if change.check == "coverage")
-    assert coverage.after is None
-    assert coverage.turned
+    assert [about for about, _, _ in fa.answers] == ["verdict"]  # one of the two has no more than that
+    spread = next(change for change in fa.changes if change.check == "spread")
+    assert spread.after is None
+    assert spread.turned
     lax = compare_paths(tmp_path / "ours", tmp_path / "lax")
     dfa = next(pair for pair in lax.pairs if pair.name == "dfa")
     assert not dfa.turned  # depth fires all the same
     scale = next(change for change in dfa.changes if change.check == "scale")
     assert scale.why[0] == "threshold scale.growth 50 → 900"
+
+
+def test_each_answer_that_turned_is_shown_by_itself(tmp_path):
+    runs = write_runs(tmp_path / "runs", seeds=5, epochs=2)
+    judge_paths(runs).write(tmp_path / "ours")
+    lax = DEFAULT.but("spread.share", 1e-3)
+    judge_paths(runs, thresholds=lax).write(tmp_path / "lax")
+    found = compare_paths(tmp_path / "ours", tmp_path / "lax")
+    fa = next(pair for pair in found.pairs if pair.name == "fa")
+    told = {about: (before.word, after.word) for about, before, after in fa.answers}
+    assert told["accuracy"] == ("walked back", "walked back")
+    assert told["Γ"] == ("carried by few", "open")
+    assert fa.turned  # though its accuracy is judged as before
+    assert "2 of 3 subjects have another answer" in found.says()
+    shown = StringIO()
+    print_comparison(found, Console(file=shown, width=60))
+    assert "accuracy walked back, as before; lower half open, as" in shown.getvalue()
+    assert "Γ carried by few → open" in " ".join(shown.getvalue().split())
+    assert "carried by few" in comparison_page(found)
 
 
 def test_other_settings_and_subjects_of_one_side_are_told(tmp_path):
@@ -240,7 +285,7 @@ def test_the_commands_compare_and_open(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
     status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--to", "both.html", "--open")
     assert status == 0, said
-    assert "fa  walked back → holds" in said
+    assert "verdict open → holds" in said
     assert all(len(line) <= 60 for line in said.splitlines())
     assert "Page in both.html" in said
     assert "Two audits side by side" in (tmp_path / "both.html").read_text()
@@ -301,7 +346,6 @@ def test_the_numbers_of_a_new_audit_are_written_beside_its_sentence(tmp_path):
     audit = judge_paths(tmp_path)
     fa = next(s for s in json.loads(audit.text())["subjects"] if s["name"] == "fa")["first_fired"]
     assert (fa["scale"]["known_at"], fa["scale"]["moments"]) == (8, 8)  # epochs 0 to 3 of two seeds
-    assert (fa["coverage"]["known_at"], fa["coverage"]["moments"], fa["coverage"]["fired"]) == (2, 8, True)
     assert fa["depth"]["fired"] is None
     for subject in audit.subjects:  # and an older reader of the sentence finds the same
         for first in subject.first_fired.values():

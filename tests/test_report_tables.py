@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import walkback.report.answers
 import walkback.report.tables
 import walkback.rules.words
 from fake_runs import write_run
@@ -136,7 +137,7 @@ def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
 
 
 def test_the_examples_in_the_docstrings_hold():
-    for module in (harmless, latex, walkback.report.tables, walkback.rules.words):
+    for module in (harmless, latex, walkback.report.answers, walkback.report.tables, walkback.rules.words):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
