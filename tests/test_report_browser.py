@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from report_material import HOSTILE, write_many, write_runs
+from report_material import HOSTILE, demo_audit, write_many, write_runs
 from test_report_page import audited, hostile_material
 from walkback.audits import report_paths
 from walkback.report.page import write_page
@@ -54,11 +54,11 @@ def driver(tmp_path_factory):
 def pages(tmp_path_factory):
     """An audit with its runs and controls; strangers' words in every place; a judgement without its records."""
     folder = tmp_path_factory.mktemp("pages")
-    runs = write_runs(folder / "runs")
+    runs = write_runs(folder / "runs", seeds=5)
     audited(runs).write(runs)
     material = {
         "audit": report_paths(runs, source=["runs"]), "strangers": hostile_material(folder / "strangers"),
-        "bare": report_paths(Path(__file__).parent.parent / "results/mnist1d-demo"),
+        "bare": report_paths(demo_audit().parent),
     }  # fmt: skip
     return {name: write_page(one, folder / f"{name}.html") for name, one in material.items()}
 
@@ -149,9 +149,8 @@ def test_it_can_be_read_without_a_script(driver, pages):
     from selenium.webdriver.common.by import By
 
     assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1
-    assert (
-        len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 10 + 4 + 2
-    )  # two of each of five checks, for two subjects; through training; on the first screen
+    # Two of each of seven checks, but one of chance, for two subjects; through training; on the first screen.
+    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 13 + 4 + 2
     assert "walked back" in driver.find_element(By.CSS_SELECTOR, "table.claims").text
     assert driver.find_elements(By.CLASS_NAME, "tip") == []
     assert len(driver.find_elements(By.CSS_SELECTOR, "figure path > title")) > 50
@@ -216,7 +215,7 @@ def crowded(tmp_path_factory):
 def test_few_and_many_subjects_are_short_pages(driver, pages, crowded):
     height = "return document.documentElement.scrollHeight"
     show(driver, pages["audit"])
-    assert driver.execute_script(height) <= 4500
+    assert driver.execute_script(height) <= 4800  # two subjects, seven checks each
     show(driver, crowded)
     assert driver.execute_script(height) <= 15_000
 
@@ -239,9 +238,9 @@ def test_many_subjects_are_found_by_name_and_verdict_and_sorted_by_a_column(driv
     assert driver.execute_script(parts) == len(found)
     driver.find_element(By.CSS_SELECTOR, ".finder input[type=search]").clear()
     driver.execute_script("document.querySelector('.finder input').dispatchEvent(new Event('input'))")
-    driver.find_element(By.CSS_SELECTOR, ".heat th:nth-child(4) .sort").click()
+    driver.find_element(By.CSS_SELECTOR, ".heat th:nth-child(10) .sort").click()
     growth = driver.execute_script(
-        "return [...document.querySelectorAll('.heat tbody tr')].map((n) => Number(n.cells[3].dataset.value))"
+        "return [...document.querySelectorAll('.heat tbody tr')].map((n) => Number(n.cells[9].dataset.value))"
     )
     assert growth == sorted(growth)
     assert len(set(growth)) > 5

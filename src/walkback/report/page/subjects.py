@@ -27,7 +27,7 @@ OPEN: Sequence[Outcome] = ("fires", "open", "inconclusive")
 
 
 class CheckView(NamedTuple):
-    """A check: open where there is something to see, folded where it passes or does not apply.
+    """A check: open where there is something to see, folded where it passes, does not apply or decides nothing.
 
     facts    what is seen at once; more: what is behind a fold
     symptom  it explains and decides nothing
@@ -114,13 +114,13 @@ def symptom(finding: Finding, protocol: Protocol) -> bool:
 
 
 def _check(finding: Finding, case: Case, thresholds: Thresholds, drawn: Sequence[Figure] | None) -> CheckView:
-    check, is_open = check_named(finding.check), finding.outcome in OPEN
-    advice = remedy(finding, case.judgement, thresholds, case.evidence) if is_open else ""
+    check, note = check_named(finding.check), symptom(finding, case.judgement.protocol)
+    is_open = finding.outcome in OPEN and not note  # what a symptom says stands above the checks
+    advice = remedy(finding, case.judgement, thresholds, case.evidence) if finding.outcome in OPEN else ""
     basis = "" if finding.basis == "exact" else f"{finding.basis}: {BASES[finding.basis]}"
     facts = [("What to do", advice), ("First fired", _first(check, case)), ("Basis", basis)]
     more = {"Means": check.meaning(finding), "Found": _found(finding), "Same outcome": _stable(finding)}
     limits = [(name, _limit(name, thresholds.table.get(name))) for name in finding.ranges]
-    note = symptom(finding, case.judgement.protocol)
     return CheckView(finding, check, is_open, note, [(k, v) for k, v in facts if v], more, limits, drawn)
 
 
