@@ -31,6 +31,7 @@ class Quiet(Check):
     asks = "Is the last hidden state small?"
     raised = "‖h_L‖ > 77 on every seed"
     heading = "norm"
+    answer = "symptom"
     quantity = {"ours": "the norm of the last hidden state"}
     limits = {"quiet.norm": Limit(77.0, "a test", "nothing at all, for it is planted")}
     not_asked = "The published protocol does not ask for quiet."
@@ -120,17 +121,16 @@ def words_of(page: Path) -> str:
 def test_a_planted_check_is_listed_judged_and_told_in_every_form(planted: tuple[Path, dict[str, str]]) -> None:
     out, said = planted
     by_command = {command.split()[0]: text for command, text in said.items()}
-    assert "Is the last hidden state small? Fires when ‖h_L‖ > 77 on every seed." in by_command["list"]
+    assert "Is the last hidden state small? Fires: ‖h_L‖ > 77 on every seed." in by_command["list"]
     judged = next(text for command, text in said.items() if command.startswith("judge") and "published" not in command)
     assert "quiet" in judged
     assert "✗ quiet: The last norm is" in judged
-    assert "Walked back: quiet fires." in judged
+    assert "symptom: The last norm is" in judged  # a new check explains; of the answers there are three
     assert "quiet first fired at epoch" in judged
     tables = {form: text for form in ("text", "markdown", "latex", "csv") if (text := said.get(f"table {form}"))}
     assert len(tables) == 4
     for form, text in tables.items():
         assert "quiet: the norm of the last hidden state" in " ".join(text.split()) or form == "csv", form
-        assert "quiet" in text.splitlines()[0] or form != "csv"
     assert "bp,quiet,fires,197.9" in tables["csv"].replace(" ", "")
     assert "**quiet**: The last norm is" in by_command["form"]
     assert '"quiet.norm"' in (out / "audit.json").read_text(encoding="utf-8")
@@ -140,18 +140,16 @@ def test_a_planted_check_has_its_place_on_the_page(planted: tuple[Path, dict[str
     out, said = planted
     page = words_of(out / "page.html")
     for words in (
-        "quiet: Is the last hidden state small?", "It is loud in there.", "Close the door.", "quiet.norm",
+        "quiet (symptom): Is the last hidden state small?", "It is loud in there.", "Close the door.", "quiet.norm",
         "set by a test", "nothing at all, for it is planted", "quiet, planted", "The norm of the last hidden state.",
         "threshold 77",
     ):  # fmt: skip
         assert words in page, words
     assert "the planted check first fires at epoch" in (out / "page.html").read_text(encoding="utf-8")
-    assert (
-        page.index("quiet: Is the") < page.index("depth: Does") < page.index("coverage: In how many")
-    )  # what fires first
+    assert page.index("depth: Does") < page.index("spread: Of how") < page.index("quiet (symptom): Is the")
     published = words_of(out / "published.html")
     assert "The published protocol does not ask for quiet." in published
-    assert "quiet: Is the" not in published
+    assert "Is the last hidden state small?" not in published
     assert "quiet:" not in said["judge published"]
 
 
