@@ -236,3 +236,60 @@ class Normed(Net):
 
 def normed_model(seed):
     return Normed()
+
+
+# --- shallow nets -----------------------------------------------------------------------------------------------------
+
+
+def by_blocks(model, seed):
+    """A loop of backprop that names the blocks."""
+    optimizers = [torch.optim.Adam(part.parameters(), lr=2e-2) for part in (model.embed, *model.blocks, model.head)]
+    for x, y in batches(seed):
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+class Wide(Net):
+    """Blocks that change the width of the stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            [nn.Sequential(nn.Linear(8, 16), nn.Tanh()), nn.Sequential(nn.Linear(16, 8), nn.Tanh())]
+        )
+
+
+def wide_model(seed):
+    return Wide()
+
+
+def shallow_model(seed):
+    return nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+
+
+def wider_shallow_model(seed):
+    return nn.Sequential(nn.Linear(4, 32), nn.Linear(32, 2))
+
+
+class Scrambled(Net):
+    """Blocks without a skip, whose random weights let almost nothing through."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(2))
+        with torch.no_grad():
+            for block in self.blocks:
+                block[0].weight.mul_(0.02)
+
+
+def scrambled_model(seed):
+    return Scrambled()
+
+
+def narrow_top_model(seed):
+    """The upper block has one hidden unit, which cannot tell the classes apart by itself."""
+    model = Net()
+    model.blocks[1].up, model.blocks[1].down = nn.Linear(8, 1), nn.Linear(1, 8)
+    return model

@@ -11,7 +11,18 @@ from walkback.audits.training.job import Wanted
 from walkback.audits.training.pool import in_order
 
 MORE = dict.fromkeys(
-    ("make_bp_model", "train_bp", "train_batches", "optimizer", "redraw", "loss", "metric", "output", "credits")
+    (
+        "make_bp_model",
+        "make_shallow",
+        "train_bp",
+        "train_batches",
+        "optimizer",
+        "redraw",
+        "loss",
+        "metric",
+        "output",
+        "credits",
+    )
 )
 
 
@@ -48,7 +59,8 @@ def test_a_baseline_that_moved_is_not_used(tmp_path):
     options = {"train_bp": loops.train, "seeds": 2, "out": tmp_path, "reach": False, "say": None, "jobs": 1}
     audit = wb.audit_training(loops.make_model, loops.ignores_flags, loops.test, residual=True, **options)
     depth = next(f for f in audit.subjects[0].findings if f.check == "depth")
-    assert (depth.outcome, depth.basis) == ("inconclusive", "missing")
+    assert (depth.outcome, depth.basis) == ("open", "bound"), "the shallow net alone shows nothing"
+    assert "frozen" not in depth.parts
     assert any("the loop changed frozen parameters (blocks.0" in problem for problem in audit.problems)
     assert any("the baseline frozen is not used" in note for note in audit.subjects[0].notes)
     assert next(f for f in audit.subjects[1].findings if f.check == "depth").basis == "exact", "bp's own is sound"

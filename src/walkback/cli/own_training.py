@@ -17,8 +17,8 @@ NEEDED = {
     "blocks": 'the names of the blocks, such as "blocks.*"',
 }
 OPTIONAL = (
-    "train_bp", "make_bp_model", "train_batches", "optimizer", "epochs", "residual", "credits", "redraw", "name",
-    "reach", "reduction", "loss", "output", "metric", "max_samples", "validation",
+    "train_bp", "make_bp_model", "make_shallow", "train_batches", "optimizer", "epochs", "residual", "credits",
+    "redraw", "name", "reach", "reduction", "loss", "output", "metric", "max_samples", "validation",
 )  # fmt: skip
 SHARED = ("seeds", "seed", "lr")  # options of a recipe that are allowed with a file
 

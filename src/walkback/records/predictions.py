@@ -15,6 +15,7 @@ from walkback.records.invariants import broken
 if TYPE_CHECKING:
     from walkback.records.run import Known
     from walkback.records.schema import Result
+    from walkback.records.training import TrainingRecord
 
 PREDICTIONS = "predictions.npy"
 MOST_CLASSES = 256
@@ -79,7 +80,9 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def flaws(content: bytes | None, result: "Result | None", test: int | None, classes: int | None) -> Iterator[str]:
+def flaws(
+    content: bytes | None, result: "Result | TrainingRecord | None", test: int | None, classes: int | None
+) -> Iterator[str]:
     """What of the file cannot be true, in words. One that is not there is no flaw: hits are then not known.
 
     test      test samples, if that is known
@@ -88,7 +91,7 @@ def flaws(content: bytes | None, result: "Result | None", test: int | None, clas
     if content is None or result is None:  # a run that goes on may have been killed just before its result
         return
     if result.predictions is None:
-        yield "it is there, and result.json does not name it"
+        yield "it is there, and the result does not name it"
         return
     found = unpacked(content)
     if found is None:
@@ -99,10 +102,10 @@ def flaws(content: bytes | None, result: "Result | None", test: int | None, clas
     if classes is not None and found.known_classes > classes:
         yield f"it has class {found.known_classes - 1}, and the classes are 0 to {classes - 1}"
     right = found.hits.count(1) / len(found.labels)
-    if abs(right - result.accuracy) * len(found.labels) > 1e-6:
+    if result.accuracy is None or abs(right - result.accuracy) * len(found.labels) > 1e-6:
         yield f"{right!r} of its predictions are right, and the result's accuracy is {result.accuracy!r}"
     if digest(content) != result.predictions:
-        yield "result.json names another sha256"
+        yield "the result names another sha256"
 
 
 def predictions_of(run: "Known") -> Predictions | None:

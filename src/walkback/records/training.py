@@ -1,8 +1,8 @@
-"""One training of somebody's own loop as a folder: training.json and model.safetensors. Read without torch.
+"""One training of somebody's own loop as a folder: training.json, model.safetensors, predictions.npy. No torch is read.
 
 An audit of a loop keeps one such folder per training: the subject, its frozen twin and its upper half, the same by
-backprop, the control of noise, and the net at init. The weights are written first and the record last, each whole or
-absent, so a folder without a record was not finished. Nothing is unpickled.
+backprop, the net without its blocks, the control of noise, and the net at init. The record is written last, each file
+whole or absent, so a folder without a record was not finished. Nothing is unpickled.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from walkback.files import children_with, make_folder, read_bytes, sweep, write_
 from walkback.records import invariants
 from walkback.records.evidence import Moment, Standing
 from walkback.records.invariants import broken
+from walkback.records.predictions import PREDICTIONS, Predictions, flaws, unpacked
 from walkback.records.rates import TRIALS
 from walkback.records.run import _digest, parse
 from walkback.records.schema import BLOCKS, Record, Share, Size, Whole
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 RECORD, WEIGHTS = "training.json", "model.safetensors"
 AGAIN = "undo the edit, or move the folder away and give the same call again: it trains what is missing"
 Who = Literal["subject", "bp", "random", "init"]
-Part = Literal["all", "half", "frozen"]  # the blocks that train: all of them, the upper half, none
+Part = Literal["all", "half", "frozen", "none"]  # the blocks that train: all, the upper half, none; or there are none
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Status = Literal["finished", "diverged", "not frozen", "failed"]
 
@@ -81,8 +82,10 @@ class TrainingRecord(Record):
     moved: list[Size | None]  # by block ‖w − w_0‖ / ‖w_0‖ over its parameters; None: not known
     elsewhere: Size | None  # the same over all other parameters
     noise: Literal["gradients", "movements"] | None  # what was replaced by noise, in the control
+    source: str | None = None  # a hash of make_shallow, of a net without blocks; None: walkback took its blocks out
     notes: list[str]
     seconds: Size
+    predictions: str | None = None  # the sha256 of predictions.npy; None: recorded before walkback 0.3, or no classes
     made: dict[str, str]  # versions
     lr: float | None = None  # the learning rate that it was given; None: that of the loop itself
     held_out: Whole | None = None  # of a trial of that rate: how many samples the accuracy is of, instead of the test
@@ -91,7 +94,12 @@ class TrainingRecord(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> "TrainingRecord":
-        blocks = len(self.setting.blocks)
+        blocks = len(self.setting.blocks) if self.part != "none" else 0
+        if self.part == "none" and (self.who != "bp" or self.moments):
+            raise invariants.Broken("blocks", "a net without blocks is a baseline by bp, of which nothing but its "
+                                    "accuracy is measured")  # fmt: skip
+        if self.source is not None and self.part != "none":
+            raise invariants.Broken("blocks", "it names make_shallow, and its blocks are there")
         if self.status != "failed" and len(self.moved) != blocks:
             raise invariants.Broken("blocks", f"moved has {len(self.moved)} entries, and the net has {blocks} blocks")
         for place, moment in enumerate(self.moments):
@@ -100,18 +108,22 @@ class TrainingRecord(Record):
                     raise invariants.Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
             _check_moment(moment)
         if self.status == "finished":
-            still = {"all": 0, "half": blocks // 2, "frozen": blocks}[self.part] if self.who != "init" else blocks
+            still = blocks if self.who == "init" or self.part == "frozen" else blocks // 2 if self.part == "half" else 0
             for block, moved in enumerate(self.moved[:still]):
                 if moved:
                     raise invariants.Broken("result", f"block {block} is frozen, and moved by {moved:g}")
             if any(value is not None and not math.isfinite(value) for value in (*self.moved, self.elsewhere)):
                 raise invariants.Broken("result", "it finished, and its weights are not finite")
+            if self.part == "none" and not self.elsewhere:
+                raise invariants.Broken("result", "it has no blocks, and nothing of it was trained")
         self._check_end()
         return self
 
     def _check_end(self) -> None:
         if self.status == "failed" and (self.moments or self.accuracy is not None):
             raise invariants.Broken("result", "it failed, and something was measured of it")
+        if self.predictions is not None and self.accuracy is None:
+            raise invariants.Broken("predictions", "it names predictions, and has no accuracy")
         last = self.moments[-1] if self.moments else None
         if last is not None and not (_same(last.accuracy, self.accuracy) and _same(last.loss, self.loss)):
             raise invariants.Broken("result", "its last moment has another accuracy or loss")
@@ -151,7 +163,8 @@ def label_of(who: Who, part: Part, seed: int, lr: float | None = None) -> str:
     >>> label_of("subject", "frozen", 42)
     'subject with its blocks frozen, seed 42'
     """
-    parts = {"all": "", "half": " with the lower half of its blocks frozen", "frozen": " with its blocks frozen"}
+    parts = {"all": "", "half": " with the lower half of its blocks frozen", "frozen": " with its blocks frozen",
+             "none": " without its blocks"}  # fmt: skip
     rate = "" if lr is None else f", rate {lr:g}"
     return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}{rate}"
 
@@ -187,6 +200,7 @@ class Training:
 
     path: Path
     record: TrainingRecord
+    predicted: Predictions | None = None  # the final predictions; None: not recorded, or not here
 
 
 def find_trainings(*places: Path | str) -> list[Path]:
@@ -221,14 +235,27 @@ def read_training(path: Path | str) -> Training:
             if state.get(name) != value:
                 words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
                 raise RecordError(broken("checkpoint", words), AGAIN)
-    return Training(path, record)
+    return Training(path, record, _predicted(path / PREDICTIONS, record))
 
 
-def write_training(out: Path, record: TrainingRecord, tensors: Mapping[str, "Tensor"] | None) -> Path:
-    """Keep a training: the weights first, the record last."""
+def _predicted(file: Path, record: TrainingRecord) -> Predictions | None:
+    content = read_bytes(file) if file.exists() else None
+    for words in flaws(content, record, record.setting.samples, None):
+        raise RecordError(f"{file}: {broken('predictions', words)}", AGAIN)
+    return None if content is None else unpacked(content)
+
+
+def write_training(
+    out: Path, record: TrainingRecord, tensors: Mapping[str, "Tensor"] | None, predicted: bytes | None = None
+) -> Path:
+    """Keep a training: weights and predictions first, the record last."""
     path = record.place(out)
     make_folder(path)
     sweep(path)
+    for name in (RECORD, WEIGHTS, PREDICTIONS):  # of an earlier one; a record never lies beside other weights
+        (path / name).unlink(missing_ok=True)
+    if predicted is not None:
+        write_whole(path / PREDICTIONS, predicted, follow=False)
     if tensors is not None:
         from safetensors.torch import save
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from walkback.errors import RecordError
 from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence, credited
 from walkback.records.invariants import broken
+from walkback.records.predictions import Predictions, most_frequent
 from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Choice, TunedArm, why_not
 from walkback.records.training import (
     AGAIN,
@@ -20,6 +21,7 @@ from walkback.records.training import (
 )
 
 NOISE = "random"
+ONCE_MORE = "Give the same call again"
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,16 @@ class OwnTrainings:
     records: Sequence[TrainingRecord]
     choices: Mapping[tuple[Who, Part], Choice] = field(default_factory=dict)  # of the rates that were tried, by arm
     evidences: dict[Who, Evidence] = field(default_factory=dict)
+    predicted: Mapping[str, Predictions] = field(default_factory=dict)  # by the hash of the training
 
     def of(self, who: Who, part: Part = "all") -> list[TrainingRecord]:
         """Those of one net, by seed in the order that they are trained in."""
         return [record for record in self.records if (record.who, record.part) == (who, part)]
+
+    def hits(self, record: TrainingRecord) -> bytes | None:
+        """Which test samples a training got right; None where that was not recorded, or is not here."""
+        found = self.predicted.get(record.hash())
+        return None if found is None else found.hits
 
     @property
     def failed(self) -> list[TrainingRecord]:
@@ -60,7 +68,8 @@ def own_trainings(paths: Iterable[Path], order: Sequence[int] = ()) -> list[OwnT
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise RecordError(f"the training {' '.join(map(str, twice))} is there twice", AGAIN)
-        own = OwnTrainings(records[0].setting, records, choices)
+        predicted = {each.record.hash(): each.predicted for each in trainings if each.predicted is not None}
+        own = OwnTrainings(records[0].setting, records, choices, predicted=predicted)
         own.evidences.update(_evidences(own))
         found.append(own)
     return found
@@ -109,7 +118,7 @@ def _place(seed: int, order: Sequence[int]) -> tuple[int, int]:
 def _evidences(own: OwnTrainings) -> dict[Who, Evidence]:
     found: dict[Who, Evidence] = {}
     task: dict[BaselineName, tuple[Who, Part]] = {
-        "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"),
+        "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
     }  # fmt: skip
     if own.of("subject"):
         found["subject"] = _evidence(
@@ -138,9 +147,10 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
             continue
         owners[record.weights] = record.seed
         ended = {"finished": "finished", "diverged": "diverged"}.get(record.status, "stopped")
+        hits, predicted = own.hits(record), record.predictions is not None
         seeds.append(SeedEvidence(
             seed=record.seed, moments=credited(record.moments, record.standing), ended=ended,  # type: ignore[arg-type]
-            standing=record.standing, standing_why=record.standing_why,
+            hits=hits, predicted=predicted, standing=record.standing, standing_why=record.standing_why,
         ))  # fmt: skip
         notes += [(record.seed, note) for note in record.notes]
         notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []
@@ -153,15 +163,26 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
         if not twins or (key in ("half", "half_bp") and len(setting.blocks) == 1):
             continue
         full = {record.seed: record.init for record in own.of(whose if who != "random" else "subject")}
-        accuracy = {twin.seed: _accuracy(twin, full.get(twin.seed), key, notes) for twin in twins}
-        baselines[key] = Baseline.by_seed(accuracy)
+        starts = {} if part == "none" else full  # without blocks it begins with other weights
+        accuracy = {twin.seed: _accuracy(twin, starts.get(twin.seed), key, notes) for twin in twins}
+        if len({twin.source for twin in twins}) > 1:
+            accuracy = dict.fromkeys(accuracy)
+            notes.append(
+                (None, f"the baseline {key} is not used: its seeds are by different make_shallow. {ONCE_MORE}")
+            )
+        hits = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
+        baselines[key] = Baseline.by_seed(accuracy).model_copy(update={"hits": hits})
         ends = [twin.weights for twin in twins if twin.weights]
         if len(set(ends)) < len(ends) and not doubts:
             doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
+    labels = {found.labels for found in own.predicted.values()}
+    if len(labels) > 1:
+        doubts.append(broken("same-data", "its trainings have predictions of test samples with other labels"))
     there = {key: arm for key, arm in wanted.items() if key in baselines}
     return Evidence(
         name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
         effort=_effort(own, who, [seed.seed for seed in seeds], there),
+        chance=most_frequent(next(iter(labels))) if labels else None,
         notes=_by_text(notes, len(seeds)), doubts=doubts,
     )  # fmt: skip
 

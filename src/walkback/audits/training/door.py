@@ -45,9 +45,9 @@ from walkback.train import seed_list
 from walkback.train.task import cores
 
 TEST_SAMPLES, PROBED = 20_000, 512
-PARTS: Sequence[tuple[Literal["subject", "bp", "random"], Literal["all", "half", "frozen"]]] = (
-    ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "frozen"), ("random", "all"), ("subject", "half"),
-    ("bp", "half"),
+PARTS: Sequence[tuple[Who, Part]] = (
+    ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "none"), ("bp", "frozen"), ("random", "all"),
+    ("subject", "half"), ("bp", "half"),
 )  # fmt: skip
 NO_REFERENCE = (
     "No bp reference can be trained, because neither train_bp nor train_batches is given. So accuracy and the lower "
@@ -63,6 +63,7 @@ def audit_training(
     *,
     train_bp: Train | None = None,
     make_bp_model: Make | None = None,
+    make_shallow: Make | None = None,
     train_batches: Any = None,
     optimizer: MakeOptimizer | None = None,
     epochs: int = 10,
@@ -97,9 +98,11 @@ def audit_training(
                  seed → batches, gone through once per epoch) for `epochs` with `optimizer` (a function of a list of
                  parameters; Adam with a rate of 0.001)
     make_bp_model   the same net for backprop, for models whose own backward pass is overridden
+    make_shallow   seed → the same net without its blocks, which backprop trains too; not given, blocks whose output
+                 has the shape of their input are replaced by nn.Identity
     seeds        how many, or which; "auto": three, then more while something is undecided, up to `max_seeds` (12)
     out          a folder for the trained models and their records. The same call continues what was interrupted
-    reach        False: the upper halves are not trained (two trainings of seven per seed), and reach is not settled
+    reach        False: the upper halves are not trained (two trainings of eight per seed), and reach stays open
     max_samples  the accuracy is taken on so many test samples at most (None: all), everything else on the first 512
     jobs         processes at once (one per core), if your functions are in a file that can be imported
     say          is given progress as lines; None: nothing is said
@@ -110,8 +113,8 @@ def audit_training(
     lr           one learning rate for all, for a `train` that takes it
 
     residual, credits, redraw, reduction, loss, output and metric are as for `wb.audit`. Per seed are trained: your
-    model; the same with its blocks frozen, and with the lower half of them frozen; these three by backprop; and yours
-    with noise for credit.
+    model; the same with its blocks frozen, and with the lower half of them frozen; these three by backprop; the net
+    without its blocks by backprop; and yours with noise for credit.
     """
     talk = say or (lambda _: None)
     looks = _looks(seeds, max_seeds)
@@ -120,9 +123,10 @@ def audit_training(
     count = given if isinstance(given, int) else len(given)
     job = _job(
         make_model, train, test, blocks, (fixed or seed_list(max(count, 1)))[0], max_samples, name,
-        make_bp_model=make_bp_model, train_bp=train_bp, train_batches=repeatable(train_batches), optimizer=optimizer,
-        epochs=epochs, credits=credits, redraw=redraw, reduction=reduction, loss=loss, output=output, metric=metric,
-        residual=residual, files=tuple(files), validation=validation, lr=lr,
+        make_bp_model=make_bp_model, make_shallow=make_shallow, train_bp=train_bp,
+        train_batches=repeatable(train_batches), optimizer=optimizer, epochs=epochs, credits=credits, redraw=redraw,
+        reduction=reduction, loss=loss, output=output, metric=metric, residual=residual, files=tuple(files),
+        validation=validation, lr=lr,
     )  # fmt: skip
     if few := too_few(job.batches, thresholds["depth.margin"]):
         raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
@@ -153,9 +157,7 @@ def audit_training(
                 break
             names = [job.setting.name if who == "subject" else who for who in more]
             _finished(unfinished(audit, names), own, chosen_later, folder)
-            counts |= {who: next(look for look in looks if look > counts[who]) for who in more}
-            if "bp" in counts:  # with which all are compared
-                counts["bp"] = max(counts.values())
+            counts |= more
         return _finished(audit, own, chosen_later, folder)
 
 
@@ -168,12 +170,15 @@ def _finished(audit: Audit, own: OwnTrainings, chosen_later: bool, folder: Path)
 def _more(
     judged: Mapping[str, Judgement], name: str, counts: Mapping[str, int], looks: Sequence[int]
 ) -> dict[str, int]:
-    """Who gets more seeds, with how many there are."""
-    if not looks:
-        return {}
-    waiting = undecided(judged, [name])
-    names = {"subject": name, "bp": "bp", "random": NOISE}
-    return {who: n for who, n in counts.items() if names[who] in waiting and n < looks[-1]}
+    """Who gets more seeds, and how many. bp is asked for as many as the subject has."""
+    waiting = undecided(judged, [name]) if looks else {}
+    names = {"subject": name, "bp": "bp"}
+    more = {
+        who: next(look for look in looks if look > n)
+        for who, n in counts.items() if names.get(who) in waiting and n < looks[-1]
+    }  # fmt: skip
+    most = max(more.values(), default=0)
+    return more | ({"bp": most} if counts.get("bp", most) < most else {})
 
 
 def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
@@ -204,7 +209,8 @@ def _job(
     functions = {"make_model": make_model, "train": train, "train_bp": more["train_bp"],
                  "make_bp_model": more["make_bp_model"], "optimizer": more["optimizer"], "redraw": more["redraw"],
                  "loss": more["loss"], "metric": more["metric"]}  # fmt: skip
-    for argument, function in functions.items():
+    make_shallow = more["make_shallow"]
+    for argument, function in (functions | {"make_shallow": make_shallow}).items():
         needed = argument in ("make_model", "train")
         if not callable(function) and (needed or function is not None):
             raise BadValue(f"{argument} is a {type(function).__name__}, not a function", f"give a function {argument}")
@@ -242,6 +248,8 @@ def _job(
         credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=doubts,
         lr=lr, validation=None if choosing is None else fingerprint_of(choosing),
     )  # fmt: skip
+    # Another make_shallow is another shallow net, and no other audit: all other trainings stay what they are.
+    more["shallow_source"] = None if make_shallow is None else fingerprint(make_shallow)
     job = Job(make_model, train, setting, whole, probed, validation=choosing, **more)
     check_rate(job, lr)
     return job
@@ -337,7 +345,11 @@ class _Trainings:
         return [(who, part) for who, part in self.parts if who in counts]
 
     def _missing(self, wanted: Sequence[Wanted], done: Sequence[TrainingRecord]) -> list[Wanted]:
-        there = {(r.who, r.part, r.seed, r.lr) for r in done if r.status in SETTLED and r.held_out is None}
+        there = {
+            (r.who, r.part, r.seed, r.lr) for r in done
+            if r.status in SETTLED and r.held_out is None
+            and (r.part != "none" or r.source == self.job.shallow_source)
+        }  # fmt: skip
         return [w for w in wanted if (w.who, w.part, w.seed, w.lr) not in there and w not in self.tried]
 
     def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
@@ -364,9 +376,6 @@ class _Trainings:
         found = [
             Wanted(who, part, seed) for seed in most for who, part in self.parts if seed in seeds.get(who, [])
         ]  # fmt: skip
-        # The frozen twin is a baseline of the noise as well, also of seeds that the subject does not need.
-        if len(seeds["random"]) > len(seeds["subject"]):
-            found += [Wanted("subject", "frozen", seed) for seed in seeds["random"]]
         found = [w._replace(lr=rate_of(self.job, (w.who, w.part), self.choices)) for w in found]
         return [*dict.fromkeys([found[0], Wanted("init", "all", most[0]), *found])]
 

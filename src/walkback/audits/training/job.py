@@ -46,6 +46,8 @@ class Job:
     batches: Batches  # the whole test
     probed: Batches  # the first samples of it
     make_bp_model: Make | None = None
+    make_shallow: Make | None = None
+    shallow_source: str | None = None  # its hash
     train_bp: Train | None = None
     train_batches: Any = None
     optimizer: MakeOptimizer | None = None
@@ -59,8 +61,10 @@ class Job:
     files: Sequence[str] = field(default=())  # to be imported before a process can take this
     validation: Batches | None = None  # samples by which learning rates are chosen
 
-    def make(self, who: Who, seed: int) -> nn.Module:
+    def make(self, who: Who, part: Part, seed: int) -> nn.Module:
         """The untrained net of a training."""
+        if part == "none" and self.make_shallow is not None:
+            return self.make_shallow(seed)
         if who == "bp" and self.make_bp_model is not None:
             return self.make_bp_model(seed)
         return self.make_model(seed)
@@ -86,7 +90,11 @@ class Job:
     def frozen_blocks(self, part: Part) -> list[str]:
         """The names of the blocks that stay at init."""
         blocks = self.setting.blocks
-        return {"all": [], "half": blocks[: len(blocks) // 2], "frozen": list(blocks)}[part]
+        return {"half": blocks[: len(blocks) // 2], "frozen": list(blocks)}.get(part, [])
+
+    def blocks(self, part: Part) -> list[str]:
+        """The names of the blocks that are there."""
+        return [] if part == "none" else self.setting.blocks
 
 
 def fingerprint_of(batches: Batches) -> str:

@@ -1,7 +1,7 @@
 """What is measured of one trained model: accuracy and loss on the whole test, and moments as `wb.audit` has them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,24 @@ from walkback.probes.undisturbed import undisturbed
 from walkback.probes.worker import Worker, double_worker, spread
 from walkback.probes.wrapped import uncompiled
 from walkback.records import Moment, ReadingRecord
+from walkback.records.predictions import packed
 from walkback.records.watched import UPDATE
 
 HALVES = "halves of the probe"
 COMPARED = 256  # samples of whose gradient the steps of a loop are held against
+NO_CLASS = 255  # what is kept of a sample for which the net gives no number
 VERIFIED = 64  # samples on which frozen blocks must compute the same
+
+
+class Scored(NamedTuple):
+    """Accuracy, or your metric, and mean loss on the whole test; None where there is none.
+
+    predictions   what predictions.npy holds; None where the task is not one class of fewer than 255 per sample
+    """
+
+    accuracy: float | None
+    loss: float | None
+    predictions: bytes | None
 
 
 class Ruler:
@@ -37,9 +50,10 @@ class Ruler:
         self.task: Task = settle(model, job.batches, job.output, job.loss)
         self.probed = settle(model, job.probed, job.output, job.loss).batches
 
-    def score(self, model: nn.Module) -> tuple[float | None, float | None]:
-        """Accuracy, or your metric, and mean loss on the whole test; None where there is none."""
+    def score(self, model: nn.Module) -> Scored:
+        """What the model reaches on the whole test."""
         right, counted, loss, samples = 0, 0, 0.0, 0
+        classes, answers = list[int](), list[int]()
         reading = self.task.reading(model)
         with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
             for inputs, labels in self.task.batches:
@@ -49,16 +63,19 @@ class Ruler:
                 if self.task.dense:
                     hits, of = dense_hits(logits, labels)
                 elif self.task.loss is None:
-                    hits = int(((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum())
-                    of = len(labels)
+                    told = logits.argmax(1).masked_fill(~logits.isfinite().all(1), NO_CLASS)
+                    hits, of = int((told == labels).sum()), len(labels)
+                    classes += told.tolist()
+                    answers += labels.tolist()
                 else:
                     hits, of = 0, 0
                 right, counted = right + hits, counted + of
         mean = loss / samples
         if self.job.metric is not None:
             value = score(reading, self.task, self.job.metric)
-            return (value if value is not None and 0 <= value <= 1 else None), mean
-        return (right / counted if counted else None), mean
+            return Scored(value if value is not None and 0 <= value <= 1 else None, mean, None)
+        fits = bool(answers) and self.task.classes is not None and self.task.classes <= NO_CLASS
+        return Scored(right / counted if counted else None, mean, packed(classes, answers) if fits else None)
 
     def outputs(self) -> Outputs:
         """A function that gives the outputs of a model for a few samples."""

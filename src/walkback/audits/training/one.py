@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from walkback.audits.training.frozen import check_frozen, copy_of, differing, duplicate, inside, tensors_of
 from walkback.audits.training.job import Job, Wanted
-from walkback.audits.training.measuring import NoiseCredits, Ruler
+from walkback.audits.training.measuring import NoiseCredits, Ruler, Scored
 from walkback.audits.training.noise import noisy_gradients, noisy_movements
+from walkback.audits.training.shallow import REMEDY, trainable, without_blocks
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
@@ -27,6 +28,7 @@ from walkback.probes.standing import Stance
 from walkback.probes.witness import Witness
 from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment, ReadingRecord
+from walkback.records.predictions import digest
 from walkback.records.training import TrainingRecord, digest_of, write_training
 from walkback.version import own_version
 
@@ -59,9 +61,11 @@ def set_seeds(seed: int) -> None:
 def made(job: Job, wanted: Wanted) -> nn.Module:
     """The untrained net, with the blocks that the setting names; an error says what is wrong with it."""
     name = "make_bp_model" if wanted.who == "bp" and job.make_bp_model is not None else "make_model"
+    if wanted.part == "none" and job.make_shallow is not None:
+        name = "make_shallow"
     set_seeds(wanted.seed)
     try:
-        model = job.make(wanted.who, wanted.seed)
+        model = job.make(*wanted)
     except WalkbackError:
         raise
     except (Exception, SystemExit) as error:
@@ -90,6 +94,8 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
     if wanted.trial and job.validation is not None:
         job = replace(job, batches=job.validation, probed=job.validation)
     model = made(job, wanted)
+    if wanted.part == "none":
+        model = _shallow(job, model)
     before, start = copy_of(tensors_of(model)), duplicate(model)
     ruler = Ruler(job, model, describe=wanted.who == "subject")
     first = ruler.begun(model) if wanted.part == "all" and not wanted.trial else None
@@ -99,15 +105,24 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
             ended = Ended("finished", "", [], None)
         else:
             model, ended = _trained(job, wanted, model, before, ruler.task.take.__call__)
-        if ended.status == "finished" and wanted.part != "all" and wanted.who != "init":
+        if ended.status == "finished" and job.frozen_blocks(wanted.part) and wanted.who != "init":
             why, notes = check_frozen(model, before, start, job.frozen_blocks(wanted.part), ruler.outputs())
             ended = ended._replace(status="not frozen" if why else "finished", why=why, notes=[*ended.notes, *notes])
-        record, tensors = _recorded(job, wanted, model, before, ended, ruler, first, began)
+        record, tensors, predicted = _recorded(job, wanted, model, before, ended, ruler, first, began)
     finally:
         for name, p in model.named_parameters():
             p.requires_grad_(flags.get(name, p.requires_grad))
-    write_training(out, record, None if wanted.trial else tensors)
+    write_training(out, record, None if wanted.trial else tensors, None if wanted.trial else predicted)
     return record
+
+
+def _shallow(job: Job, model: nn.Module) -> nn.Module:
+    """The net without its blocks: the user's own, or the net that `made` built with its blocks left out."""
+    if job.make_shallow is None:
+        return without_blocks(model, job.setting.blocks, Ruler(job, model).outputs())
+    if shapes_of(model) == job.setting.parameters:
+        raise BadValue("make_shallow gives the net with its blocks", "let it give the same net without them")
+    return trainable(model)
 
 
 def _declared(job: Job, wanted: Wanted) -> Stance | None:
@@ -125,8 +140,8 @@ def _trained(
     job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor], take: Callable[[Any], Tensor]
 ) -> tuple[nn.Module, Ended]:
     """The model after the user's loop, and how that ended."""
-    blocks = job.setting.blocks
-    frozen = parameters_of(model, job.frozen_blocks(wanted.part)) if wanted.part != "all" else {}
+    blocks, still = job.setting.blocks, job.frozen_blocks(wanted.part)
+    frozen = parameters_of(model, still) if still else {}
     for parameter in frozen.values():
         parameter.requires_grad_(False)
     if not any(p.requires_grad for p in model.parameters()):
@@ -174,7 +189,8 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
     """Call the loop, and see what became of the model."""
     whose = "train" if wanted.who != "bp" else "train_bp" if job.train_bp is not None else "the plain loop"
     set_seeds(wanted.seed)
-    parts = find_blocks(model, job.setting.blocks)
+    blocks = job.blocks(wanted.part)
+    parts = find_blocks(model, blocks) if blocks else {}
     with torch.enable_grad():
         try:
             returned = job.run(wanted.who, model, wanted.seed, wanted.lr)
@@ -184,10 +200,12 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
             why = f"{whose} ends the program: {own_line(error)}; leave exit() out of it"
             return Ended("failed", why, [], None)
         except Exception as error:
-            frozen = ""
-            if wanted.part != "all" and "grad" in str(error):
-                frozen = "; its frozen blocks have requires_grad=False, so skip parameters that require no gradient"
-            return Ended("failed", f"{whose} raised {own_line(error)}{frozen}", [], None)
+            hint = ""
+            if job.frozen_blocks(wanted.part) and "grad" in str(error):
+                hint = "; its frozen blocks have requires_grad=False, so skip parameters that require no gradient"
+            elif wanted.part == "none" and job.make_shallow is None:
+                hint = f"; here nn.Identity stands in the place of its blocks. If the loop needs them, {REMEDY}"
+            return Ended("failed", f"{whose} raised {own_line(error)}{hint}", [], None)
     after = tensors_of(model)
     lost = [name for name in before if name not in after or after[name].shape != before[name].shape]
     new = [name for name in after if name not in before]
@@ -198,14 +216,14 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
     moved = differing(before, after, parameters)
     another = isinstance(returned, nn.Module) and unwrapped(returned).model is not model
     if not moved:
-        if differing(before, after, [*before]) == [] and wanted.part == "all":
+        if wanted.part == "none" or (differing(before, after, [*before]) == [] and wanted.part == "all"):
             words = "it returned a new model and left the one that it was given as it was" if another else NOTHING
             return Ended("failed", f"{whose}: {words}", [], None)
         return Ended("finished", "", [f"{whose} moved no parameter"], None)
     notes = [f"{whose} returned another model, which was not looked at"] if another else []
     if any(part is not find_blocks(model, [name])[name] for name, part in parts.items()):
         notes.append(f"{whose} put new modules in the place of blocks")
-    if wanted.part == "all" and not inside(moved, job.setting.blocks):
+    if wanted.part == "all" and not inside(moved, blocks):
         notes.append(f"{whose} moved no parameter of any block")
     odd = [name for name in parameters if not after[name].isfinite().all()]
     if odd:
@@ -216,18 +234,18 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
 def _recorded(
     job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor], ended: Ended, ruler: Ruler,
     first: Moment | None, began: float,
-) -> tuple[TrainingRecord, dict[str, Tensor] | None]:  # fmt: skip
-    """The record of a training, with what is measured of it, and its tensors."""
+) -> tuple[TrainingRecord, dict[str, Tensor] | None, bytes | None]:  # fmt: skip
+    """The record of a training, with what is measured of it, its tensors, and its final predictions."""
     notes, status, why = list(ended.notes), ended.status, ended.why
-    accuracy, loss, moments = None, None, list[Moment]()
+    scored, moments = Scored(None, None, None), list[Moment]()
     if status != "failed":
         credits: Any = {"bp": "backward", "random": NoiseCredits(job.setting.blocks, wanted.seed), "init": None}.get(
             wanted.who, job.credits
         )
         try:
-            accuracy, loss = ruler.score(model)
+            scored = ruler.score(model)
             if wanted.part == "all" and not wanted.trial:
-                moments = _moments(ruler, model, credits, first, status, notes, (accuracy, loss), wanted.who == "init")
+                moments = _moments(ruler, model, credits, first, status, notes, scored, wanted.who == "init")
             if moments and ended.steps:
                 measured = moments[-1].measured | _updates(ruler, model, ended.steps, notes)
                 moments[-1] = moments[-1].model_copy(update={"measured": measured})
@@ -236,24 +254,27 @@ def _recorded(
         except Exception as error:
             status, why = "failed", f"it could not be measured: {own_line(error)}"
     if status == "failed":
-        accuracy, loss, moments = None, None, []
+        scored, moments = Scored(None, None, None), []
     after = tensors_of(model)
     names = [name for name, _ in model.named_parameters() if name in before]
     same = status != "failed"
     standing = ended.standing if same else None
-    inner = [inside(names, [block]) for block in job.setting.blocks]
+    inner = [inside(names, [block]) for block in job.blocks(wanted.part)]
     outer = [name for name in names if not any(name in those for those in inner)]
     record = TrainingRecord(
         setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status=status, why=why,  # type: ignore[arg-type]
-        accuracy=accuracy, loss=loss, moments=moments, init=digest_of(before), weights=digest_of(after) if same else "",
+        accuracy=scored.accuracy, loss=scored.loss, moments=moments, init=digest_of(before),
+        predictions=None if scored.predictions is None or wanted.trial else digest(scored.predictions),
+        weights=digest_of(after) if same else "",
         moved=[_moved(before, after, those) for those in inner] if same else [],
         elsewhere=_moved(before, after, outer) if same else None, noise=ended.noise,  # type: ignore[arg-type]
-        notes=list(dict.fromkeys(notes)), seconds=round(time.monotonic() - began, 2),
+        source=job.shallow_source if wanted.part == "none" else None, notes=list(dict.fromkeys(notes)),
+        seconds=round(time.monotonic() - began, 2),
         made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
         lr=wanted.lr, held_out=held_out(job, wanted),
         standing=None if standing is None else standing.standing, standing_why="" if standing is None else standing.why,
     )  # fmt: skip
-    return record, copy_of(after) if same else None
+    return record, copy_of(after) if same else None, scored.predictions
 
 
 def held_out(job: Job, wanted: Wanted) -> int | None:
@@ -273,10 +294,9 @@ def _updates(
 
 def _moments(
     ruler: Ruler, model: nn.Module, credits: Any, first: Moment | None, status: str, notes: list[str],
-    scored: tuple[float | None, float | None], at_init: bool,
+    scored: Scored, at_init: bool,
 ) -> list[Moment]:  # fmt: skip
     """At init and at the end; of the control at init the whole moment is that at init."""
-    accuracy, loss = scored
     try:
         last = ruler.moment(model, credits, notes)
     except Exception:
@@ -284,7 +304,8 @@ def _moments(
             raise
         last = Moment()
         notes.append("the net is not finite, so only its accuracy was measured")
-    last = last.model_copy(update={"accuracy": accuracy, "loss": loss} | ({"epoch": 0} if at_init else {}))
+    told = {"accuracy": scored.accuracy, "loss": scored.loss} | ({"epoch": 0} if at_init else {})
+    last = last.model_copy(update=told)
     return [last] if at_init or first is None else [first, last]
 
 
@@ -307,7 +328,8 @@ def failed_record(job: Job, wanted: Wanted, why: str) -> TrainingRecord:
     """The record of a training that left nothing."""
     return TrainingRecord(
         setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status="failed", why=why,
-        accuracy=None, loss=None, moments=[], init="", weights="", moved=[], elsewhere=None, noise=None, notes=[],
-        seconds=0.0, made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+        accuracy=None, loss=None, moments=[], init="", weights="", moved=[], elsewhere=None, noise=None,
+        source=job.shallow_source if wanted.part == "none" else None, notes=[], seconds=0.0,
+        made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
         lr=wanted.lr, held_out=held_out(job, wanted),
     )  # fmt: skip
