@@ -48,11 +48,11 @@ def batch(seed: int = 9) -> tuple[Tensor, Tensor]:
 def scale(factor: float = 1.0, residual: bool | None = False, **options: object):
     models = [trained(seed, factor) for seed in SEEDS]
     found = wb.audit(models, [batch()], ["1", "2", "3"], residual=residual, describe=False, **options)
-    return found.subjects[0].findings[0]
+    return next(f for f in found.subjects[0].findings if f.check == "scale")
 
 
 def test_planted_a_layer_that_was_scaled_fires_and_passes_after_the_repair():
-    assert scale().outcome == "inconclusive"
+    assert scale().outcome == "open"
     assert scale(init=made).outcome == "passes"
     sick = scale(factor=80.0, init=made)
     assert sick.outcome == "fires"
@@ -67,7 +67,7 @@ def test_the_models_at_init_come_as_the_trained_ones_do(form):
 
 
 def test_a_quiet_net_passes_whatever_it_is_once_its_init_is_known():
-    assert scale(residual=None).outcome == "inconclusive"
+    assert scale(residual=None).outcome == "open"
     assert scale(residual=None, init=made).outcome == "passes"
 
 

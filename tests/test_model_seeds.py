@@ -13,9 +13,10 @@ from strangers import Net, data
 from walkback.audits.seeds import same_moment, same_weights
 from walkback.records import Moment
 
+SEEDS = 6  # one more than it takes to hold, so that one of them may be a copy
+MEANS = {"accuracy": 0.6, "frozen": 0.35, "shallow": 0.4, "bp": 0.615, "frozen_bp": 0.38, "half": 0.5, "half_bp": 0.5}
 GOOD: dict[str, Any] = {
-    "accuracy": [0.60, 0.61, 0.60], "frozen": [0.35, 0.352, 0.348], "bp": [0.615, 0.61, 0.62],
-    "frozen_bp": [0.38, 0.385, 0.382], "half": [0.5, 0.502, 0.498], "half_bp": [0.5, 0.51, 0.49],
+    name: [round(mean + 0.002 * ((n * k) % 5), 4) for n in range(SEEDS)] for k, (name, mean) in enumerate(MEANS.items())
 }  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def judged(*models: nn.Module, **options: Any) -> Any:
 
 
 def nets() -> list[Net]:
-    return [Net(seed=seed) for seed in range(3)]
+    return [Net(seed=seed) for seed in range(SEEDS)]
 
 
 def permuted(model: Net) -> Net:
@@ -70,48 +71,77 @@ def other_head(model: Net) -> Net:
     return other
 
 
-def test_planted_three_trainings_hold() -> None:
+def test_planted_trainings_that_differ_hold_by_baselines_that_are_given_by_seed() -> None:
     found = judged(*nets())
     assert found.verdict == "holds", [f.says for f in found.findings]
+    (depth,) = (f for f in found.findings if f.check == "depth")
+    assert "Given by seed, not measured here: bp, frozen, frozen_bp and shallow." in depth.says
+
+
+@pytest.mark.parametrize("name", ["frozen", "shallow", "bp", "frozen_bp"])
+def test_one_number_for_all_seeds_is_no_baseline_to_hold_by(name: str) -> None:
+    """However far below the subject it lies: a number without a spread shows nothing about a difference."""
+    found = judged(*nets(), **{name: GOOD[name][0]})
+    (depth,) = (f for f in found.findings if f.check == "depth")
+    assert found.verdict == depth.outcome == "open"
+    assert f"Typed in, not measured here, and so without a spread: {name}." in depth.says
+
+
+def test_without_the_shallow_net_it_stays_open() -> None:
+    found = judged(*nets(), shallow=None)
+    assert found.verdict == "open"
+    assert "Not here: shallow" in next(f.says for f in found.findings if f.check == "depth")
 
 
 @pytest.mark.parametrize("protocol", ["ours", "published"])
 @pytest.mark.parametrize(
     ("copied", "words", "counted"),
     [
-        (lambda m: m, "the same model", 2),
-        (copy.deepcopy, "the same model", 2),
-        (nudged, "the same model", 2),
-        (nn.DataParallel, "the same model", 2),
-        (other_head, "have the same weights in every block", 3),
-        (permuted, "measured the same, but for changes below 1 in 10,000", 3),
+        (lambda m: m, "the same model", SEEDS - 1),
+        (copy.deepcopy, "the same model", SEEDS - 1),
+        (nudged, "the same model", SEEDS - 1),
+        (nn.DataParallel, "the same model", SEEDS - 1),
+        (other_head, "have the same weights in every block", SEEDS),
+        (permuted, "measured the same, but for changes below 1 in 10,000", SEEDS),
     ],
     ids=["object", "copy", "rounded", "wrapped", "other head", "permuted"],
 )
 def test_planted_one_training_given_twice_never_holds(copied: Any, words: str, counted: int, protocol: str) -> None:
-    first, _, third = nets()
-    found = judged(first, copied(first), third, protocol=protocol)
-    assert (found.verdict, found.decided_by) == ("inconclusive", ["evidence"])
-    assert f"seeds 0 and 1 {'are the same model' if counted == 2 else words}" in found.says
+    first, _, *rest = nets()
+    found = judged(first, copied(first), *rest, protocol=protocol)
+    word = "open" if protocol == "ours" else "inconclusive"
+    assert (found.verdict, found.decided_by) == (word, ["evidence"])
+    assert f"seeds 0 and 1 {'are the same model' if counted < SEEDS else words}" in found.says
     assert len(found.described.drift) == counted
-    assert any("the same model as seed 0, counted once" in note for note in found.notes) == (counted == 2)
+    assert any("the same model as seed 0, counted once" in note for note in found.notes) == (counted < SEEDS)
+    if protocol == "ours":
+        assert (found.verdicts.lower_half, found.verdicts.gamma) == ("open", "open")
+
+
+def test_a_copy_walks_nothing_back_either() -> None:
+    """The law: what makes seeds doubtful may only turn an answer into open."""
+    first, _, *rest = nets()
+    low = {"accuracy": [0.3, 0.301, 0.3, 0.302, 0.3, 0.301]}
+    assert judged(*nets(), **low).verdict == "walked back"
+    assert judged(first, copy.deepcopy(first), *rest, **low).verdict == "open"
 
 
 def test_the_same_model_thrice_gives_no_interval() -> None:
     """A margin of one training has no spread, so it does not walk anything back either."""
     model = Net()
-    low = {"accuracy": 0.3, "frozen": [0.35] * 3, "bp": [0.6, 0.61, 0.62], "frozen_bp": [0.3, 0.31, 0.3]}
+    low = {"accuracy": 0.3, "frozen": [0.35] * 3, "shallow": [0.35] * 3, "bp": [0.6, 0.61, 0.62],
+           "frozen_bp": [0.3, 0.31, 0.3]}  # fmt: skip
     found = judged(model, model, model, **low)
     (depth,) = (f for f in found.findings if f.check == "depth")
-    assert depth.outcome == "inconclusive"
-    assert "Too few seeds" in depth.says
+    assert (depth.outcome, depth.low, depth.high) == ("open", None, None)
+    assert "1 seed cannot settle it" in depth.says
 
 
 def test_seeds_keep_their_partners_when_one_is_left_out() -> None:
-    first, _, third = nets()
+    first, _, third, *_ = nets()
     found = judged(first, first, third, accuracy=[0.6, 0.9, 0.7], frozen=[0.5, 0.1, 0.6])
     (depth,) = (f for f in found.findings if f.check == "depth")
-    assert depth.low == depth.high == 0.1
+    assert depth.parts["frozen"].low == depth.parts["frozen"].high == 0.1
 
 
 def test_property_same_weights_and_moments() -> None:

@@ -10,7 +10,7 @@ from walkback.audits.measured import BACKWARD, at_init, measured
 from walkback.audits.reference import Asked
 from walkback.audits.result import ModelAudit
 from walkback.audits.samples import one_sided, too_few
-from walkback.audits.seeds import barred, doubts, guarded, repeated, same_weights
+from walkback.audits.seeds import doubts, guarded, repeated, same_weights
 from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
 from walkback.checks.by_seed import by_text
 from walkback.checks.finding import points
@@ -70,9 +70,10 @@ def audit(
                credits are turned by random rotations
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
-    bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks
-    describe   whether perturbation correlation and nudging are measured, which are told and not judged
+    bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks. Accuracy can hold by baselines
+               that are given by seed, for five seeds or more; by one number for all of them it stays open
     half, half_bp   … with only the upper half of the blocks trained (the last ⌈L/2⌉), by the same rule; by backprop
+    describe   whether perturbation correlation and nudging are measured, which are described and not judged
     loss       (output, labels) → one loss per sample; by default cross-entropy, of classes or of one class per token
     output     where in the model's output the logits are: a key, an attribute, an index, or a function
     metric     (output, labels) → a score per sample, or one number for the batch, between 0 and 1 and larger is better
@@ -139,8 +140,9 @@ def audit(
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
+        doubts=[*doubts(models, blocks, seeds, same), *by_text(misfits)],
     )  # fmt: skip
-    judgement = barred(judge(evidence, thresholds, protocol), [*doubts(models, blocks, seeds, same), *by_text(misfits)])
+    judgement = judge(evidence, thresholds, protocol)
     if metric is not None and accuracy is None:
         judgement = _in_its_unit(judgement, metric)
     judged = Audit(

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.checks import Judgement
 from walkback.checks.by_seed import seeds_said
 from walkback.errors import BadValue
 from walkback.probes.blame import blamed
@@ -94,14 +93,6 @@ def same_moment(one: Moment, other: Moment) -> bool:
     return len(known[0]) == len(known[1]) and all(
         math.isclose(a, b, rel_tol=CLOSE) for a, b in zip(*known, strict=True)
     )
-
-
-def barred(judgement: Judgement, why: Sequence[str]) -> Judgement:
-    """The judgement of a subject whose seeds are in doubt: it does not hold, whatever the checks say."""
-    if not why or judgement.verdict != "holds":
-        return judgement
-    says = f"Inconclusive: {'; '.join(why)}."
-    return judgement.model_copy(update={"verdict": "inconclusive", "decided_by": ["evidence"], "says": says})
 
 
 def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits") -> Callable[..., list[Tensor | None]]:
