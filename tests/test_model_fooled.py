@@ -193,15 +193,16 @@ def test_sorted_samples_that_go_on_are_not_the_task() -> None:
 # --- credits --------------------------------------------------------------------------------------------------------
 
 
-def test_credits_of_other_samples_cannot_hold() -> None:
+def test_credits_of_other_samples_are_not_even_and_say_nothing_about_accuracy() -> None:
     own = judged(credits=gradients, seeds=5)
     assert own.verdict == "holds"
     # A gradient that most samples share: then the credit of any other sample has a cosine far above its null.
     batches = [(x, torch.where(torch.arange(128) % 8 == 0, y, torch.zeros_like(y)))]
     others = judged(batches=batches, seeds=5, credits=lambda m, a, b: [g.roll(1, 0) for g in gradients(m, a, b)])
     assert others.median_cosine > 0.5
-    assert (others.verdict, others.verdicts.gamma) == ("open", "open")
-    assert "no closer to the gradient of their own sample than to that of any other" in others.says
+    assert (others.verdict, others.verdicts.gamma) == ("holds", "open")
+    words = "no closer to the gradient of their own sample than to that of any other"
+    assert any(words in note for note in others.notes)
 
 
 def test_credits_may_be_whole_numbers_or_come_one_by_one() -> None:

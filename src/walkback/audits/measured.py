@@ -41,6 +41,7 @@ DESCRIBED_SAMPLES = 32
 THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
 CANCELS = 1e-2  # of a larger loss, p_y − 1 is known well enough
 AT_OUTPUT = ("gamma", "cosine_out", "rotated", "rotated_gamma", "frobenius", "reference")
+SOME = 0.05  # mean cosine from which on credits have something to do with the gradient
 BACKWARD: Literal["backward"] = "backward"
 
 
@@ -51,7 +52,7 @@ class MeasuredModel(NamedTuple):
     seen: Look
     notes: list[str]
     reference: TrueGradient
-    doubts: list[str]  # why it cannot hold, whatever the checks say
+    doubts: list[str]  # why its credits cannot be those that trained it
 
 
 def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = None) -> MeasuredModel:
@@ -104,7 +105,8 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
             notes.append("the credits given equal the gradient in every block, so the model is judged as trained by "
                          "backprop. If it was not, check credits=: these are not its credits")  # fmt: skip
-        if callable(asked.credits):
+        along = [c.value for c in held.at_output if c.status == "ok"]
+        if callable(asked.credits) and sum(along) > SOME * len(along):  # else chance tells
             doubts += _doubts(credits[1], reference)
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)

@@ -89,7 +89,6 @@ def audit(
     if accuracy is not None and metric is not None:
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
-    misfits: list[tuple[str, str]] = []
     seeds = []
     begun = _inits(init, list(models))
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
@@ -116,12 +115,15 @@ def audit(
                     value, more = scored(reading, found.seen, task, metric)
                     value, told = (None if useless and compared else value), told + more
             looks[seed] = found.seen
-            misfits += [(str(seed), doubt) for doubt in found.doubts]
             notes += [(str(seed), note) for note in (*found.notes, *told)]
             moments = [found.moment.model_copy(update={"accuracy": value})]
             if seed in begun:
                 moments.insert(0, _begun(begun[seed], one, seed, task, asked))
-            seeds.append(SeedEvidence(seed=seed, moments=moments))
+            # Credits in another order are not those that trained: Γ is open, and accuracy is none of their business.
+            why = "; ".join(found.doubts)
+            seeds.append(SeedEvidence(
+                seed=seed, moments=moments, standing="in part" if why else None, standing_why=why,
+            ))  # fmt: skip
     seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
@@ -140,7 +142,7 @@ def audit(
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
-        doubts=[*doubts(models, blocks, seeds, same), *by_text(misfits)],
+        doubts=doubts(models, blocks, seeds, same),
     )  # fmt: skip
     judgement = judge(evidence, thresholds, protocol)
     if metric is not None and accuracy is None:
