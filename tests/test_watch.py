@@ -183,14 +183,16 @@ def test_fooled_a_head_that_reads_the_same_tensor_is_no_leak():
     assert watch.looks[0].crosses == ["does not cross"] * 2
 
 
-def test_fooled_coverage_is_not_judged_by_a_backward_pass_that_the_loop_does_not_use():
+def test_fooled_no_cosine_is_taken_from_a_backward_pass_that_the_loop_does_not_use():
     """The model's own backward delivers nothing to the lower blocks; their local losses do."""
     watch = watched(Net(detached), steps=2, loss=local_loss)
     assert watch.fired == {}
     assert all(look.moment.cosine is None for look in watch.looks)  # at the last look as well
     assert all(NOT_THEIRS in look.notes for look in watch.looks)
-    with pytest.warns(WatchWarning, match="coverage fires"):
-        assert "coverage" in watched(Net(detached), steps=2, residual=False).fired  # here the loop uses it
+    assert watch.evidence.seeds[0].final.gamma is None
+    used = watched(Net(detached), steps=2, residual=False)  # here the loop uses it
+    assert [c.status for c in used.looks[0].moment.cosine_out] == ["zero credit", "zero credit", "ok"]
+    assert used.fired == {}, "Γ is an answer of several seeds, and no alarm of one look"
 
 
 def test_a_mix_of_blocks_is_warned_of_and_is_no_finding():

@@ -269,11 +269,11 @@ def test_a_real_gradient_scaler():
 
 def test_warnings_as_errors_come_after_the_look_is_kept(tmp_path):
     """With -W error a warning ends the loop; the look is in the log by then, and it did not fail."""
-    model, log = Net(lambda h: h.detach()), tmp_path / "run.jsonl"
-    watch = wb.watch(model, "blocks.*", probe=PROBE, every=1, show=False, residual=False, log=log)
+    model, log = Net(), tmp_path / "run.jsonl"
+    watch = wb.watch(model, "blocks.*", probe=PROBE, every=1, show=False, residual=False, local=True, log=log)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(WatchWarning, match="coverage fires"):
+        with pytest.raises(WatchWarning, match="a gradient leaks"):
             train(model, watch, 1)
     assert len(watch.looks) == 1
     assert not any("failed" in note for note in watch.looks[0].notes)

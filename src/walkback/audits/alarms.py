@@ -15,7 +15,7 @@ from walkback.records.evidence import CREDIT
 LEAK, FLOOR = "leak", "reference floor"
 STILL = 10  # steps without a change in any weight of the blocks, after which somebody should know
 NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
-              "(local losses, or credits of your own): coverage is not judged; wb.audit takes credits=")  # fmt: skip
+              "(local losses, or credits of your own): no cosine is taken of it; wb.audit takes credits=")  # fmt: skip
 CROSSES = ("crosses", "carried by hand")
 
 
