@@ -39,8 +39,9 @@ def probes(
     null, value = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=each, status="ok")
     precise = PrecisionRecord(chord=chord, clamped=clamped, samples=images, status="ok")
     null_gamma = null if depth else NullRecord(mean=math.nan, std=math.nan, n=0, kind="mixed")
+    output = OutputProbes(null=[null] * depth, null_gamma=null_gamma, frobenius=[value] * depth, reference=precise)
     rest = {
-        "output": OutputProbes(null=[null] * depth, null_gamma=null_gamma, frobenius=[value] * depth, reference=precise),
+        "output": output,
         "precision": [precise] * (depth + 1), "null": [null] * depth, "null_out": [null] * depth,
         "null_gamma": null_gamma,
         "drift": value, "drift_batches": 8, "rho": [value] * depth, "nudging": [value] * depth,

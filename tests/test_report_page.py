@@ -383,6 +383,7 @@ def test_by_the_published_protocol_the_floor_judges_and_spread_is_not_asked(runs
     assert len(found.all("figure")) == 3 * 6 + 4 + 2
     verdicts = rows(found, "Verdicts, most serious first")
     assert [row[:2] for row in verdicts] == [["dfa", "✗ walked back"], ["bp", "✓ holds"], ["fa", "✓ holds"]]
+    assert verdicts[0][3].startswith("Training its blocks gains −4.0 points over its own frozen net; ")
     assert "shallow net is known" not in found.words  # that protocol compares with the frozen net alone
 
 

@@ -249,8 +249,9 @@ def test_each_answer_that_turned_is_shown_by_itself(tmp_path):
     assert "2 of 3 subjects have another answer" in found.says()
     shown = StringIO()
     print_comparison(found, Console(file=shown, width=60))
-    assert "accuracy walked back, as before; lower half open, as" in shown.getvalue()
-    assert "Γ carried by few → open" in " ".join(shown.getvalue().split())
+    told = " ".join(shown.getvalue().split())
+    assert "fa Γ carried by few → open; accuracy walked back, lower half open, as before" in told
+    assert "bp accuracy holds at one rate, lower half open, Γ even, as before" in told
     assert "carried by few" in comparison_page(found)
 
 

@@ -361,6 +361,8 @@ class Depth(Check):
     def phrase(self, finding: Finding) -> str:
         """What training the blocks gains over each baseline."""
         gains = [(WORDS[name], finding.parts[name].value or 0.0) for name in WORDS if name in finding.parts]
+        if not finding.parts and finding.value is not None:  # by the published protocol
+            gains = [(WORDS["frozen"], finding.value)]
         if not gains:
             return "what training its blocks gains is not known"
         clauses = [f"{'costs' if v < 0 else 'gains'} {100 * abs(v):.1f} points over {name}" for name, v in gains]

@@ -201,9 +201,11 @@ def change_words(change: Change) -> str:
     return f"{change.check}: {ARROW.join(cells)}{why}"
 
 
-def turned_words(about: str, before: Answer, after: Answer) -> str:
-    """One answer before and after."""
-    return f"{about} {before.word}" + (f"{ARROW}{after.word}" if before.word != after.word else ", as before")
+def answers_words(pair: Pair) -> str:
+    """The answers that turned, and then those that did not."""
+    turned = [f"{about} {old.word}{ARROW}{new.word}" for about, old, new in pair.answers if old.word != new.word]
+    same = [f"{about} {old.word}" for about, old, new in pair.answers if old.word == new.word]
+    return "; ".join([*turned, *([f"{', '.join(same)}, as before"] if same else [])])
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
@@ -215,7 +217,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for words in found.audit:
         line(words, 2)
     for pair in found.pairs:
-        told = "; ".join(turned_words(*each) for each in pair.answers)
+        told = answers_words(pair)
         console.print()
         console.print(Text(seen(pair.name), "bold"))
         line(told, 2, STYLES[pair.after.verdict] if pair.turned else "dim")
