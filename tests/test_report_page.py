@@ -11,6 +11,7 @@ import random
 import re
 import shlex
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +27,11 @@ import walkback.report.page as room
 from report_material import HOSTILE, config, write_many, write_run, write_runs
 from test_checks_law import drawn_evidence, part_of
 from walkback.audits import audit_plan, judge_paths, report_paths, told_by, usual
-from walkback.checks import DEFAULT, Audit, Control, Protocol, Threshold, Thresholds, judge
+from walkback.checks import DEFAULT, Audit, Control, Interval, Protocol, Threshold, Thresholds, judge
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
 from walkback.records import Evidence, Moment, SeedEvidence
+from walkback.records.evidence import Effort
 from walkback.report.case import Case, Material
 from walkback.report.page import page, write_page
 from walkback.report.page.markup import clean, num, plain, prose, tag
@@ -544,6 +546,38 @@ def test_an_audit_without_its_runs_is_shown_as_it_was_judged(runs, tmp_path):
     assert [row[-1] for row in gaps if "Only the judgement is here" in row[2]] == ["all"]
     with pytest.raises(WalkbackError, match="cannot be judged again"):
         report_paths(demo, protocol="published")
+
+
+def test_the_intervals_on_the_page_are_those_that_judged_and_are_not_computed_again(runs):
+    material = report_paths(runs)
+    (fa,) = [case for case in material.subjects if case.judgement.name == "fa"]
+    other = Interval(value=-0.0123, low=-0.0456, high=0.0321)
+    findings = [
+        f.model_copy(update={"parts": f.parts | {"shallow": other}}) if f.check == "depth" else f
+        for f in fa.judgement.findings
+    ]
+    changed = replace(fa, judgement=fa.judgement.model_copy(update={"findings": findings}))
+    words = page(Material(material.audit, [changed]))
+    assert "over the shallow net: −1.2 (−4.6 to +3.2)" in words  # the figure of depth
+    assert "the shallow net: −1.2 points (−4.6 to +3.2)" in words  # the first screen
+    assert "fa over shallow: -1.2" in words or "fa over shallow: −1.2" in words  # what the audit adds
+
+
+def test_rates_are_said_with_their_trials_and_an_answer_without_them_is_at_one_rate(runs):
+    material = report_paths(runs)
+    (bp,) = [case for case in material.subjects if case.judgement.name == "bp"]
+    arms = ["subject", *bp.evidence.baselines]
+    for effort, answer, rates in (
+        (None, "✓ holds at one rate", "one rate for all"),
+        (Effort(tuned=True, trials=dict.fromkeys(arms, 5)), "✓ holds", f"tuned, 5 trials for each of {len(arms)} nets"),
+        (Effort(tuned=False, why="bp's best is at an edge"), "✓ holds at one rate", "one rate for all"),
+    ):
+        evidence = bp.evidence.model_copy(update={"effort": effort})
+        root = tree(page(material_of(evidence)))
+        ((_, accuracy, *_, told),) = rows(root, "The answers, most serious first")
+        assert accuracy.partition("0.")[0] == answer
+        assert told == rates
+        assert ("Symptom: The learning rates do not count as tuned" in root.words) == bool(effort and effort.why)
 
 
 def test_an_invalid_audit_strikes_every_answer_through(runs):

@@ -78,7 +78,7 @@ def times(value: float) -> str:
 
 
 def gain(share: float) -> str:
-    """A margin in points, with its sign.
+    """A gain in points, with its sign.
 
     >>> gain(-0.024)
     '-2.4'
