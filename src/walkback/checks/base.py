@@ -72,7 +72,7 @@ class Check(ABC):
     layers: str = ""  # below the figure by layer
     figure: Figure | None = None
 
-    answer: Answer  # what it is about; a symptom explains and never decides
+    answer: Answer = "symptom"  # what it is about; a symptom explains and never decides
     dates: Sequence[Date] = ()
     undated: str = "no single moment shows it"
     at_init: bool = False  # whether a net at its random init must pass it

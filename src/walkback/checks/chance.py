@@ -136,7 +136,7 @@ def _says(
     if found == "fires":
         away = " It points away from the gradient." if over.high is not None and over.high < 0 else ""
         return f"{words}: not above chance.{away}"
-    few = f" {len(above.over)} seeds cannot settle it." if len(above.over) < FEWEST else ""
+    few = f" It takes {FEWEST} seeds to settle it." if len(above.over) < FEWEST else ""
     return f"{words}: it is open whether that is above chance.{few}"
 
 

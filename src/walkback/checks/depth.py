@@ -108,10 +108,12 @@ class Compared(NamedTuple):
         return clear and self.bp_seeds and self.bp.low is not None and self.bp.low > at
 
     def wants_seeds(self, at: float) -> bool:
-        """Open, and more seeds could settle it: the intervals are there and contain the margin, or too few seeds do."""
-        if self.own.low is None or self.own.high is None or self.bp.low is None or self.gain is None:
+        """Whether more seeds could settle this baseline: an interval of the subject or of bp contains the margin."""
+        if self.gain is None or self.gain.alone or self.own.low is None or self.wide.high is None:
             return False
-        return not self.gain.alone and not (self.own.high < at and self.bp.low <= at and self.bp_seeds)
+        if self.own.low <= at <= self.wide.high:
+            return True
+        return self.bp.low is not None and self.bp.high is not None and self.bp.low <= at <= self.bp.high
 
 
 def bonferroni(confidence: float, tests: int = 2) -> float:
@@ -172,9 +174,9 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     over = over_bp(evidence, confidence)
     parts |= {"bp": over} if over.value is not None else {}
     lower = decisive.own if decisive is not None else Interval()
-    wants = found == "open" and not unfinished and any(each.wants_seeds(at) for each in both)
-    if found == "open" and any(each.needs_no_depth(at) for each in both):
-        wants = False
+    few = all(each.own.low is not None and each.own.low > at for each in both)  # too few, or too few that gain enough
+    needless = bool(unfinished) or any(each.needs_no_depth(at) for each in both)
+    wants = found == "open" and not needless and (few or any(each.wants_seeds(at) for each in both))
     return Finding(
         check="depth", outcome=found, value=lower.value, low=lower.low, high=lower.high, threshold=at,
         basis="exact" if len(shown) == len(both) else "bound" if shown else "missing", stable_range=stable,

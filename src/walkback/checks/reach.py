@@ -56,13 +56,14 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
 
     cuts = [end for i in (found.own, found.bp) for end in (i.low, i.high)]
     stable, now = stable_range(outcome, cuts, at), outcome(at)
-    ends = (found.own.low, found.own.high, found.bp.low, found.bp.high)
     return Finding(
         check="reach", outcome=now, value=found.own.value, low=found.own.low, high=found.own.high, threshold=at,
         basis="exact" if found.own.value is not None or nothing else "missing", stable_range=stable,
         ranges={NAME: stable}, says=nothing or _says(evidence, found, now, at, confidence),
         parts={name: i for name, i in (("half", found.own), ("bp over half", found.bp)) if i.value is not None},
-        wants_seeds=now == "open" and not unfinished and None not in ends, warnings=same_gains(found.gain),
+        wants_seeds=now == "open" and not unfinished and any(
+            i.low is not None and i.high is not None and i.low <= at <= i.high for i in (found.own, found.bp)
+        ), warnings=same_gains(found.gain),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (fig
 TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
 TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
 
-STRICT = option(JUDGE, "Exit 1 if a subject is walked back, 3 if inconclusive, 4 if invalid.", negative="")
+STRICT = option(JUDGE, "Exit 1 if a subject is walked back or its lower half is not trained, 3 if open, 4 if invalid.", negative="")
 
 
 @Parameter(name="*")
@@ -131,8 +131,8 @@ class Judging:
         return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
 
     def exit_status(self, *audits: Any) -> int:
-        """With --strict the most serious of the audits: 4 invalid, 1 walked back, 3 inconclusive; otherwise 0."""
-        found = {audit.exit_status() for audit in audits} if self.strict else set()
+        """With --strict the most serious of the audits: 4 invalid, 1 walked back, 3 open; otherwise 0."""
+        found = {audit.exit_status(strict=True) for audit in audits} if self.strict else set()
         return next((status for status in (4, 1, 3) if status in found), 0)
 
     def words(self) -> list[str]:

@@ -49,7 +49,7 @@ def show_audit(found: Any, out: Path | None, strict: bool, rows: int | None = No
     print_audit(found, console, rows, variants(run.config for run in runs))
     if out is not None:
         console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
-    return found.exit_status() if strict else 0
+    return found.exit_status(strict=True) if strict else 0
 
 
 def give_table(table: Any, form: str, to: Path | None) -> None:

@@ -42,7 +42,7 @@ def evidence_of_runs(
     (frozen), by rule bp with none (frozen_bp) and by bp with all (bp), and with only the upper half of the blocks
     trained (half, half_bp); for the penalty see `roles` and `fittest`.
     `baselines` gives any of them outright, among them the shallow net, which `audits.subjects` finds. A
-    baseline that did not finish is there without its accuracy, so that what rests on it is inconclusive.
+    baseline that did not finish is there without its accuracy, so that what rests on it is open.
     `prints`, which tells copies, is for baselines that are not read in full: see `prints_of`.
     `whole` is as in `moments_of_run`. `rates` are those that trials chose; without them all runs have one.
     """

@@ -235,6 +235,8 @@ def _print_reasons(audit: Audit, subject: Judgement, console: Console) -> None:
     before = "" if audit.counts(subject.name) else " (does not count)"
     console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
     for finding in subject.findings:
+        if finding.says in subject.symptoms:  # it stands below
+            continue
         words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
         if finding.basis != "exact":
             words += f" (basis: {finding.basis})"
