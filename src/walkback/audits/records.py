@@ -155,5 +155,5 @@ def fired_by(snapshot: Snapshot, residual: bool | None = True) -> str | None:
     A plain net is held against itself at init, which a single snapshot does not know: there the floor alone stops it.
     """
     fires = fires_at(moment_of_snapshot(snapshot), residual=residual)
-    dates = [date for check in in_order() for date in check.dates]
+    dates = [date for check in reversed(in_order()) for date in check.dates]
     return " and ".join(date.stops for date in dates if date.stops and fires[date.key]) or None

@@ -68,8 +68,9 @@ _ALL = [
               "optimizer state of a block that is frozen."),
     Invariant("log-epochs", "a log", "A log's entries have different epochs, none beyond the config's number."),
     Invariant("valid", "an audit", "An audit is valid if, and only if, every control behaves as expected."),
-    Invariant("verdict", "an audit", "A subject is walked back if, and only if, a check fires; one that holds has no "
-              "inconclusive check, by our protocol."),
+    Invariant("verdict", "an audit", "Each answer is one that its checks give: accuracy holds only where depth passes, "
+              "and is walked back only where it fires. By the published protocol a subject is walked back if, and only "
+              "if, a check fires."),
     Invariant("same-records", "a subject", "Runs with different seeds have different numbers, and not only in the "
               "fifth digit.", "cannot hold"),
     Invariant("same-data", "a subject", "All runs of a subject and its baselines are trained on the same data.",
