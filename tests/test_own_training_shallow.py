@@ -110,8 +110,7 @@ def test_where_an_identity_is_not_no_block_the_user_is_asked(tmp_path, way, word
     why = shallow(tmp_path, lambda seed: Unlike(way))
     assert words in why
     assert "make_shallow(seed)" in why
-    own = shallow(tmp_path, lambda seed: Unlike(way), make_shallow=lambda seed: nn.Sequential(nn.Linear(4, 8),
-                                                                                             nn.Linear(8, 2)))  # fmt: skip
+    own = shallow(tmp_path, lambda seed: Unlike(way), make_shallow=loops.shallow_model)
     assert own.status == "finished"
     assert own.source is not None
 

@@ -170,8 +170,8 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
             notes.append(
                 (None, f"the baseline {key} is not used: its seeds are by different make_shallow. {ONCE_MORE}")
             )
-        hits = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
-        baselines[key] = Baseline.by_seed(accuracy).model_copy(update={"hits": hits})
+        right = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
+        baselines[key] = Baseline.by_seed(accuracy).model_copy(update={"hits": right})
         ends = [twin.weights for twin in twins if twin.weights]
         if len(set(ends)) < len(ends) and not doubts:
             doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))

@@ -63,9 +63,9 @@ class Ruler:
                 if self.task.dense:
                     hits, of = dense_hits(logits, labels)
                 elif self.task.loss is None:
-                    told = logits.argmax(1).masked_fill(~logits.isfinite().all(1), NO_CLASS)
-                    hits, of = int((told == labels).sum()), len(labels)
-                    classes += told.tolist()
+                    chosen = logits.argmax(1).masked_fill(~logits.isfinite().all(1), NO_CLASS)
+                    hits, of = int((chosen == labels).sum()), len(labels)
+                    classes += chosen.tolist()
                     answers += labels.tolist()
                 else:
                     hits, of = 0, 0

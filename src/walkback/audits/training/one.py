@@ -304,8 +304,8 @@ def _moments(
             raise
         last = Moment()
         notes.append("the net is not finite, so only its accuracy was measured")
-    told = {"accuracy": scored.accuracy, "loss": scored.loss} | ({"epoch": 0} if at_init else {})
-    last = last.model_copy(update=told)
+    known = {"accuracy": scored.accuracy, "loss": scored.loss} | ({"epoch": 0} if at_init else {})
+    last = last.model_copy(update=known)
     return [last] if at_init or first is None else [first, last]
 
 
