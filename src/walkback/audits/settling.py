@@ -21,13 +21,20 @@ CHOSEN_LATER = (
 LOOKED_BEFORE = "An audit with --seeds auto "  # how the warning begins, in audits of older versions too
 
 
-def undecided(judged: Mapping[str, Judgement], subjects: Collection[str]) -> dict[str, list[Finding]]:
-    """Who is to get more seeds, with the findings that are open.
+def undecided(
+    judged: Mapping[str, Judgement], subjects: Collection[str], thresholds: Thresholds, most: int
+) -> dict[str, list[Finding]]:
+    """Which subjects are to get more seeds, with the findings that are open.
 
-    A subject of which an interval that more seeds would narrow leaves accuracy open, or its lower half. The control of
-    noise gets none: it must only not hold. bp gets as many as any subject, because it is asked for as many.
+    Those of which an interval that more seeds would narrow leaves accuracy open; or the lower half, where `most` seeds
+    may settle it. The control of noise gets none: it must only not hold. bp gets as many as any subject.
     """
-    found = {name: wanting(j) for name, j in judged.items() if name in subjects or name == "bp"}
+    found = {}
+    for name, judgement in judged.items():
+        if name in subjects:
+            n, confidence = judgement.accuracy.n, thresholds[CONFIDENCE]
+            needs = [(finding, needed(finding, n, confidence).seeds) for finding in wanting(judgement)]
+            found[name] = [f for f, seeds in needs if f.check == "depth" or (seeds is not None and seeds <= most)]
     return {name: findings for name, findings in found.items() if findings}
 
 

@@ -162,7 +162,7 @@ def audit_rules(
     audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
     wanted = [subject.name for subject in audit.subjects]
     while looks:
-        waiting = undecided(judged, wanted)
+        waiting = undecided(judged, wanted, thresholds, looks[-1])
         for line in look_words(audit, judged, waiting, looks):
             say(line)
         more = {r: n for r, n in counts.items() if as_written(r) in waiting and n < looks[-1]}

@@ -1,7 +1,7 @@
 """The third door: somebody's own loop, trained here with its baselines and controls, and judged."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, se
 from walkback.audits.training.rates import ONE, check_rate, choices_of, rate_of, trials_left, tune
 from walkback.audits.training.result import TrainingAudit
 from walkback.audits.training.source import fingerprint
-from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
@@ -148,11 +148,10 @@ def audit_training(
             own = trainings.carry_out(counts)
             audit, here = own_audit(own, limits, protocol)
             judged = {judgement.name: judgement for judgement in here.subjects}
-            more = _more(judged, job.setting.name, counts, looks)
-            if looks:
-                waiting = undecided(judged, [job.setting.name])
-                for line in look_words(audit, judged, waiting, looks):
-                    talk(line)
+            waiting = undecided(judged, [job.setting.name], limits, looks[-1]) if looks else {}
+            more = _more(waiting, job.setting.name, counts, looks)
+            for line in look_words(audit, judged, waiting, looks) if looks else ():
+                talk(line)
             if not more:
                 break
             names = [job.setting.name if who == "subject" else who for who in more]
@@ -167,18 +166,10 @@ def _finished(audit: Audit, own: OwnTrainings, chosen_later: bool, folder: Path)
     return found
 
 
-def _more(
-    judged: Mapping[str, Judgement], name: str, counts: Mapping[str, int], looks: Sequence[int]
-) -> dict[str, int]:
-    """Who gets more seeds, and how many. bp is asked for as many as the subject has."""
-    waiting = undecided(judged, [name]) if looks else {}
-    names = {"subject": name, "bp": "bp"}
-    more = {
-        who: next(look for look in looks if look > n)
-        for who, n in counts.items() if names.get(who) in waiting and n < looks[-1]
-    }  # fmt: skip
-    most = max(more.values(), default=0)
-    return more | ({"bp": most} if counts.get("bp", most) < most else {})
+def _more(waiting: Collection[str], name: str, counts: Mapping[str, int], looks: Sequence[int]) -> dict[str, int]:
+    """Who gets more seeds, and how many: the subject, where something is open; bp has as many as the subject."""
+    most = next((look for look in looks if look > counts["subject"]), 0) if name in waiting else 0
+    return {who: most for who in ("subject", "bp") if counts.get(who, most) < most}
 
 
 def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
