@@ -52,16 +52,16 @@ def test_every_net_takes_the_rate_that_is_best_on_the_samples_for_it(tuned):
     best = {}
     for record in sorted(trials, key=lambda r: (r.accuracy, -r.lr)):
         best[record.who, record.part] = record.lr
-    assert len(best) == 7
+    assert len(best) == 8
     assert {(r.who, r.part): r.lr for r in records(folder) if r.who != "init"} == best
     assert len({r.accuracy for r in trials}) > 5
     (own,) = own_trainings(find_trainings(folder))
     effort = own.evidences["subject"].effort
-    assert set(effort.trials.values()) == {len(trials) / 7}
+    assert set(effort.trials.values()) == {len(trials) / 8}
     assert effort.rises is None
     assert wb.judge_paths(folder).text() == audit.text()
     assert any(line.startswith("Learning rates: bp ") for line in said)
-    assert "To train: 35 trials of learning rates and 8 trainings." in said
+    assert "To train: 40 trials of learning rates and 9 trainings." in said
 
 
 def test_called_again_it_trains_nothing_and_another_way_is_another_folder(tuned, tmp_path):

@@ -298,9 +298,8 @@ def test_the_first_screen_has_the_answers_most_serious_first(runs, root):
 
 def test_the_sentence_of_a_subject_names_both_gains(root):
     leads = [n.words for n in root.everything() if n.name == "p" and n.attributes.get("class") == "lead"]
-    assert [lead.partition(" gains ")[0] for lead in leads] == ["Training its blocks"] * 2 + [
-        "Reference. Training its blocks"
-    ]
+    starts = ["Training its blocks costs", "Training its blocks gains", "Reference. Training its blocks gains"]
+    assert all(lead.startswith(start) for lead, start in zip(leads, starts, strict=True))
     assert all("over its own frozen net and" in lead and "over the shallow net." in lead for lead in leads)
 
 
@@ -385,7 +384,7 @@ def test_by_the_published_protocol_the_floor_judges_and_spread_is_not_asked(runs
     assert len(found.all("figure")) == 3 * 6 + 4 + 2
     verdicts = rows(found, "Verdicts, most serious first")
     assert [row[:2] for row in verdicts] == [["dfa", "✗ walked back"], ["bp", "✓ holds"], ["fa", "✓ holds"]]
-    assert verdicts[0][3].startswith("Training its blocks gains −4.0 points over its own frozen net; ")
+    assert "training its blocks costs 4.0 points over its own frozen net." in verdicts[0][3]
     assert "shallow net is known" not in found.words  # that protocol compares with the frozen net alone
 
 

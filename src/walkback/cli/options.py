@@ -28,7 +28,9 @@ FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (fig
 TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
 TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
 
-STRICT = option(JUDGE, "Exit 1 if a subject is walked back or its lower half is not trained, 3 if open, 4 if invalid.", negative="")
+STRICT = option(
+    JUDGE, "Exit 1 if a subject is walked back or its lower half not trained, 3 if open, 4 if invalid.", negative=""
+)
 
 
 @Parameter(name="*")

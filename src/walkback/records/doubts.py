@@ -27,7 +27,8 @@ TELLING = 3  # so many different numbers do not agree to the bit by chance
 def doubts_of(evidence: "Evidence", measured: bool = True) -> list[str]:
     """Why this evidence cannot hold, a sentence each; nothing where it is sound.
 
-    measured   with what is odd about the norms and nulls that were measured, which says nothing of accuracies
+    measured   with gradients that are all zero, as a net that fits its data to the last bit has: nothing against its
+               accuracy
     """
     found = list(evidence.doubts)
     seen: dict[tuple[float, ...], str] = {}
@@ -43,8 +44,8 @@ def doubts_of(evidence: "Evidence", measured: bool = True) -> list[str]:
             found.append(broken("same-records", words))
         seen.setdefault(numbers, label)
         earlier[label] = seed
-    for label, seed in evidence.labelled() if measured else ():
-        found += [f"{words}, seed {label}" for words in _of_moment(seed.final)]
+    for label, seed in evidence.labelled():
+        found += [f"{words}, seed {label}" for words in _of_moment(seed.final, measured)]
     return list(dict.fromkeys(found))
 
 
@@ -141,9 +142,9 @@ def _measured(last: "Moment") -> list[float]:
     return [n for n in measured if n is not None]
 
 
-def _of_moment(moment: "Moment") -> list[str]:
+def _of_moment(moment: "Moment", measured: bool) -> list[str]:
     found = []
-    for name in ("hidden_norms", "gradient_norms"):
+    for name in ("hidden_norms", "gradient_norms") if measured else ("hidden_norms",):
         values = [value for value in getattr(moment, name) or [] if value is not None]
         if values and not any(values):
             found.append(broken("all-zero", f"all {name} are zero"))

@@ -65,7 +65,7 @@ def made(job: Job, wanted: Wanted) -> nn.Module:
         name = "make_shallow"
     set_seeds(wanted.seed)
     try:
-        model = job.make(*wanted)
+        model = job.make(wanted.who, wanted.part, wanted.seed)
     except WalkbackError:
         raise
     except (Exception, SystemExit) as error:
@@ -149,7 +149,8 @@ def _trained(
         return model, Ended("finished", "", [note], None)
     model.train()
     if wanted.who != "random":
-        witness, steps = None, Movements(model, [*find_blocks(model, blocks).values()])
+        present = job.blocks(wanted.part)
+        witness, steps = None, Movements(model, [*find_blocks(model, present).values()] if present else [])
         if (wanted.who, wanted.part, job.credits) == ("subject", "all", "backward"):
             witness = Witness(model, blocks, take)
             witness.start()
