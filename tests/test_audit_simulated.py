@@ -1,55 +1,80 @@
-"""The simulation of audits that add seeds: against the check's own margin, and the document against the command."""
+"""The simulation of whole decisions on accuracy: against the check itself, and the document against the command."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from walkback.audits.simulated import DESIGNS, REQUIRED, SEED, Rates, cases, settled_table, simulate
-from walkback.checks.looks import each_look
-from walkback.checks.margin import margin
-from walkback.records import Baseline
+from walkback.audits.simulated import CASES, LOOKS, Case, decided, drawn, normal, rates, settled_table, simulate
+from walkback.checks import DEFAULT, depth
+from walkback.records import Baseline, Evidence, Moment, SeedEvidence
 
 DOCUMENT = Path(__file__).parent.parent / "docs/checks.md"
+BY_WORDS = {case.words: case for case in CASES}
+WORD = {1: "passes", -1: "fires", 0: "open"}
+# What the protocol asks for and this design does not give: printed as it is.
+NOT_REACHED = {
+    "10 and 2, half of the seeds 3 below, half 3 above", "N(4, 1.5) over both, apart", "N(0, 1.5) over both, alike",
+    "N(0, 1.5) over both, alike; bp N(12, 5)",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize(("true", "spread"), [(0.0, 1.5), (2.0, 0.5), (4.0, 3.0)])
-def test_oracle_every_trial_is_judged_as_the_check_judges_it(design, true, spread):
-    """One trial after the other, by the margin that depth takes, over a frozen net of .5."""
-    trials, looks = 150, DESIGNS[design]
-    noise = spread * np.random.default_rng((SEED, 7)).standard_normal((trials, looks[-1]))
-    confidence = each_look(0.95, len(looks))
-    passes = fires = used = 0
-    for row in noise:
-        for n in looks:
-            gains = {str(seed): 0.5 + (true + value) / 100 for seed, value in enumerate(row[:n])}
-            frozen = Baseline.by_seed(dict.fromkeys(range(n), 0.5))
-            found = margin(gains, frozen, confidence).against(REQUIRED / 100)
-            if found != "inconclusive" or n == looks[-1]:
-                break
-        passes, fires, used = passes + (found == "passes"), fires + (found == "fires"), used + n
-    assert simulate(true, spread, looks, trials, (SEED, 7)) == Rates(passes / trials, fires / trials, used / trials)
+def audited(own, bp):
+    """One audit by the check: seeds are added while it is open and wants them."""
+    for n in LOOKS:
+        shallow, frozen = (0.33 - own[row, :n] / 100 for row in (1, 0))
+        best = shallow + bp[1, :n] / 100
+        sides = {"frozen": frozen, "shallow": shallow, "bp": best, "frozen_bp": best - bp[0, :n] / 100}
+        baselines = {name: Baseline.by_seed(dict(enumerate(side.tolist()))) for name, side in sides.items()}
+        seeds = [SeedEvidence(seed=seed, moments=[Moment(accuracy=0.33)]) for seed in range(n)]
+        found = depth(Evidence(name="planted", seeds=seeds, baselines=baselines), DEFAULT)
+        if not found.wants_seeds:
+            break
+    return found.outcome, n
 
 
-def test_the_design_does_what_was_asked_of_it():
-    """93 % settled with 8.2 seeds at σ = 1.5, all with 4.1 at σ = 0.5, at most 2.1 % wrong per side: within error."""
-    rates = {(spread, true): r for spread, true, name, r in cases(20_000) if name == "auto"}
-
-    def error(share: float) -> float:
-        return 3 * math.sqrt(share * (1 - share) / 20_000)
-
-    for true, right in ((0.0, "fires"), (4.0, "passes")):
-        assert getattr(rates[1.5, true], right) > 0.93 - error(0.93)
-        assert rates[1.5, true].seeds < 8.3
-        assert getattr(rates[0.5, true], right) > 0.999
-        assert rates[0.5, true].seeds < 4.2
-    for spread in (0.5, 1.5, 3.0):
-        assert max(rates[spread, 2.0][:2]) < 0.021 + error(0.021)
+# Every way to end: at the margin, no need of depth, harm beside a bp that harms too, a bp that nothing is shown of.
+MIXED = [
+    *CASES, Case("", (1, 3), normal(2.0), bp=(2.0, 1.0)), Case("", (-3, 0), normal(1.0), bp=(1.0, 2.0)),
+    Case("", (-4, -4), normal(1.0), bp=(-4.0, 1.0)), Case("", (2, 2), normal(0.2), apart=True, bp=(3.0, 1.0)),
+]  # fmt: skip
 
 
-def test_golden_the_documents_table_is_what_the_command_prints():
+def test_oracle_every_trial_is_judged_as_the_check_judges_it() -> None:
+    rng, seen = np.random.default_rng(7), set()
+    for case in MIXED:
+        own, bp = drawn(case, 12, rng)
+        outcome, used = decided(own, bp)
+        for trial in range(12):
+            expected = audited(own[trial], bp[trial])
+            assert (WORD[int(outcome[trial])], int(used[trial])) == expected, case
+            seen.add(expected)
+    assert seen >= {(word, n) for word in WORD.values() for n in (5, 12)} | {("fires", 3), ("open", 3)}
+
+
+@pytest.mark.parametrize("words", [words for words in BY_WORDS if words not in NOT_REACHED])
+def test_the_figures_that_are_asked_for_come_out(words) -> None:
+    """With fewer trials, and other draws than the table's."""
+    case = BY_WORDS[words]
+    found = simulate(case, 4000, seed=11)
+    room = {"holds": 0.005, "walked back": 0.005, "holds by 5 seeds": 0.0}  # two standard errors of 2.5 %
+    shares = {"holds": found.holds, "walked back": found.walked_back, "holds by 5 seeds": found.by_five}
+    for name, share in case.at_most.items():
+        assert shares[name] <= share + (room[name] if share else 0)
+    for name, share in case.at_least.items():
+        assert shares[name] >= share
+    assert case.at_most or case.at_least
+
+
+def test_what_lies_below_the_shallow_net_never_passes() -> None:
+    assert simulate(BY_WORDS["24 over frozen, 0.5 below shallow"], 20_000).holds == 0
+
+
+def test_the_named_exceptions_are_those_of_the_table() -> None:
+    assert {case.words for case, found in rates() if not found.reaches(case)} == NOT_REACHED
+
+
+def test_golden_the_documents_table_is_what_the_command_prints() -> None:
     rows = [line for line in settled_table().markdown().splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + 3 * 3 * 4
+    assert len(rows) == 2 + len(CASES)
     assert "\n".join(rows) in DOCUMENT.read_text()

@@ -1,82 +1,184 @@
-"""What adding seeds costs and brings, by simulation: the design of `--seeds auto` beside fixed numbers of seeds.
+"""Whole decisions on accuracy by simulation: what `depth` says where the true gains are known, at its usual looks.
 
-Margins are drawn from a normal distribution, in points: mean μ (the true margin), standard deviation σ between seeds.
-Each trial is judged as `depth` judges it, by the interval of the mean against what is required.
+A trial is an audit: gains over the frozen and the shallow net, and bp's over both, seed by seed, in points. Seeds are
+added at every look until the answer is settled. The baselines are trained too: their noise is in the gains, which are
+alike over both where the subject's noise rules, and drawn apart where the baselines' does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from walkback.checks.looks import USUAL_MOST, each_look, looks_up_to
+from walkback.checks import DEFAULT
+from walkback.checks.depth import CONFIDENCE, NAME, bonferroni, required_seeds
+from walkback.checks.looks import USUAL_MOST, looks_up_to
 from walkback.checks.student import two_sided
 from walkback.report.tables import Cell, Table
 
-REQUIRED = 2.0  # points
-SPREADS = (0.5, 1.5, 3.0)
-TRUE = (0.0, 2.0, 4.0)
-CONFIDENCE = 0.95
-DESIGNS: dict[str, tuple[int, ...]] = {
-    "auto": looks_up_to(USUAL_MOST),
-    "3 seeds": (3,),
-    "5 seeds": (5,),
-    "12 seeds": (12,),
-}
+LOOKS = looks_up_to(USUAL_MOST)
 TRIALS, SEED = 20_000, 20260601
+REQUIRED = 100 * DEFAULT[NAME]  # points
+Points = NDArray[np.float64]
+Law = Callable[[np.random.Generator, tuple[int, ...]], Points]
+
+
+def normal(spread: float) -> Law:
+    """Around 0."""
+    return lambda rng, shape: spread * rng.standard_normal(shape)
+
+
+def skewed(scale: float) -> Law:
+    """Exponential, its median at 0; a negative scale has its long tail below."""
+    return lambda rng, shape: scale * (rng.exponential(size=shape) - np.log(2))
+
+
+def mixed(low: float, high: float, share: float, spread: float) -> Law:
+    """Around `low` on that share of the seeds, and around `high` on the others."""
+    return lambda rng, shape: np.where(rng.random(shape) < share, low, high) + spread * rng.standard_normal(shape)
+
+
+@dataclass(frozen=True)
+class Case:
+    """True gains over the frozen and the shallow net: where they lie, their law over seeds, and what must come out.
+
+    apart     the gains over the two baselines are drawn apart; else they differ by what lies between the baselines
+    bp        where bp's gains lie, over either baseline, and their spread
+    at_most   shares of the audits that the protocol asks for, by outcome; `at_least` likewise
+    """
+
+    words: str
+    over: tuple[float, float]
+    law: Law
+    apart: bool = False
+    bp: tuple[float, float] = (20.0, 2.0)
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, float] = field(default_factory=dict)
+
+
+WRONG = {"holds": 0.025, "walked back": 0.025}
+FAR = 10.0
+EDGE = REQUIRED
+SHIFT = 1.5 * (1 - float(np.log(2)))  # of an exponential law: how far its mean lies from its median
+NOISY = (12.0, 5.0)
+CASES = (
+    Case("N(2, 1.5) over both, alike", (EDGE, EDGE), normal(1.5), at_most=WRONG),
+    Case("N(2, 1.5) over both, apart", (EDGE, EDGE), normal(1.5), apart=True, at_most=WRONG),
+    Case("N(2, 1.5) over both, apart; bp N(12, 5)", (EDGE, EDGE), normal(1.5), True, NOISY, WRONG),
+    Case("10 over frozen, N(2, 0.5) over shallow", (FAR, EDGE), normal(0.5), at_most=WRONG),
+    Case("10 over frozen, N(2, 1.5) over shallow", (FAR, EDGE), normal(1.5), at_most=WRONG),
+    Case("10 over frozen, N(2, 3) over shallow", (FAR, EDGE), normal(3.0), at_most=WRONG),
+    Case("10 and 2, skewed upwards, median at 2", (FAR, EDGE), skewed(1.5), at_most=WRONG),
+    Case("10 and 2, skewed downwards, median at 2", (FAR, EDGE), skewed(-1.5), at_most=WRONG),
+    Case("10 and 2, skewed upwards, mean at 2", (FAR, EDGE - SHIFT), skewed(1.5), at_most={"holds": 0.025}),
+    Case("10 and 2, skewed downwards, mean at 2", (FAR, EDGE + SHIFT), skewed(-1.5), at_most={"walked back": 0.025}),
+    Case("10 and 2, half of the seeds 3 below, half 3 above", (FAR, EDGE), mixed(-3, 3, 0.5, 0.5), at_most=WRONG),
+    Case("N(8, 1.5) over both, alike", (8, 8), normal(1.5), at_least={"holds by 5 seeds": 0.95}),
+    Case("N(8, 1.5) over both, apart", (8, 8), normal(1.5), apart=True, at_least={"holds by 5 seeds": 0.95}),
+    Case("N(4, 1.5) over both, alike", (4, 4), normal(1.5), at_least={"holds": 0.7}),
+    Case("N(4, 1.5) over both, apart", (4, 4), normal(1.5), apart=True, at_least={"holds": 0.7}),
+    Case("N(4, 1.5) over both, alike; bp N(12, 5)", (4, 4), normal(1.5), bp=NOISY, at_least={"holds": 0.7}),
+    Case("N(0, 1.5) over both, alike", (0, 0), normal(1.5), at_least={"walked back": 0.95}),
+    Case("N(0, 1.5) over both, apart", (0, 0), normal(1.5), apart=True, at_least={"walked back": 0.95}),
+    Case("N(0, 1.5) over both, alike; bp N(12, 5)", (0, 0), normal(1.5), bp=NOISY, at_least={"walked back": 0.95}),
+    Case("N(0, 1.5) over both, alike; bp N(2, 1.5)", (0, 0), normal(1.5), False, (EDGE, 1.5), {"walked back": 0.025}),
+    Case("half of the seeds at 1, half at 10", (0, 0), mixed(1, 10, 0.5, 0.5), at_most={"holds": 0.05}),
+    Case("one seed in ten at −30, others N(8, 1.5)", (0, 0), mixed(-30, 8, 0.1, 1.5), at_most={"walked back": 0.025}),
+    Case("24 over frozen, 0.5 below shallow", (24, -0.5), normal(1.5), at_most={"holds": 0}),
+)  # fmt: skip
+
+
+SIGNS = {"holds": "✓", "holds by 5 seeds": "✓ by 5 seeds", "walked back": "✗"}
 
 
 class Rates(NamedTuple):
-    """Of all trials: the shares that pass and that fire, and the mean number of seeds."""
+    """Of all trials: the shares that hold, hold by five seeds and are walked back, and the mean number of seeds."""
 
-    passes: float
-    fires: float
+    holds: float
+    by_five: float
+    walked_back: float
     seeds: float
 
+    def reaches(self, case: Case) -> bool:
+        """Whether the figures that the protocol asks for come out."""
+        shares = {"holds": self.holds, "holds by 5 seeds": self.by_five, "walked back": self.walked_back}
+        most = all(shares[name] <= share for name, share in case.at_most.items())
+        return most and all(shares[name] >= share for name, share in case.at_least.items())
 
-def simulate(true: float, spread: float, looks: Sequence[int], trials: int, seed: Sequence[int] = (SEED,)) -> Rates:
-    """Judge simulated margins at every look, and stop at the first at which the interval clears what is required.
 
-    The mean and the standard deviation of the first n seeds come from running sums of x and of (x − μ)².
+def drawn(case: Case, trials: int, rng: np.random.Generator) -> tuple[Points, Points]:
+    """The subject's gains and bp's: trials × baselines × seeds."""
+    most = LOOKS[-1]
+    both = np.array(case.over)[:, None] + case.law(rng, (trials, 2 if case.apart else 1, most))
+    own = np.broadcast_to(both, (trials, 2, most))
+    middle, spread = case.bp
+    return own, middle + normal(spread)(rng, (trials, 2 if case.apart else 1, most)) * np.ones((1, 2, 1))
+
+
+def decided(own: Points, bp: Points) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For every trial 1 (passes), −1 (fires) or 0 (open) as `depth` decides at the look that settles it; and its seeds.
+
+    A test holds it against the check itself, trial by trial.
     """
-    confidence = each_look(CONFIDENCE, len(looks))
-    noise = spread * np.random.default_rng(seed).standard_normal((trials, looks[-1]))
-    sums, squares = np.cumsum(noise, axis=1), np.cumsum(noise**2, axis=1)
-    outcome, used = np.zeros(trials, dtype=int), np.full(trials, looks[-1])
-    for n in looks:
-        mean = sums[:, n - 1] / n
-        std = np.sqrt(np.maximum(squares[:, n - 1] - n * mean**2, 0) / (n - 1))
-        half = two_sided(confidence, n - 1) * std / np.sqrt(n)
-        away = true + mean - REQUIRED
-        now = (outcome == 0) & (np.abs(away) > half)
-        outcome[now], used[now] = np.sign(away[now]), n
-    return Rates(float(np.mean(outcome > 0)), float(np.mean(outcome < 0)), float(used.mean()))
+    outcome, used = np.zeros(len(own), dtype=np.int64), np.full(len(own), LOOKS[-1])
+    running = np.ones(len(own), dtype=bool)
+    for n in LOOKS:
+        low, high = _ends(own, n, DEFAULT[CONFIDENCE])
+        _, wide = _ends(own, n, bonferroni(DEFAULT[CONFIDENCE]))
+        bp_low, bp_high = _ends(bp, n, DEFAULT[CONFIDENCE])
+        less, harm = (wide < REQUIRED) & (bp_low > REQUIRED), (wide < 0) & (bp_high >= 0)
+        fires = (less | harm).any(1)
+        idle = (bp_high < REQUIRED).any(1)
+        wanted = required_seeds(n)
+        typical = wanted is not None and (own[:, :, :n] > REQUIRED).sum(2) >= wanted
+        passes = ((low > REQUIRED) & typical & (bp_low > REQUIRED)).all(1) & ~fires & ~idle
+        hopeless = ((high < REQUIRED) & (bp_low <= REQUIRED)).all(1)  # more seeds of the subject settle nothing
+        now = running & (fires | idle | passes | hopeless)
+        outcome[now], used[now] = np.where(passes, 1, np.where(fires, -1, 0))[now], n
+        running &= ~now
+    return outcome, used
 
 
-def cases(trials: int = TRIALS) -> Iterator[tuple[float, float, str, Rates]]:
-    """Every spread, true margin and design."""
-    for row, spread in enumerate(SPREADS):
-        for column, true in enumerate(TRUE):
-            for name, looks in DESIGNS.items():
-                yield spread, true, name, simulate(true, spread, looks, trials, (SEED, row, column))
+def _ends(gains: Points, n: int, confidence: float) -> tuple[Points, Points]:
+    """The interval of the mean of the first n seeds."""
+    first = gains[:, :, :n]
+    mean = first.mean(2)
+    half = two_sided(confidence, n - 1) * first.std(2, ddof=1) / np.sqrt(n)
+    return mean - half, mean + half
+
+
+def simulate(case: Case, trials: int = TRIALS, seed: int = SEED) -> Rates:
+    """Judge that many audits of one case."""
+    outcome, used = decided(*drawn(case, trials, np.random.default_rng((seed, CASES.index(case)))))
+    holds = outcome > 0
+    return Rates(
+        float(holds.mean()), float((holds & (used <= 5)).mean()), float((outcome < 0).mean()), float(used.mean())
+    )
+
+
+def rates(trials: int = TRIALS) -> Iterator[tuple[Case, Rates]]:
+    """Every case."""
+    for case in CASES:
+        yield case, simulate(case, trials)
 
 
 def settled_table(trials: int = TRIALS) -> Table:
-    """The wrong verdicts, the right ones and the mean number of seeds, by spread, true margin and design."""
+    """What comes out of every case, beside what the protocol asks for."""
     rows: list[list[Cell]] = []
-    for spread, true, name, rates in cases(trials):
-        if true == REQUIRED:  # neither verdict is right; each of them is an error
-            right, wrong = "–", f"{100 * rates.passes:.1f} % + {100 * rates.fires:.1f} %"
-        else:
-            sides = (rates.passes, rates.fires) if true > REQUIRED else (rates.fires, rates.passes)
-            right, wrong = (f"{100 * side:.1f} %" for side in sides)
-        rows.append([f"{spread:g}", f"{true:g}", name, right, wrong, f"{rates.seeds:.1f}"])
-    looks = ", ".join(map(str, DESIGNS["auto"]))
+    for case, found in rates(trials):
+        asked = [f"{SIGNS[name]} ≤ {100 * share:g} %" for name, share in case.at_most.items()]
+        asked += [f"{SIGNS[name]} ≥ {100 * share:g} %" for name, share in case.at_least.items()]
+        shares = [f"{100 * share:.1f} %" for share in found[:3]]
+        reached = ("yes" if found.reaches(case) else "no") if asked else "–"
+        rows.append([case.words, *shares, f"{found.seeds:.1f}", ", ".join(asked) or "–", reached])
     notes = [
-        f"{trials} simulated audits per row; margins are normal, in points, and {REQUIRED:g} are required. σ: between "
-        f"seeds. auto: looks at {looks} seeds, intervals of {100 * each_look(CONFIDENCE, len(DESIGNS['auto'])):g} %; "
-        f"the others one interval of {100 * CONFIDENCE:g} %. The rest of the audits is inconclusive. At a true margin "
-        f"of {REQUIRED:g} both verdicts are wrong: passes + fires."
+        f"{trials} simulated audits per row, judged as depth judges them with {', '.join(map(str, LOOKS))} seeds; the "
+        f"rest is open. Gains in points, {REQUIRED:g} required over both baselines. bp: N(20, 2) unless it says "
+        "otherwise. Alike: the noise is the subject's, and so in both gains; apart: each has its own. Skewed: "
+        "exponential, scale 1.5. Right and wrong go by the median, the typical seed; where half of the seeds lie on "
+        "either side of 2 and none at it, any point between is a median."
     ]
-    headings = ["σ", "true margin", "design", "right", "wrong", "mean seeds"]
-    return Table("settled", "Seeds added until it is settled, compared with fixed numbers", headings, rows, notes)
+    headings = ["true gains", "holds", "by 5 seeds", "walked back", "mean seeds", "asked for", "reached"]
+    return Table("settled", "Simulated audits: what is said where the true gains are known", headings, rows, notes)

@@ -147,7 +147,7 @@ def simulate(
     trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
     format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
 ) -> int:
-    """Compare --seeds auto with fixed numbers of seeds by simulation: wrong verdicts, power, seeds used.
+    """Simulate whole audits whose true gains are known: what they answer, how often, and with how many seeds.
 
     Nothing is trained; it takes seconds.
     """
