@@ -32,7 +32,8 @@ from walkback.train import plan
 
 ROOT = Path(__file__).parent.parent
 EVERY = (
-    "audit", "controls", "hero", "ladder", "panel", "partial", "penalty", "scan", "schedule", "snapshot", "utility",
+    "audit", "controls", "hero", "known", "ladder", "panel", "partial", "penalty", "scan", "schedule", "snapshot",
+    "utility",
 )  # fmt: skip
 SMALL = Extent(quick=True, seeds=(42,), epochs=1, rules=("dfa",))
 
@@ -368,12 +369,16 @@ def test_first_firings_and_what_stopping_there_saves(tmp_path):
 
 def test_the_heros_sentences_follow_the_findings(tmp_path):
     """Planted: one rule below chance, then above; the sentence turns with it."""
-    study, extent = STUDIES.get("hero"), Extent(seeds=(1, 2), epochs=1)
+    study, extent = STUDIES.get("hero"), Extent(seeds=(1, 2, 3), epochs=1)
     arms = {arm.name: arm for arm in study.arms(extent)}
-    for name, accuracy, stream in (("bp", 0.6, 20.0), ("dfa", 0.05, 1e5)):
-        for config in arms[name].configs:
-            write_run(tmp_path / "poor", config, accuracy=accuracy, stream=stream, gradient=1e-9)
-            write_run(tmp_path / "fine", config, accuracy=accuracy + 0.2, stream=20.0)
+    planted = {"bp": 0.6, "dfa": 0.05, "bp frozen": 0.25, "dfa frozen": 0.25}
+    for name, accuracy in planted.items():
+        for place, config in enumerate(arms[name].configs):
+            trained = name in ("bp", "dfa")
+            net = {"stream": 1e5 if name == "dfa" else 20.0, "gradient": 1e-9} if trained else {"stream": 20.0}
+            write_run(tmp_path / "poor", config, accuracy=accuracy + place / 1000, **net)
+            better = accuracy + 0.3 * trained + place / 1000
+            write_run(tmp_path / "fine", config, accuracy=better, stream=20.0)
     poor, fine = (
         list(hero_study.captions(hero_study.subjects(gather(study, extent, tmp_path / place))).values())
         for place in ("poor", "fine")
@@ -449,7 +454,7 @@ def test_golden_the_committed_tables_are_what_the_committed_records_give():
         there = gather(study, Extent(), ROOT / "results")
         trained = "; trained with walkback 0.1.0, torch 2.13.0"
         for table in tables(study, there):
-            assert table.notes[-1].startswith(f"Thresholds walkback-2{trained}")
+            assert table.notes[-1].startswith(f"Thresholds walkback-3{trained}")
             given[table.name] = table.markdown() + "\n"
     assert written == given
 
