@@ -217,15 +217,15 @@ def test_the_penaltys_gradient_is_converted_to_our_batch():
 def test_the_choice_of_the_frozen_net_decides_only_where_it_does():
     """FA stands 13 points above its own frozen net; above a bp-trained one of .50 it stands 0.5."""
     title, said = "Which frozen net", "Our protocol, our runs: "
-    assert said + "passes against each of the 3 that are there. The choice does not decide." in section(MAIN, title)
+    assert said + "open against each of the 3 that are there. Nothing is settled by any." in section(MAIN, title)
     strong = [run for run in MAIN if not (run.config.rule == "bp" and run.config.train_last == 0)]
     strong += seeds("bp", 0.495, 0.500, 0.505, train_last=0)
     text = section(strong, title)
     assert (
-        said + "passes against its own, FA-trained frozen net and the DFA-trained frozen net; fires against the "
+        said + "open against its own, FA-trained frozen net and the DFA-trained frozen net; fires against the "
         "BP-trained frozen net. **The choice decides.**" in text
     )
-    assert "By our protocol FA's own frozen net judges: depth passes." in text
+    assert "By our protocol FA's own frozen net judges: depth is open." in text  # three seeds cannot show that it holds
     assert row(text, "ours, the BP-trained frozen net")[4:] == ["fires", "fires"]
     assert "passes against the DFA-trained frozen net; fires against the BP-trained one" in text  # as published
 
@@ -236,7 +236,7 @@ def test_depth_with_another_frozen_net_takes_the_common_seeds():
     ours, published = depth_against(evidence, {42: 0.4, 123: 0.41})
     assert ours.value == pytest.approx(0.0975)
     assert published.value == pytest.approx(0.0975)
-    assert depth_against(evidence, {7: 0.4})[0].outcome == "inconclusive"
+    assert depth_against(evidence, {7: 0.4})[0].outcome == "open"
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_the_penalty_at_full_length_is_held_against_frozen_nets_as_long():
     long = seeds("dfa", 0.400, 0.402, 0.401, penalty=1e-2)
     text = section([*MAIN, *decoys, *long], "Penalty")
     assert "D3 still fires, 100 epochs (+1.4 points over the frozen net). Ours, published protocol: no: it pa" in text
-    assert "By our protocol depth passes." in text
+    assert "By our protocol depth is open." in text
     assert "D3 still fires, 30 epochs. Ours: missing." in text
     command = "walkback train --data cifar10 --rules dfa --seeds 42,123,456 --penalty 0.01\n"
     assert command in run_with([*MAIN, *long])
@@ -726,10 +726,11 @@ def test_controls_stand_beside_their_twins():
 def test_random_credit_must_be_found_out():
     frozen = seeds("random", 0.347, 0.349, 0.350, train_last=0)
     back = section([*MAIN, *frozen, *seeds("random", 0.20, 0.21, 0.22)], "Controls")
-    assert "must be found out. It is, by both protocols: published protocol walked back (D3 fires)" in back
+    must = "must neither hold nor have an even Γ. "
+    assert must + "It does neither: published protocol walked back (D3 fires)" in back
     held = section([*MAIN, *frozen, *seeds("random", 0.50, 0.51, 0.52)], "Controls")
-    assert "must be found out. **One lets it hold**" in held
-    assert "must be found out. Ours: missing." in section(MAIN, "Controls")
+    assert must + "**By one it does**" in held
+    assert must + "Ours: missing." in section(MAIN, "Controls")
 
 
 def test_the_penalty_of_the_bridges_has_its_place():

@@ -119,9 +119,9 @@ def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple
     found = table(g, "penalty")
     gained = cell(found, "gain over frozen", rule="DFA", λ="0.01")
     assert (gained.n, gained.interval) == (1, None)
-    assert cell(found, "depth", rule="DFA", λ="0.01") == "? inconclusive"
+    assert cell(found, "depth", rule="DFA", λ="0.01") == "? open"
     says = cell(table(g, "penalty-findings"), "why", subject="dfa λ=0.01", check="depth")
-    assert "Too few seeds" in says
+    assert "Not here: shallow" in says
     with style():
         assert penalty.draw(g).axes
 
@@ -283,13 +283,13 @@ def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Collected]) 
 def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     lines = [line for each in partial.compare(g, "ours").values() for line in each]
-    assert len(lines) == 9 * 6
+    assert len(lines) == 9 * 8
     assert all(
         line.relation(source) in ("agrees", "both open", "silent") for line in lines for source in partial.SOURCES
     )
     notes = " ".join(table(g, "partial", partial).notes)
-    assert "Log: contradicts in 0 of 45 findings" in notes
-    assert "Log + ‖h_0‖: contradicts in 0 of 45 findings" in notes
+    assert "Log: contradicts in 0 of 63 findings" in notes
+    assert "Log + ‖h_0‖: contradicts in 0 of 63 findings" in notes
     with style():
         assert "(ours 0, published 0)" in note_of(partial.draw(g))
 
@@ -302,8 +302,10 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
         found = judge(evidence, *options)
         if evidence.name != "dfa λ=0.1" or evidence.seeds[0].final.cosine is not None:
             return found
-        first = found.findings[0].model_copy(update={"outcome": "fires", "says": "Planted."})
-        return found.model_copy(update={"findings": [first, *found.findings[1:]]})
+        *others, scale = found.findings
+        assert scale.check == "scale"
+        planted = scale.model_copy(update={"outcome": "fires", "says": "Planted."})
+        return found.model_copy(update={"findings": [*others, planted]})
 
     monkeypatch.setattr(partial, "judge", turned)
     found = table(g, "partial", partial)
@@ -312,7 +314,7 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
     assert cell(found, "log / full", **where) == "contradicts"
     assert cell(found, "log / full", subject="dfa λ=0.01", check="scale") == "silent"
     notes = " ".join(found.notes)
-    assert "Log: contradicts in 1 of 45 findings" in notes
+    assert "Log: contradicts in 1 of 63 findings" in notes
     assert "Contradiction, dfa λ=0.1, scale, log: “Planted.” All the evidence: “Largest growth" in notes
     with style():
         figure = partial.draw(g)
@@ -324,10 +326,10 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
     ("full", "part", "wanted"),
     [
         ("fires", "fires", "agrees"), ("fires", "passes", "contradicts"), ("passes", "fires", "contradicts"),
-        ("passes", "inconclusive", "silent"), ("inconclusive", "inconclusive", "both open"),
-        ("inconclusive", "fires", "says more"), ("not applicable", "passes", "says more"),
+        ("passes", "open", "silent"), ("open", "open", "both open"),
+        ("open", "fires", "says more"), ("not asked", "passes", "says more"),
         ("holds", "walked back", "contradicts"), ("walked back", "holds", "contradicts"),
-        ("walked back", "inconclusive", "silent"), ("not applicable", "not applicable", "agrees"),
+        ("walked back", "open", "silent"), ("not asked", "not asked", "agrees"),
     ],
 )  # fmt: skip
 def test_how_a_part_stands_to_the_whole(full: str, part: str, wanted: str) -> None:
@@ -339,9 +341,9 @@ def test_how_a_part_stands_to_the_whole(full: str, part: str, wanted: str) -> No
 DRAWN = ("dfa λ=0.01", "bp λ=0", "dfa frozen", "bp frozen")
 MAY_BECOME = {
     "fires": {"fires"},
-    "passes": {"passes", "not applicable"},
-    "not applicable": {"not applicable"},
-    "inconclusive": {"fires", "passes", "not applicable", "inconclusive"},
+    "passes": {"passes", "not asked"},
+    "not asked": {"not asked"},
+    "open": {"fires", "passes", "not asked", "open"},
 }
 
 
@@ -405,8 +407,9 @@ def test_the_drawn_runs_would_show_it() -> None:
                 count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE].outcome)] += 1
     ours, published = seen["ours"], seen["published"]
     assert ours[("scale", "agrees", "fires")]
-    assert ours[("scale", "silent", "inconclusive")]
-    assert all(ours[("depth", "agrees", outcome)] for outcome in ("fires", "passes", "not applicable"))
+    assert ours[("scale", "silent", "open")]
+    assert ours[("depth", "agrees", "fires")]
+    assert ours[("depth", "both open", "open")]
     assert not any(relation == "contradicts" for _, relation, _ in ours)
     assert {check for check, relation, _ in published if relation == "contradicts"} == {"scale", "reference", "verdict"}
 

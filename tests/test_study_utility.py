@@ -23,7 +23,7 @@ from walkback.studies.sweep import by_verdict, first_changes, stretches
 STUDY = STUDIES.get("utility")
 EXTENT = Extent(quick=True)
 L = 4
-WALKED, NOT, OPEN, ASIDE = "walked back", "not", "inconclusive", "not applicable"
+WALKED, NOT, OPEN, ASIDE = "walked back", "not", "open", "not asked"
 
 
 # Planted records
@@ -60,12 +60,12 @@ PLANTED = {  # arm: accuracies, and what else is wrong with it
     "dfa half": (HALF, {}),
     **{name: (FROZEN, {}) for name in ("bp frozen", "fa frozen", "dfa frozen", "random frozen", "shallow", *SHORT)},
 }
-EXPECTED = {  # by decider, in their order
-    "BP": [NOT] * 9,
-    "FA": [WALKED, WALKED, NOT, NOT, WALKED, WALKED, NOT, WALKED, WALKED],
-    "DFA": [NOT, NOT, WALKED, NOT, NOT, NOT, NOT, WALKED, WALKED],
-    "DFA λ=0.01": [NOT, NOT, NOT, NOT, NOT, OPEN, NOT, OPEN, NOT],  # no run of its upper half is declared
-    "random credit": [NOT, WALKED, NOT, NOT, WALKED, OPEN, ASIDE, WALKED, WALKED],
+EXPECTED = {  # by decider, in their order; three seeds can show that nothing holds
+    "BP": [NOT, NOT, OPEN, OPEN, OPEN, NOT],
+    "FA": [WALKED, WALKED, WALKED, WALKED, OPEN, WALKED],
+    "DFA": [NOT, NOT, OPEN, OPEN, OPEN, WALKED],
+    "DFA λ=0.01": [NOT, NOT, OPEN, OPEN, OPEN, NOT],
+    "random credit": [NOT, WALKED, WALKED, OPEN, OPEN, WALKED],
 }
 
 
@@ -102,10 +102,10 @@ def test_planted_subjects_get_what_they_must_from_each_decider(tables, name) -> 
 def test_the_counts_are_of_what_is_there_and_the_papers_stand_beside(tables) -> None:
     rows = {row[0]: row[1:-1] for row in tables["utility"].rows}
     # Claims that are there: FA (at chance), DFA (explodes) and DFA with a penalty (good).
-    assert rows["claims walked back"] == [f"{n} of 3" for n in (1, 1, 1, 0, 1, 1, 0, 2, 2)]
-    # Controls that are there: BP, which nobody may walk back, and random credit, which everybody should.
-    assert rows["controls right"] == [f"{n} of 2" for n in (1, 2, 1, 1, 2, 1, 1, 2, 2)]
-    assert rows["walked back in the paper"] == ["0 of 5", "0 of 5", *[None] * 6, "3 of 5"]
+    assert rows["claims walked back"] == [f"{n} of 3" for n in (1, 1, 1, 1, 0, 2)]
+    # Controls that are there: BP, which nobody may walk back, and random credit, which nobody may let stand.
+    assert rows["controls right"] == [f"{n} of 2" for n in (1, 2, 2, 2, 2, 2)]
+    assert rows["walked back in the paper"] == ["0 of 5", "0 of 5", *[None] * 3, "3 of 5"]
     assert "no repetition of ours" in " ".join(tables["utility"].notes)
 
 
@@ -120,87 +120,49 @@ def test_a_net_without_runs_is_an_empty_row_and_a_note(tables) -> None:
 BARE = {"bp no norm": (GOOD, {}), "dfa no norm": ((0.330, 0.334, 0.328), {})}
 
 
-def test_without_terminal_norm_depth_is_inconclusive_until_its_frozen_nets_are_there() -> None:
-    g = gathered(PLANTED | BARE)
-    found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
-    for name in ("BP without norm", "DFA without norm"):
-        assert found[name] == dict(zip(utility.DECIDERS, [NOT, NOT, NOT, NOT, OPEN, OPEN, NOT, OPEN, NOT], strict=True))
-
-
 def test_without_terminal_norm_a_net_is_held_against_nets_without_one() -> None:
-    """The frozen nets with a norm are all better than BP is here: who took them would walk it back."""
+    """The frozen nets with a norm are all better than it is here: who took them would walk it back."""
     strong = {f"{rule} frozen": ((0.7, 0.7, 0.7), {}) for rule in ("bp", "fa", "dfa")}
     frozen = {f"{rule} no norm frozen": (FROZEN, {}) for rule in ("bp", "dfa")}
     g = gathered(PLANTED | BARE | strong | frozen)
     found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
-    unasked = {"reach": OPEN, "all": OPEN}  # no run of their upper halves is declared
-    assert found["BP without norm"] == dict.fromkeys(utility.DECIDERS, NOT) | unasked
-    walked = [NOT, NOT, NOT, NOT, WALKED, OPEN, NOT, WALKED, WALKED]
-    assert found["DFA without norm"] == dict(zip(utility.DECIDERS, walked, strict=True))
+    assert found["BP without norm"]["accuracy"] == OPEN
+    assert found["DFA without norm"]["accuracy"] == WALKED
+    without = {s.name: utility.decided(e) for s, e in utility.evidence(gathered(PLANTED | BARE | strong)).items()}
+    assert without["DFA without norm"]["accuracy"] == OPEN
 
 
 # The deciders, again
 
 
 def dumb_answers(e):
-    """Every decider for evidence in which every number is known: arrays, and scipy's t."""
+    """Every decider but Γ's for evidence in which every number is known: arrays, and scipy's t."""
     finals = [seed.final for seed in e.seeds]
-    accuracy = np.array([m.accuracy for m in finals])
-    gain = {
-        "own": accuracy - np.array(list(e.baselines["frozen"].accuracy.values())),
-        "task": np.array(list(e.baselines["bp"].accuracy.values()))
-        - np.array(list(e.baselines["frozen_bp"].accuracy.values())),
-        "lower half": accuracy - np.array(list(e.baselines["half"].accuracy.values())),
-        "bp's lower half": np.array(list(e.baselines["bp"].accuracy.values()))
-        - np.array(list(e.baselines["half_bp"].accuracy.values())),
-    }
-    ends = {
-        name: stats.t.interval(0.95, len(g) - 1, loc=g.mean(), scale=stats.sem(g)) for name, g in gain.items()
-    }  # fmt: skip
+    side = {name: np.array(list(b.accuracy.values())) for name, b in e.baselines.items()}
+    own = np.array([m.accuracy for m in finals])
 
-    def both(fired):
-        return WALKED if all(fired) else OPEN if any(fired) else NOT
+    def ends(gain, confidence=0.9875):
+        return stats.t.interval(confidence, len(gain) - 1, loc=gain.mean(), scale=stats.sem(gain))
 
-    growths = np.array([max(b / a for a, b in pairwise(m.hidden_norms)) for m in finals])
-    chords = np.array([m.precision.chord for m in finals])
-    if ends["task"][1] < 0.02:
-        depth = ASIDE
-    elif ends["own"][0] > 0.02:
-        depth = NOT
-    else:
-        depth = WALKED if ends["own"][1] < 0.02 and ends["task"][0] > 0.02 else OPEN
-    if ends["bp's lower half"][0] <= 0.005:
-        reach = ASIDE
-    else:
-        reach = NOT if ends["lower half"][0] > 0.005 else WALKED if ends["lower half"][1] < 0.005 else OPEN
-    seeds = set()
-    for m in finals:
-        clear = [c.value > n.mean + 3 * n.std for c, n in zip(m.cosine, m.null, strict=True)]
-        positive = m.gamma > m.null_gamma.mean + 3 * m.null_gamma.std
-        seeds.add(NOT if sum(clear) / len(clear) > 0.5 else WALKED if positive else ASIDE)
-    coverage = seeds.pop() if len(seeds) == 1 else OPEN
-    by_accuracy = NOT if accuracy.mean() > 1 / e.classes else WALKED
+    pairs = [
+        (own - side["frozen"], side["bp"] - side["frozen_bp"]),
+        (own - side["shallow"], side["bp"] - side["shallow"]),
+    ]
+    fires = False
+    for mine, task in pairs:
+        high, (low_bp, high_bp) = ends(mine, 0.99375)[1], ends(task)
+        fires |= high < 0.02 < low_bp or high < 0 <= high_bp
+    (_, high), (low_bp, high_bp) = ends(own - side["half"]), ends(side["bp"] - side["half_bp"])
+    less = high < 0.005 < low_bp or high < 0 <= high_bp
+    lower = WALKED if less else ASIDE if high_bp < 0.005 else OPEN
+    by_accuracy = NOT if own.mean() > 1 / e.classes else WALKED
     gamma = np.mean([m.gamma for m in finals])
-    checks = {
-        "scale": both(growths > 50), "reference": both(chords > 0.01), "depth": depth, "reach": reach,
-        "coverage": coverage,
-    }  # fmt: skip
-    if WALKED in checks.values():
-        together = WALKED
-    elif OPEN in checks.values():
-        together = OPEN
-    elif depth == ASIDE and not -0.02 < ends["own"][0] <= 0.02:
-        together = OPEN  # bp gains too little: the blocks may do harm, or they gain what bp does not
-    elif depth == coverage == ASIDE:
-        together = ASIDE
-    else:
-        explained = coverage != ASIDE  # credit that clears its null neither on average nor in half of the blocks
-        together = NOT if explained else OPEN
+    growths = np.array([max(b / a for a, b in pairwise(m.hidden_norms)) for m in finals])
     norms = np.mean([m.gradient_norms[-1] for m in finals])
-    published = growths.mean() > 50 or norms < 1e-7 or gain["own"].mean() < 0.02
+    published = growths.mean() > 50 or norms < 1e-7 or (own - side["frozen"]).mean() < 0.02
     return {
-        "accuracy": by_accuracy, "accuracy + Γ": NOT if by_accuracy == NOT and gamma > 0 else WALKED, **checks,
-        "all": together, "published": WALKED if published else NOT,
+        "chance": by_accuracy, "chance + Γ": NOT if by_accuracy == NOT and gamma > 0 else WALKED,
+        "accuracy": WALKED if fires else OPEN, "lower half": lower, "published": WALKED if published else NOT,
     }  # fmt: skip
 
 
@@ -213,7 +175,7 @@ def drawn(seed):
         return tuple(min(1.0, max(0.0, draw.gauss(middle, spread))) for _ in SEEDS)
 
     growth, chord, gradient = log(2, 600), log(1e-5, 1), log(1e-9, 1e-4)
-    best, lift = draw.uniform(0.08, 0.9), draw.choice([0.0, 0.02, 0.1])
+    best, lift = draw.uniform(0.08, 0.9), draw.choice([0.0, 0.02, 0.2])
     cosine = draw.choice([-0.05, 0.02, 0.035, 0.5])
     changes = []
     for _ in SEEDS:
@@ -224,11 +186,12 @@ def drawn(seed):
             "cosine": [ok(c) for c in cosines], "cosine_out": [ok(c) for c in cosines], "gamma": sum(cosines) / L,
         })  # fmt: skip
     return subject(
-        *changes, accuracy=near(best, 0.01), name=f"drawn {seed}",
+        *changes, accuracy=near(best, draw.choice([0.001, 0.01])), name=f"drawn {seed}",
         baselines={"frozen": by_seed(*near(best - draw.choice([-0.05, 0.02, 0.1]), 0.005)),
                    "bp": by_seed(*near(0.5 + lift, 0.005)), "frozen_bp": by_seed(*near(0.5, 0.005)),
-                   "half": by_seed(*near(best - draw.choice([-0.05, 0.005, 0.1]), 0.005)),
-                   "half_bp": by_seed(*near(0.5 + lift - draw.choice([0.0, 0.05, 0.05]), 0.005))},
+                   "shallow": by_seed(*near(best - draw.choice([-0.1, 0.1]), 0.005)),
+                   "half": by_seed(*near(best - draw.choice([-0.05, 0.0, 0.1]), draw.choice([0.0, 0.005]))),
+                   "half_bp": by_seed(*near(0.5 + lift - draw.choice([0.0, 0.02, 0.09]), 0.001))},
     )  # fmt: skip
 
 
@@ -237,27 +200,29 @@ def test_deciders_agree_with_a_dumb_second_implementation() -> None:
     for seed in range(150):
         e = drawn(seed)
         found = utility.decided(e)
-        assert found == dumb_answers(e), e.name
-        for name, answer in found.items():
+        for name, answer in dumb_answers(e).items():
+            assert found[name] == answer, (e.name, name)
             seen[name].add(answer)
     both = {WALKED, NOT}
-    expected = dict.fromkeys(("accuracy", "accuracy + Γ", "published"), both)
-    expected |= dict.fromkeys(("scale", "reference"), both | {OPEN})
-    expected |= dict.fromkeys(("depth", "reach", "coverage", "all"), both | {OPEN, ASIDE})
-    expected["all"] = seen["all"] | both | {OPEN}
-    assert seen == expected  # every answer came up, so every one was compared
+    assert {name: answers for name, answers in seen.items() if name != "Γ"} == {
+        **dict.fromkeys(("chance", "chance + Γ", "published"), both),
+        "accuracy": {WALKED, OPEN},
+        "lower half": {WALKED, OPEN, ASIDE},
+    }  # every answer that three seeds can give came up, so every one was compared
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_deciders_say_of_every_planted_case_what_its_findings_say(name) -> None:
-    e, _, verdict = CASES[name]
-    words = {"fires": WALKED, "passes": NOT, "holds": NOT}
-    found = utility.decided(e)
-    for finding in judge(e).findings:
-        assert found[finding.check] == words.get(finding.outcome, finding.outcome)
-    assert found["all"] == words.get(verdict, verdict)
+def test_deciders_say_of_every_planted_case_what_its_answers_say(name) -> None:
+    e = CASES[name][0]
+    found, answers = utility.decided(e), judge(e).verdicts
+    assert found["accuracy"] == {"walked back": WALKED, "holds": NOT}.get(answers.accuracy, OPEN)
+    assert found["lower half"] == {"not trained": WALKED, "trained": NOT, "not asked": ASIDE}.get(
+        answers.lower_half, OPEN
+    )
+    few = {"carried by few": WALKED, "chance": WALKED, "even": NOT, "not reported": ASIDE}
+    assert found["Γ"] == few.get(answers.gamma, OPEN)
     published = judge(e, protocol="published").verdict
-    assert found["published"] == words.get(published, published)
+    assert found["published"] == {"walked back": WALKED, "holds": NOT}.get(published, OPEN)
 
 
 @pytest.mark.parametrize(
@@ -274,25 +239,30 @@ def test_deciders_say_of_every_planted_case_what_its_findings_say(name) -> None:
 def test_what_is_not_known_is_neither_good_nor_bad(accuracy, gamma, expected) -> None:
     e = subject({"gamma": gamma}, accuracy=accuracy)
     found = utility.decided(e)
-    assert (found["accuracy"], found["accuracy + Γ"]) == expected
+    assert (found["chance"], found["chance + Γ"]) == expected
 
 
 # The thresholds
 
 
 SWEPT = {swept.name: swept for swept in utility.SWEPT}
-EASY = {"bp": by_seed(0.510, 0.512, 0.509), "frozen_bp": by_seed(0.500, 0.501, 0.500),
-        "half_bp": by_seed(0.509, 0.512, 0.509)}  # fmt: skip
-LOWER = {"half": by_seed(0.35, 0.36, 0.34)}
+LOW = {"rotated_gamma": null(std=0.005)}
+
+
+def credits(*by_block):
+    """The same cosines with every seed but for a little, each beside a measured null."""
+    return [LOW | {"cosine_out": [ok(c + shift) for c in by_block]} for shift in (0.0, 0.0005, 0.001)]
+
+
 SUBJECTS = {e.name: e for e in [
     subject(name="good"),
     subject(*({"hidden_norms": [9.0, 9.0 * growth, 9.0, 9.0, 9.0]} for growth in (90.0, 70.0, 2000.0)),
-            name="explodes", accuracy=(0.40, 0.42, 0.41), baselines=LOWER),
-    subject(*({"precision": precise(chord)} for chord in (2e-3, 3e-3, 5e-4)), name="noisy"),
-    subject(*({"cosine": [ok(c), ok(0.5), ok(0.02), ok(0.01)]} for c in (0.04, 0.05, 0.06)), name="covered by half"),
-    subject(name="easy task, little harm", accuracy=(0.480, 0.490, 0.485),
-            baselines=EASY | {"frozen": by_seed(0.490, 0.493, 0.491)}),
-    subject({"gradient_norms": [3e-6] * 5}, name="small gradient", accuracy=(0.39, 0.40, 0.38), baselines=LOWER),
+            name="explodes", accuracy=(0.40, 0.42, 0.41)),
+    subject(name="gains little", accuracy=(0.352, 0.356, 0.354), baselines={"bp": by_seed(0.480, 0.482, 0.479)}),
+    subject(name="upper half alone", baselines={"half": by_seed(0.600, 0.604, 0.599)}),
+    subject(*credits(0.9, 0.01, 0.01, 0.01), name="carried", rule=None),
+    subject(*credits(0.001, 0.001, 0.001, 0.001), name="chance", rule=None),
+    subject({"gradient_norms": [3e-6] * 5}, name="small gradient", accuracy=(0.39, 0.40, 0.38)),
 ]}  # fmt: skip
 
 
@@ -302,7 +272,7 @@ def sweeps():
 
 
 def verdict_at(swept, e, value):
-    return judge(e, DEFAULT.but(swept.name, value), swept.protocol).verdict
+    return swept.of(judge(e, DEFAULT.but(swept.name, value), swept.protocol))
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -350,8 +320,6 @@ def test_where_findings_change_is_where_the_findings_say(name, sweeps) -> None:
         low = max([swept.low, *(low for low, _ in ranges if low is not None)])
         high = min([swept.high, *(high for _, high in ranges if high is not None)])
         part = next(p for p in sweeps[name][who] if p.low <= default <= p.high)
-        if name == "depth.margin" and part.outcomes[2] == ASIDE:
-            continue  # there a bar of the verdict's own may come first; see below
         assert (part.low, part.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12)), who
 
 
@@ -362,30 +330,9 @@ def test_halving_alone_finds_the_same_as_with_the_findings_ranges(name, sweeps, 
         assert stretches(e, SWEPT[name]) == sweeps[name][who]
 
 
-def test_the_bar_of_an_easy_task_is_found_though_no_finding_tells_it(sweeps) -> None:
-    """On an easy task a subject holds only if it is shown to lose less than the margin."""
-    parts = sweeps["depth.margin"]["easy task, little harm"]
-    depth = judge(SUBJECTS["easy task, little harm"], DEFAULT.but("depth.margin", 0.1)).findings[2]
-    assert depth.outcome == ASIDE
-    edges = [b.low for a, b in pairwise(parts) if a.outcomes == b.outcomes and a.verdict != b.verdict]
-    assert edges == [pytest.approx(-depth.low, rel=1e-12)]
-
-
-def test_what_lies_between_two_values_of_the_grid_is_found_by_the_findings_ranges() -> None:
-    """Three blocks of four are covered below 4.00 and two above, and Γ is above its null below 4.05."""
-    cosines = [ok(0.5), ok(0.5), ok(0.0400), ok(0.0)]
-    change = {"cosine": cosines, "cosine_out": cosines, "gamma": 0.0405, "null_gamma": null(std=0.01)}
-    e = subject(change, baselines={"frozen": None})  # depth stays open, so nothing but coverage decides
-    swept = SWEPT["coverage.band"]
-    assert not [value for value in swept.grid() if 4.0 <= value <= 4.05]
-    parts = by_verdict(stretches(e, swept))
-    assert [part.verdict for part in parts] == [OPEN, WALKED, OPEN]
-    assert (parts[1].low, parts[1].high) == (pytest.approx(4.0, rel=1e-12), pytest.approx(4.05, rel=1e-12))
-
-
 def test_verdicts_do_not_rest_on_the_moments_between_init_and_the_last() -> None:
     wild = moment(hidden_norms=[9.0, 9e5, 9e9, 9e9, 9e9], precision=precise(0.5))
-    for e, _, _ in CASES.values():
+    for e in (case[0] for case in CASES.values()):
         seeds = [
             s.model_copy(update={"moments": [*s.moments[:-1], wild, wild, *s.moments[-1:]]})
             for s in e.seeds
@@ -400,20 +347,20 @@ def test_verdicts_do_not_rest_on_the_moments_between_init_and_the_last() -> None
 
 
 def test_the_table_tells_the_ranges_as_the_sweeps_have_them(planted, tables) -> None:
-    rows = {str(row[0]).partition(" ")[0]: row for row in tables["thresholds"].rows}
+    rows = {row[0]: row for row in tables["thresholds"].rows}
     assert list(rows) == list(SWEPT)
     subjects = {e.name: e for e in utility.evidence(planted).values()}
-    _, default, who, low, high, below, above, steady = rows["scale.growth"]
-    assert (default, who) == ("50", "published")
+    _, answer, default, who, low, high, below, above, steady = rows["scale.growth"]
+    assert (answer, default, who) == ("published", "50", "published")
     # DFA's stream grows 75 times over one block; above that it holds. Below 13/12 everybody explodes, beyond the sweep.
     grown = 3e6 / 4e4
-    assert judge(subjects["DFA"]).findings[0].value == grown
+    assert judge(subjects["DFA"], protocol="published").findings[-1].value == grown
     assert high == pytest.approx(grown, rel=1e-9)
     assert above == "DFA: walked back → holds"
     assert (low, below) == ("≤ 2.00", "nobody")
     assert steady == "≤ 2.00 to 75.0"
     moves = [row for row in tables["moves"].rows if row[0] == "scale.growth"]
-    assert moves == [["scale.growth", "50", "DFA", "walked back to 75.0, holds"]]
+    assert moves == [["scale.growth", "published", "50", "DFA", "walked back to 75.0, holds"]]
     assert tables["thresholds"].csv()
     assert tables["thresholds"].markdown()
 
@@ -443,11 +390,11 @@ def test_figures_show_what_the_tables_tell(planted, tables, tmp_path) -> None:
         assert all(path.stat().st_size > 1000 for path in save(matrix, tmp_path, "utility"))
     said = [cell for row in tables["utility"].rows for cell in row]
     glyphs = [text.get_text() for text in matrix.axes[0].texts]
-    for answer in (WALKED, NOT, ASIDE):
+    for answer in (WALKED, NOT):
         assert glyphs.count(utility.LOOKS[answer].glyph) == said.count(answer)
     assert glyphs.count("no run") == 4  # two nets without runs, accuracy and Γ each
     there = len(utility.evidence(planted))
-    moves = [str(row[0]).partition(" ")[0] for row in tables["moves"].rows for _ in str(row[3]).split(", ")[1:]]
+    moves = [row[0] for row in tables["moves"].rows for _ in str(row[4]).split(", ")[1:]]
     assert [len(found) for found in bars(moving)] == [there + moves.count(name) for name in SWEPT]
 
 
@@ -460,12 +407,11 @@ def test_gaps_are_gaps_and_no_failure(seeds) -> None:
     assert rows["DFA"][-1] == f"{seeds} of 3"
     assert "Missing" in utility_table.notes[-1]
     if seeds == 0:
-        assert all(row[3:] == [None] * 5 for row in thresholds.rows)
+        assert all(row[4:] == [None] * 5 for row in thresholds.rows)
         assert rows["claims walked back"][1] == "0 of 0"
     else:
-        assert rows["DFA"][8] == WALKED  # one seed is enough to see it explode
-        assert rows["FA"][5] == OPEN  # bp is not there: the task may be too easy
-        assert rows["DFA λ=0.01"][8] == OPEN  # and too few for anything to hold
+        assert rows["DFA"][6] == WALKED  # one seed is enough for the published protocol to see it explode
+        assert rows["FA"][3] == OPEN  # bp is not there: the task may be too easy
     with style():
         for draw in STUDY.figures.values():
             draw(g).draw_without_rendering()
@@ -474,7 +420,7 @@ def test_gaps_are_gaps_and_no_failure(seeds) -> None:
 def test_a_baseline_that_lacks_a_seed_leaves_depth_open() -> None:
     g = gathered(PLANTED | {"dfa frozen short": (FROZEN[:2], {})})
     found = {s.name: utility.decided(e) for s, e in utility.evidence(g).items()}
-    assert found["DFA λ=0.01"]["depth"] == found["DFA λ=0.01"]["all"] == OPEN
+    assert found["DFA λ=0.01"]["accuracy"] == OPEN
 
 
 def test_an_empty_folder_is_no_failure(tmp_path) -> None:
@@ -483,6 +429,6 @@ def test_an_empty_folder_is_no_failure(tmp_path) -> None:
     assert all(table.markdown() for table in STUDY.tables(g))
 
 
-def test_a_null_without_spread_does_not_stop_a_sweep_and_never_holds() -> None:
-    flat = subject({"null": [null(std=0.0)] * L, "null_gamma": null(std=0.0)}, name="flat")
-    assert [part.verdict for part in stretches(flat, SWEPT["coverage.band"])] == ["inconclusive"]
+def test_a_null_without_spread_does_not_stop_a_sweep() -> None:
+    flat = subject(LOW | {"rotated_gamma": null(std=0.0)}, name="flat", rule=None)
+    assert {part.verdict for part in stretches(flat, SWEPT["spread.share"])} == {OPEN}

@@ -1,4 +1,4 @@
-"""audit: the paper's five methods beside backprop, judged by every check and by both protocols; a panel per check.
+"""audit: the paper's five methods beside backprop, by our answers and the published verdict; a panel per check.
 
 bp, fa, ep, dfa, cb and sb, each with its frozen net, and the net whose upper half alone is trained, which `reach` asks
 for. Twice: 30 epochs, which a laptop trains in a night, and 100, as published. EP in float64, and in float32, which
@@ -16,10 +16,10 @@ from walkback.checks import CHECKS, DEFAULT
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, level, log_scale, say_empty
 from walkback.report.tables import Cell, Stat, Table
-from walkback.report.verdicts import GLYPHS, asked
+from walkback.report.verdicts import GLYPHS, KEY, LEGEND, VERDICT_GLYPHS, asked, depth_cell, gamma_cells, lower_cell
 from walkback.studies.base import Arm, Collected, Extent, Study, register
-from walkback.studies.judged import KEY, BothVerdicts, both, finding, glyph, known_of
-from walkback.studies.quantities import ACCURACY, GAMMA, UPDATE
+from walkback.studies.judged import BothVerdicts, both, finding, known_of
+from walkback.studies.quantities import ACCURACY, UPDATE
 
 SINGLE = "ep float32"
 METHODS: Mapping[str, Ink] = {
@@ -62,49 +62,55 @@ def _judged(g: Collected, epochs: int) -> dict[str, BothVerdicts]:
 
 
 def tables(g: Collected) -> list[Table]:
-    """One table per budget: accuracy beside the published, Γ, update alignment, every check, both verdicts."""
+    """One table per budget: our answers, the published protocol's verdict, accuracies, Γ and update alignment."""
     made = []
     words = (
-        "Verdict: ours, and by the published protocol. Published accuracy: at 100 epochs. Frozen: the rule's own "
-        "frozen net. Update: the mean over blocks of the cosine between the rule's update and the true "
-        f"gradient; older runs do not have it. {KEY}."
+        "Answer: ours, on accuracy; verdict: the published protocol's. Published accuracy: at 100 epochs. Frozen: the "
+        "rule's own frozen net. Update: the mean over blocks of the cosine between the rule's update and the true "
+        f"gradient; older runs do not have it. {LEGEND} {KEY}."
     )
     for epochs in _budgets(g.extent):
         judged = _judged(g, epochs)
-        checks = asked([each.ours for each in judged.values()])
         rows: list[list[Cell]] = []
         for method, ink in METHODS.items():
             arm, frozen, of = _name(method, epochs), _name(method, epochs, " frozen"), judged.get(method)
             claim = published.ACCURACY.get(method)
+            answers: list[Cell] = ["–"] * 6
+            if of is not None:
+                answer = f"{VERDICT_GLYPHS[of.ours.verdict]} {of.ours.answer}"
+                published_one = VERDICT_GLYPHS[of.published.verdict]
+                answers = [answer, published_one, depth_cell(of.ours), lower_cell(of.ours), *gamma_cells(of.ours)]
             rows.append([
-                ink.name, of.ours.verdict if of else "–", of.published.verdict if of else "–", g.last(arm, ACCURACY),
-                "–" if claim is None else str(claim), g.last(frozen, ACCURACY), *g.cells(arm, GAMMA, UPDATE),
-                *(glyph(of.ours if of else None, check) for check in checks), g.seeds(arm, frozen),
+                ink.name, *answers[:2], g.last(arm, ACCURACY), "–" if claim is None else str(claim),
+                g.last(frozen, ACCURACY), *answers[2:], *g.cells(arm, UPDATE), g.seeds(arm, frozen),
             ])  # fmt: skip
-        headings = ["method", "verdict", "published verdict", "accuracy", "published", "frozen", "Γ", "update"]
+        headings = [
+            "method", "answer", "verdict", "accuracy", "published", "frozen", "depth f / s", "lower half", "Γ",
+            "stands for", "update", "seeds",
+        ]  # fmt: skip
         name = "audit" if epochs == BUDGETS[-1] else f"audit-{epochs}"
         budget = g.extent.epochs or (16 if g.extent.quick else epochs)
-        headings += [*(check[:5] for check in checks), "seeds"]
         made.append(Table(name, f"The paper's methods, {budget} epochs", headings, rows, g.notes(words)))
     return made
 
 
 def draw(g: Collected) -> Figure:
-    """A panel per check: what it found of every method, against its threshold."""
+    """A panel per check that has a value: what it found of every method that is there, against its threshold."""
     budgets = _budgets(g.extent)  # the longest at which one of the new methods is there; else the shortest
     epochs = next((e for e in reversed(budgets) if any(g[_name(method, e)] for method in NEW)), budgets[0])
     judged = _judged(g, epochs)
-    found = [each.ours for each in judged.values()]
-    checks = [c for c in asked(found) if any(f and f.value is not None for f in (finding(each, c) for each in found))]
+    methods = {method: ink for method, ink in METHODS.items() if method in judged}
+    ours = [each.ours for each in judged.values()]
+    checks = [c for c in asked(ours) if any((f := finding(j, c)) is not None and f.value is not None for j in ours)]
     note = g.note(
-        f"Bars: smallest to largest seed; for depth and reach the 95 % interval of the mean. Dashed: the threshold "
-        f"({DEFAULT.version}). {KEY}.",
+        "Bars: smallest to largest seed; of depth, reach, chance and spread the interval of the mean. Dashed: the "
+        f"threshold ({DEFAULT.version}). {KEY}.",
         [_name(method, epochs) for method in METHODS],
     )
     rows = max(1, -(-(len(checks) + 1) // 3))
     fig = figure(PAGE, 2.3 * rows, note)
     panels = list(fig.subplots(rows, 3, squeeze=False).flat)
-    for place, (method, ink) in enumerate(METHODS.items()):
+    for place, (method, ink) in enumerate(methods.items()):
         frozen = replace(ink, marker="_", colour=GREY)
         for part, look in (("", ink), (" frozen", frozen)):
             draw_steps(panels[0], [place], [g.last(_name(method, epochs, part), ACCURACY)], look, linestyle="none")
@@ -113,8 +119,8 @@ def draw(g: Collected) -> Figure:
     for axes, check in zip(panels[1:], checks, strict=False):
         _panel(axes, check, judged)
     for axes in panels[: 1 + len(checks)]:
-        axes.set_xticks(range(len(METHODS)), [SHORT.get(m, ink.name) for m, ink in METHODS.items()], fontsize=6.5)
-        axes.set_xlim(-0.6, len(METHODS) - 0.4)
+        axes.set_xticks(range(len(methods)), [SHORT.get(m, ink.name) for m, ink in methods.items()], fontsize=6.5)
+        axes.set_xlim(-0.6, max(1, len(methods)) - 0.4)
     for axes in panels[1 + len(checks) :]:
         axes.set_axis_off()
     if not judged:
@@ -127,14 +133,13 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
     form = "" if about is None else about.form
     factor = 100 if form in ("points", "share") else 1
     findings = {method: finding(each.ours, check) for method, each in judged.items()}
-    for place, (method, ink) in enumerate(METHODS.items()):
-        found = findings.get(method)
+    for place, (method, found) in enumerate(findings.items()):
         if found is None:
             continue
         if found.value is not None:
             ends = tuple(factor * (found.value if end is None else end) for end in (found.low, found.high))
             seeds = tuple(factor * found.value for _ in judged[method].evidence.seeds)
-            draw_steps(axes, [place], [Stat(seeds, interval=(ends[0], ends[1]))], ink, linestyle="none")
+            draw_steps(axes, [place], [Stat(seeds, interval=(ends[0], ends[1]))], METHODS[method], linestyle="none")
         axes.annotate(
             GLYPHS[found.outcome], (place, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
             textcoords="offset points", ha="center", fontsize=7.5, annotation_clip=False,
@@ -142,10 +147,7 @@ def _panel(axes: Axes, check: str, judged: Mapping[str, BothVerdicts]) -> None:
     known = [f for f in findings.values() if f is not None and f.value is not None]
     axes.margins(y=0.15)
     axes.set_title(check + {"points": " (points)", "share": " (%)", "times": " (growth)"}.get(form, ""), pad=14)
-    if known:
-        level(axes, factor * known[0].threshold, "threshold")
-    else:
-        say_empty(axes, "no value yet")
+    level(axes, factor * known[0].threshold, "threshold")
     if form in ("times", "size") and any(f.value for f in known):
         log_scale(axes)
 

@@ -1,31 +1,28 @@
 """hero: the whole story in four panels, all from the same runs and the same N.
 
 A diagram of the net with each rule's credits; accuracy against Γ, the two numbers that are usually reported; the
-cosine and the gradient that they average away. The sentences below are computed from the findings.
+cosine and the gradient that they average away. The sentences below are computed from the answers.
 """
 
-import math
-import statistics
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.audits import evidence_by_subject
-from walkback.checks import DEFAULT, Judgement, in_order, judge
-from walkback.checks.covering import cover
+from walkback.checks import DEFAULT, Judgement, judge
 from walkback.checks.finding import listed
 from walkback.records import Evidence
 from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
+from walkback.report.verdicts import KEY, LEGEND, VERDICT_GLYPHS, depth_cell, gamma_cells, lower_cell
 from walkback.studies.base import CHANCE, Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import scaled
-from walkback.studies.judged import KEY, finding, glyph
+from walkback.studies.judged import finding
 from walkback.studies.quantities import ACCURACY, FLOOR, GAMMA, cosine_at, gradient_at, hidden_at
 
 RULES = ("bp", "fa", "dfa")
@@ -56,17 +53,17 @@ def draw(g: Collected) -> Figure:
     panels = fig.subplots(2, 2).flatten()
     _diagram(panels[0])
     _two_numbers(g, panels[1])
-    _cosines(g, panels[2], told)
+    _cosines(g, panels[2])
     _gradients(g, panels[3])
     for axes, title in zip(panels, said, strict=True):
         axes.set_title(title)
     return fig
 
 
-def _legend(axes: Axes, place: Any, *more: Line2D) -> None:
+def _legend(axes: Axes, place: Any) -> None:
     """The rules, and whatever else is drawn, in the panel itself."""
     levels = [line for line in axes.lines if line.get_gid() == LEVEL]
-    axes.legend(handles=[*(handle(INKS[rule]) for rule in RULES), *more, *levels], loc=place, fontsize=6.5)
+    axes.legend(handles=[*(handle(INKS[rule]) for rule in RULES), *levels], loc=place, fontsize=6.5)
 
 
 # --- the sentences --------------------------------------------------------------------------------------------------
@@ -76,25 +73,26 @@ def captions(told: Judgements) -> dict[str, str]:
     """Panel by panel what the findings say; nothing is said of a rule without runs."""
     if not told:
         return dict.fromkeys(TITLES, "No run of the main audit is there.")
-    sentences = (_verdicts(told), _by_two_numbers(told), _covered(told), _reference(told))
+    sentences = (_verdicts(told), _by_two_numbers(told), _spread(told), _reference(told))
     return dict(zip(TITLES, sentences, strict=True))
 
 
 TITLES = (
     "The credit of each block",
     "A  Two numbers: accuracy and Γ",
-    "B  Cosine of credit and gradient, by block",
+    "B  Credit and gradient at each block's output",
     "C  True gradient ‖g$_l$‖, by layer",
 )
 
 
 def _verdicts(told: Judgements) -> str:
-    said = {"walked back": "is walked back", "inconclusive": "is inconclusive"}
-    parts = [f"{INKS[rule].name} {said.get(j.verdict, j.verdict)}" for rule, (_, j) in told.items()]
+    said = {"walked back": "is walked back", "open": "is open"}
+    parts = [f"{INKS[rule].name} {said.get(j.verdict, j.answer)}" for rule, (_, j) in told.items()]
     gains = {rule: finding(judgement, "depth") for rule, (_, judgement) in told.items()}
-    worse = [INKS[r].name for r, f in gains.items() if f and f.high is not None and f.high < 0]
+    frozen = {rule: f.parts["frozen"] for rule, f in gains.items() if f and "frozen" in f.parts}
+    worse = [INKS[rule].name for rule, gain in frozen.items() if gain.high is not None and gain.high < 0]
     tail = f" Left at random init, the blocks of {listed(worse)} would do better." if worse else ""
-    return f"{listed(parts)}.{tail}"
+    return f"Accuracy: {listed(parts)}.{tail}"
 
 
 def _by_two_numbers(told: Judgements) -> str:
@@ -110,21 +108,17 @@ def _by_two_numbers(told: Judgements) -> str:
     return f"Not above chance and Γ = 0 on every seed: {listed(poor)}." + (f" Above: {listed(fine)}." if fine else "")
 
 
-def _covered(told: Judgements) -> str:
+def _spread(told: Judgements) -> str:
+    """For how many of its blocks each rule's Γ speaks."""
     parts = []
     for rule, (evidence, judgement) in told.items():
-        counts = [cover(seed.final, DEFAULT["coverage.band"]).blocks for seed in evidence.seeds]
-        always = [str(b) for b in range(evidence.blocks or 0) if all(c and c[b] for c in counts)]
-        name, fires = INKS[rule].name, glyph(judgement, "coverage") == "✗"
-        where = "in every block" if len(always) == evidence.blocks else f"in {_blocks(always)}" if always else ""
-        alone = " alone" if where.startswith("in block") else ""
-        parts.append(f"{name} {where}{alone}{' (coverage fires)' if fires else ''}" if where else f"{name} nowhere")
-    hidden = " Γ hides that." if any(" alone" in part for part in parts) else ""
-    return f"Credit clears its null on every seed: {'; '.join(parts)}.{hidden}"
-
-
-def _blocks(names: list[str]) -> str:
-    return f"block{'s' * (len(names) > 1)} {listed(names)}"
+        found = finding(judgement, "spread")
+        if found and found.value is not None and judgement.verdicts is not None:
+            speaks = f"{INKS[rule].name} {found.value:.1f} of {evidence.blocks}"
+            parts.append(f"{speaks} ({judgement.verdicts.gamma})")
+    return (
+        f"Γ speaks for so many blocks: {'; '.join(parts)}." if parts else "For how many blocks Γ speaks is not known."
+    )
 
 
 def _reference(told: Judgements) -> str:
@@ -209,32 +203,18 @@ def _two_numbers(g: Collected, axes: Axes) -> None:
     axes.set_ylabel(ACCURACY.axis)
 
 
-def _cosines(g: Collected, axes: Axes, told: Judgements) -> None:
+def _cosines(g: Collected, axes: Axes) -> None:
     depth = _depth(g)
     for place, rule in enumerate(RULES):
-        stats = [cosine_at(block).over(g[rule]) for block in range(depth)]
+        stats = [cosine_at(block, "cosine_out").over(g[rule]) for block in range(depth)]
         draw_steps(axes, [b + 0.05 * (place - 1) for b in range(depth)], stats, INKS[rule])
-        if rule in told and rule != "bp":  # bp's credit is the gradient: its null has no spread
-            for block, limit in enumerate(_limits(told[rule][0], depth)):
-                axes.hlines(limit, block - 0.16, block + 0.16, color=INKS[rule].colour, linewidth=1.0, alpha=0.6)
-    bar = Line2D([], [], color=GREY, linewidth=1.0, alpha=0.6, label="what it must clear")
-    _legend(axes, (0.26, 0.54), bar)
+    _legend(axes, (0.26, 0.54))
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_xticks(range(depth))
     axes.set_xlim(-0.3, depth - 0.7)
     axes.set_ylim(-0.25, 1.1)
     axes.set_xlabel("block l")
-    axes.set_ylabel("cos(a$_l$, g$_l$)")
-
-
-def _limits(evidence: Evidence, depth: int) -> list[float]:
-    """What a cosine must clear in each block, by the check: the null's mean and its band, averaged over the seeds."""
-    limits = []
-    for block in range(depth):
-        nulls = [seed.final.null[block] for seed in evidence.seeds if seed.final.null]
-        edges = [null.mean + DEFAULT["coverage.band"] * null.std for null in nulls if null is not None]
-        limits.append(statistics.fmean(edges) if edges else math.nan)
-    return limits
+    axes.set_ylabel("cos(a$_l$, g$_{l+1}$)")
 
 
 def _gradients(g: Collected, axes: Axes) -> None:
@@ -253,24 +233,23 @@ def _depth(g: Collected) -> int:
 
 
 def tables(g: Collected) -> list[Table]:
-    """The numbers behind the panels, and what each check says."""
+    """The numbers behind the panels, and the three answers."""
     told = subjects(g)
-    checks = [check.name for check in in_order("ours")]
     rows: list[list[Cell]] = []
     for rule in RULES:
-        judgement = told[rule][1] if rule in told else None
-        rows.append([
-            INKS[rule].name, judgement.verdict if judgement else "–", g.last(rule, ACCURACY),
-            g.last(f"{rule} frozen", ACCURACY), g.last(rule, GAMMA), *(glyph(judgement, check) for check in checks),
-            g.seeds(rule, f"{rule} frozen"),
-        ])  # fmt: skip
-    short = {"reference": "ref.", "coverage": "cov."}
-    headings = ["rule", "verdict", "accuracy", "frozen", "Γ", *(short.get(c, c) for c in checks), "seeds"]
+        numbers = [g.last(rule, ACCURACY), g.last(f"{rule} frozen", ACCURACY)]
+        answers = ["–"] * 5
+        if rule in told:
+            found = told[rule][1]
+            answer = f"{VERDICT_GLYPHS[found.verdict]} {found.answer}"
+            answers = [answer, depth_cell(found), lower_cell(found), *gamma_cells(found)]
+        rows.append([INKS[rule].name, answers[0], *numbers, *answers[1:], g.seeds(rule, f"{rule} frozen")])
+    headings = ["rule", "answer", "accuracy", "frozen", "depth f / s", "lower half", "Γ", "stands for", "seeds"]
     said = [f"{INKS[rule].name}: {told[rule][1].says}" for rule in RULES if rule in told]
     shallow = g.last("shallow", ACCURACY)
     if shallow.n:
         said.append(f"The shallow net (no blocks, trained by bp) reaches {shallow} ({g.seeds('shallow')} seeds).")
-    notes = g.notes(f"{KEY}, by thresholds {DEFAULT.version}.", *said)
+    notes = g.notes(f"{KEY}; thresholds {DEFAULT.version}. {LEGEND}", *said)
     return [Table("hero", "The main audit", headings, rows, notes), _by_layer(g)]
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 LOOKS = {  # verdict: colour, glyph, marker
     "holds": ("#2166ac", "✓", "o"),
     "walked back": ("#b2182b", "✗", "X"),
-    "inconclusive": ("#9a6a00", "?", "D"),
-    "not applicable": (GREY, "–", "s"),
+    "open": ("#9a6a00", "?", "D"),
 }
 FLOORS: Mapping[str, Literal[":", "-.", "--"]] = {"linear": ":", "mono-forward": "-.", "bp": "--"}  # lines across
 

@@ -30,7 +30,7 @@ from walkback.studies.judged import KEY
 LAYER = 2  # where such logs keep their one gradient
 FULL, LOG, MORE = SOURCES = ("full evidence", "log", "log + ‖h_0‖")
 VERDICT = "verdict"
-OPEN = "inconclusive"
+OURS = {"inconclusive": "open", "not applicable": "not asked"}  # the published protocol's words, in ours
 Relation = Literal["agrees", "both open", "silent", "contradicts", "says more"]
 OPPOSITES = ({"fires", "passes"}, {"walked back", "holds"})
 
@@ -100,12 +100,12 @@ class Line:
 def relation(full: str, part: str) -> Relation:
     """How an outcome from part of the evidence stands to the one from all of it.
 
-    >>> relation("fires", "inconclusive"), relation("fires", "passes"), relation("not applicable", "passes")
+    >>> relation("fires", "open"), relation("fires", "passes"), relation("not asked", "passes")
     ('silent', 'contradicts', 'says more')
     """
     if full == part:
-        return "both open" if full == OPEN else "agrees"
-    if part == OPEN:
+        return "both open" if full == "open" else "agrees"
+    if part == "open":
         return "silent"
     return "contradicts" if {full, part} in OPPOSITES else "says more"
 
@@ -133,8 +133,10 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
 
 
 def _answers(judged: Judgement) -> dict[str, Answer]:
-    found: dict[str, Answer] = {f.check: Answer(f.outcome, f.basis, f.says, _growth(f)) for f in judged.findings}
-    return {**found, VERDICT: Answer(judged.verdict, "", judged.says)}
+    found: dict[str, Answer] = {
+        f.check: Answer(OURS.get(f.outcome, f.outcome), f.basis, f.says, _growth(f)) for f in judged.findings
+    }
+    return {**found, VERDICT: Answer(OURS.get(judged.verdict, judged.verdict), "", judged.says)}
 
 
 def _growth(finding: Finding) -> str:
@@ -243,8 +245,7 @@ def draw(g: Collected) -> Figure:
     panels[1].set_yticklabels([])
     handles = [Patch(**looks, **EDGE, label=basis) for basis, looks in BASES.items()]
     handles.append(Patch(facecolor="white", edgecolor="black", linewidth=1.6, label="contradicts"))
-    words = "   ".join(f"{glyph} {outcome}" for outcome, glyph in GLYPHS.items())
-    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), title=words, title_fontsize=7.5)
+    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), title=KEY, title_fontsize=7.5)
     return fig
 
 

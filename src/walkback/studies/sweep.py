@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from walkback.checks import DEFAULT, Judgement, Outcome, Protocol, Thresholds, VerdictName, judge
+from walkback.checks import DEFAULT, Judgement, Outcome, Protocol, Thresholds, judge
 from walkback.checks.finding import known
 from walkback.checks.thresholds import PAPER
 from walkback.records import Evidence
@@ -21,7 +21,7 @@ from walkback.studies.base import Collected
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """A threshold that is moved from `low` to `high`, on the scale on which it is natural, under one protocol."""
+    """A threshold that is moved from `low` to `high`, on the scale on which it is natural, and the answer it moves."""
 
     name: str
     low: float
@@ -29,12 +29,19 @@ class Swept:
     scale: Literal["linear", "log", "logit"]
     words: str
     ticks: Mapping[float, str]
-    protocol: Protocol = "ours"
+    answer: Literal["accuracy", "lower half", "Γ", "published"]
 
     @property
-    def title(self) -> str:
-        """Its name, and the protocol where it is not ours."""
-        return self.name if self.protocol == "ours" else f"{self.name} ({self.protocol} protocol)"
+    def protocol(self) -> Protocol:
+        """Whose verdict or answer it is."""
+        return "published" if self.answer == "published" else "ours"
+
+    def of(self, judgement: Judgement) -> str:
+        """That answer, of one subject."""
+        answers = judgement.verdicts
+        if answers is None:
+            return judgement.verdict
+        return {"accuracy": answers.accuracy, "lower half": answers.lower_half, "Γ": answers.gamma}[self.answer]
 
     def grid(self, count: int = 25) -> list[float]:
         """So many values, evenly spaced on its scale, both ends among them."""
@@ -56,7 +63,7 @@ class Stretch(NamedTuple):
 
     low: float
     high: float
-    verdict: VerdictName
+    verdict: str
     outcomes: tuple[Outcome, ...]
 
 
@@ -67,11 +74,11 @@ def stretches(subject: Evidence, swept: Swept, thresholds: Thresholds = DEFAULT)
     depth.confidence, of which no finding tells how far it could move, and for what bars a verdict beside the findings.
     """
     final = _final(subject)
-    told: dict[float, tuple[VerdictName, tuple[Outcome, ...]]] = {}
+    told: dict[float, tuple[str, tuple[Outcome, ...]]] = {}
 
     def judged(value: float) -> Judgement:
         judgement = judge(final, thresholds.but(swept.name, value), swept.protocol)
-        told[value] = (judgement.verdict, tuple(finding.outcome for finding in judgement.findings))
+        told[value] = (swept.of(judgement), tuple(finding.outcome for finding in judgement.findings))
         return judgement
 
     todo = [*swept.grid(), thresholds[swept.name]]
@@ -150,13 +157,14 @@ Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
 
 
 def thresholds_table(g: Collected, sweeps: Sweeps) -> Table:
-    """How far each threshold can move before a verdict changes, and whose."""
+    """How far each threshold can move before an answer changes, and whose."""
     rows: list[list[Cell]] = []
     for swept, parts in sweeps.items():
         default = DEFAULT.table[swept.name]
         verdicts = first_changes({s: by_verdict(p) for s, p in parts.items()}, default.value)
         findings = first_changes(parts, default.value)
-        row: list[Cell] = [swept.title, f"{default.value:g}", "published" if default.who == PAPER else "ours"]
+        who = "published" if default.who == PAPER else "ours"
+        row: list[Cell] = [swept.name, swept.answer, f"{default.value:g}", who]
         if verdicts is None or findings is None:
             rows.append([*row, None, None, None, None, None])
             continue
@@ -164,16 +172,16 @@ def thresholds_table(g: Collected, sweeps: Sweeps) -> Table:
         ends = [_end(edge, side) for edge, side in ((below, "≤"), (above, "≥"))]
         steady = " to ".join(str(_end(edge, side, shown=True)) for edge, side in zip(findings, "≤≥", strict=True))
         rows.append([*row, *ends, _flips_said(below), _flips_said(above), steady])
-    headings = ["threshold", "default", "set by", "same verdicts from", "to", "first to change below",
+    headings = ["threshold", "answer", "default", "set by", "same answers from", "to", "first to change below",
                 "first to change above", "same findings"]  # fmt: skip
     spans = "; ".join(f"{swept.name} {swept.low:g} to {swept.high:g}" for swept in sweeps)
     notes = g.notes(
-        "One threshold moves and the others stay. Ends are exact: at the next number beyond, the verdict is the other. "
+        "One threshold moves and the others stay. Ends are exact: at the next number beyond, the answer is the other. "
         f"≤ and ≥: nothing changes as far as it was moved ({spans}).",
-        "same findings: no outcome of any check changes. A verdict is steadier than its findings where several checks "
-        "fire. The floor is judged by the published protocol alone; by ours it warns.",
+        "answer: the one that is followed; published: that protocol's verdict. same findings: no outcome of any check "
+        "changes.",
     )
-    return Table("thresholds", "How far each threshold can move before a verdict changes", headings, rows, notes)
+    return Table("thresholds", "How far each threshold can move before an answer changes", headings, rows, notes)
 
 
 def _end(edge: Edge, side: str, shown: bool = False) -> Cell:
@@ -189,17 +197,17 @@ def _flips_said(edge: Edge) -> str:
 
 
 def moves_table(sweeps: Sweeps) -> Table:
-    """Every verdict that moves with a threshold."""
+    """Every answer that moves with a threshold."""
     rows: list[list[Cell]] = []
     for swept, parts in sweeps.items():
         for name, whole in parts.items():
             joined = by_verdict(whole)
             said = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
             if len(joined) > 1:
-                rows.append([swept.title, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
+                rows.append([swept.name, swept.answer, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
     return Table(
-        "moves", "Every verdict that moves with a threshold",
-        ["threshold", "default", "subject", "verdict, from the lowest value to the highest"], rows,
-        ["A subject that is not named has one verdict over the whole range, or no run. A margin larger than what BP "
-         "gains over its frozen net cannot be asked for: there depth is not applicable, and the other checks decide."],
+        "moves", "Every answer that moves with a threshold",
+        ["threshold", "answer", "default", "subject", "from the lowest value to the highest"], rows,
+        ["A subject that is not named has one answer over the whole range, or no run. A margin larger than what BP "
+         "gains cannot be asked for: there accuracy is open."],
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """utility: which claims does each way of deciding walk back, and how do the answers move with each threshold?
 
-Accuracy alone, accuracy with Γ, every check by itself, all of them together, and the published protocol are put to the
-same records. Then each threshold is moved while the others stay, and every subject is judged again. Nothing is measured
-here: a verdict is a pure function of the evidence and the thresholds.
+Accuracy above chance, a Γ above 0 with it, each of our three answers, and the published protocol are put to the same
+records. Then each threshold is moved while the others stay, and every subject is judged again. Nothing is measured
+here: an answer is a pure function of the evidence and the thresholds.
 """
 
 import statistics
@@ -16,40 +16,36 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from walkback.checks import DEFAULT, Outcome, VerdictName, in_order
+from walkback.checks import DEFAULT, Verdicts
 from walkback.checks.finding import known, listed
-from walkback.checks.margin import DIGITS
+from walkback.checks.paired_gain import DIGITS
 from walkback.records import BaselineName, Evidence
 from walkback.report import published
 from walkback.report.figures import GREY, INKS, PAGE, figure
 from walkback.report.tables import Cell, Table
 from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import matrix
-from walkback.studies.judged import BothVerdicts, both, finding, known_of
+from walkback.studies.judged import BothVerdicts, both, known_of
 from walkback.studies.quantities import ACCURACY, GAMMA
 from walkback.studies.sweep import Stretch, Swept, by_verdict, moves_table, stretches, thresholds_table
 
 PENALTY = 0.01
 NO_NORM = {"terminal_norm": False}
 
-Decision = Literal["walked back", "not", "inconclusive", "not applicable"]
+Decision = Literal["walked back", "not", "open", "not asked"]
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """An arm that is judged, what it is called, its baselines by arm, and, for a control, what must come out.
+    """An arm that is judged, what it is called, its baselines by arm, and, for a control, what must not come out.
 
-    A control that must not be walked back is right wherever it is not: that something could not be asked is no blame.
+    A control is right wherever that does not come out: that something could not be asked is no blame.
     """
 
     arm: str
     name: str
     baselines: Mapping[BaselineName, str]
-    must: Literal["walked back", "not"] | None = None
-
-    def right(self, decision: Decision) -> bool:
-        """Whether that is what must come out of a control."""
-        return (decision == "walked back") == (self.must == "walked back")
+    wrong: Literal["walked back", "not"] | None = None
 
 
 def _baselines(rule: str) -> dict[BaselineName, str]:
@@ -65,18 +61,18 @@ def _without_norm(rule: str) -> dict[BaselineName, str]:
 
 PENALISED = f"dfa λ={PENALTY:g}"
 SUBJECTS = (
-    Contender("bp", "BP", _baselines("bp"), must="not"),
+    Contender("bp", "BP", _baselines("bp"), wrong="walked back"),
     Contender("fa", "FA", _baselines("fa")),
     Contender("dfa", "DFA", _baselines("dfa")),
     # Held against nets of its own budget. The penalty acts on blocks that train: a frozen net is the same without it.
     Contender(PENALISED, f"DFA λ={PENALTY:g}",
               {"frozen": "dfa frozen short", "frozen_bp": "bp frozen short", "bp": "bp short"}),
-    Contender("bp no norm", "BP without norm", _without_norm("bp"), must="not"),
+    Contender("bp no norm", "BP without norm", _without_norm("bp"), wrong="walked back"),
     Contender("dfa no norm", "DFA without norm", _without_norm("dfa")),
-    Contender("random", INKS["random"].name, _baselines("random"), must="walked back"),
+    Contender("random", INKS["random"].name, _baselines("random"), wrong="not"),
 )  # fmt: skip
-CLAIMS = tuple(subject for subject in SUBJECTS if subject.must is None)
-CONTROLS = tuple(subject for subject in SUBJECTS if subject.must is not None)
+CLAIMS = tuple(subject for subject in SUBJECTS if subject.wrong is None)
+CONTROLS = tuple(subject for subject in SUBJECTS if subject.wrong is not None)
 
 
 def arms(extent: Extent) -> list[Arm]:
@@ -110,7 +106,7 @@ def by_accuracy(case: BothVerdicts) -> Decision:
     """Walked back if the mean accuracy over the seeds is not above chance."""
     mean, classes = _mean(seed.final.accuracy for seed in case.evidence.seeds), case.evidence.classes
     if mean is None or classes is None:
-        return "inconclusive"
+        return "open"
     return "not" if mean > round(1 / classes, DIGITS) else "walked back"
 
 
@@ -119,7 +115,7 @@ def by_gamma(case: BothVerdicts) -> Decision:
     accuracy, mean = by_accuracy(case), _mean(seed.final.gamma for seed in case.evidence.seeds)
     if accuracy == "walked back" or (mean is not None and mean <= 0):
         return "walked back"
-    return accuracy if mean is not None else "inconclusive"
+    return accuracy if mean is not None else "open"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -129,25 +125,22 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(there) else None
 
 
-def _by_check(check: str) -> Callable[[BothVerdicts], Decision]:
-    """Walked back if that check fires."""
-
-    def decide(case: BothVerdicts) -> Decision:
-        found = finding(case.ours, check)
-        return IN_SHORT[found.outcome] if found else "not applicable"
-
-    return decide
+def _answer(pick: Callable[[Verdicts], str]) -> Callable[[BothVerdicts], Decision]:
+    """What one of our three answers amounts to."""
+    return lambda case: "open" if case.ours.verdicts is None else IN_SHORT[pick(case.ours.verdicts)]
 
 
-IN_SHORT: Mapping[Outcome | VerdictName, Decision] = {
-    "fires": "walked back", "passes": "not", "walked back": "walked back", "holds": "not",
-    "inconclusive": "inconclusive", "not applicable": "not applicable",
+IN_SHORT: Mapping[str, Decision] = {
+    "walked back": "walked back", "not trained": "walked back", "carried by few": "walked back",
+    "chance": "walked back", "holds": "not", "trained": "not", "even": "not", "open": "open", "inconclusive": "open",
+    "not measurable": "open", "not asked": "not asked", "not applicable": "not asked", "not reported": "not asked",
 }  # fmt: skip
 DECIDERS: Mapping[str, Callable[[BothVerdicts], Decision]] = {
-    "accuracy": by_accuracy,
-    "accuracy + Γ": by_gamma,
-    **{check.name: _by_check(check.name) for check in in_order("ours")},
-    "all": lambda case: IN_SHORT[case.ours.verdict],
+    "chance": by_accuracy,
+    "chance + Γ": by_gamma,
+    "accuracy": _answer(lambda answers: answers.accuracy),
+    "lower half": _answer(lambda answers: answers.lower_half),
+    "Γ": _answer(lambda answers: answers.gamma),
     "published": lambda case: IN_SHORT[case.published.verdict],
 }
 
@@ -159,7 +152,7 @@ def decided(subject: Evidence) -> dict[str, Decision]:
 
 
 # What the paper counts, by the column that it stands in here.
-PAPER_COUNTS = {"accuracy": "accuracy", "accuracy + Γ": "accuracy, Γ", "published": "the full protocol"}
+PAPER_COUNTS = {"chance": "accuracy", "chance + Γ": "accuracy, Γ", "published": "the full protocol"}
 PAPER_METHODS = tuple(method.upper() for method in published.VERDICTS if method != "bp")
 
 
@@ -176,7 +169,7 @@ def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[
     paper = {d: f"{published.UTILITY[name]} of {len(PAPER_METHODS)}" for d, name in PAPER_COUNTS.items()}
     return {
         "claims walked back": count(claims, lambda each, decider: found[each][decider] == "walked back"),
-        "controls right": count(controls, lambda each, decider: each.right(found[each][decider])),
+        "controls right": count(controls, lambda each, decider: found[each][decider] != each.wrong),
         "walked back in the paper": [paper.get(decider) for decider in DECIDERS],
     }
 
@@ -184,16 +177,18 @@ def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[
 # How the answers move
 
 SWEPT = (
-    Swept("scale.growth", 2, 1e5, "log", "growth over one block", {1e1: "10", 1e3: "10³", 1e5: "10⁵"}),
-    Swept("reference.chord", 1e-8, 1, "log", "chord", {1e-8: "10⁻⁸", 1e-4: "10⁻⁴", 1: "1"}),
-    Swept("reference.floor", 1e-12, 1e-3, "log", "‖g$_L$‖, published protocol",
-          {1e-12: "10⁻¹²", 1e-8: "10⁻⁸", 1e-4: "10⁻⁴"}, "published"),
-    # No further than BP itself gains on CIFAR-10: above that depth is not asked, and the other checks decide alone.
-    Swept("depth.margin", 1e-4, 0.2, "log", "gain in points", {1e-4: ".01", 1e-3: ".1", 0.01: "1", 0.1: "10"}),
-    Swept("depth.confidence", 0.5, 0.999, "logit", "confidence", {0.5: ".5", 0.9: ".9", 0.99: ".99", 0.999: ".999"}),
-    Swept("coverage.band", 0.01, 10, "linear", "stds of the null", {0: "0", 5: "5", 10: "10"}),
-    Swept("coverage.share", 0.01, 0.99, "linear", "share of the blocks",
-          {0: "0", 0.25: "¼", 0.5: "½", 0.75: "¾", 1: "1"}),
+    # No further than BP itself gains on CIFAR-10: above that no depth can be asked for.
+    Swept("depth.margin", 1e-4, 0.2, "log", "gain in points", {1e-4: ".01", 1e-3: ".1", 0.01: "1", 0.1: "10"},
+          "accuracy"),
+    Swept("depth.confidence", 0.5, 0.999, "logit", "confidence", {0.5: ".5", 0.9: ".9", 0.99: ".99", 0.999: ".999"},
+          "accuracy"),
+    Swept("reach.margin", 1e-4, 0.2, "log", "gain in points", {1e-4: ".01", 1e-3: ".1", 0.01: "1", 0.1: "10"},
+          "lower half"),
+    Swept("chance.small", 1e-3, 0.5, "log", "Γ", {1e-3: ".001", 1e-2: ".01", 1e-1: ".1"}, "Γ"),
+    Swept("spread.share", 0.01, 0.99, "linear", "share of the blocks",
+          {0: "0", 0.25: "¼", 0.5: "½", 0.75: "¾", 1: "1"}, "Γ"),
+    Swept("scale.growth", 2, 1e5, "log", "growth over one block", {1e1: "10", 1e3: "10³", 1e5: "10⁵"}, "published"),
+    Swept("reference.floor", 1e-12, 1e-3, "log", "‖g$_L$‖", {1e-12: "10⁻¹²", 1e-8: "10⁻⁸", 1e-4: "10⁻⁴"}, "published"),
 )  # fmt: skip
 
 
@@ -215,12 +210,12 @@ def _utility_table(g: Collected, subjects: Mapping[Contender, Evidence]) -> Tabl
     ]
     rows += [[title, *row, None] for title, row in counts(found).items()]
     notes = g.notes(
-        "accuracy: walked back if its mean is not above chance. accuracy + Γ: or if the mean Γ is not above 0. A "
-        "check: if it fires. all: our verdict. published: that of the published protocol (scale, the reference's "
-        "floor, depth). not: not walked back; where a whole protocol says so, the claim holds.",
+        "chance: walked back if the mean accuracy is not above chance. chance + Γ: or if the mean Γ is not above 0. "
+        "accuracy, lower half, Γ: our three answers; the lower half is walked back where it is not trained, Γ where it "
+        "is carried by few or at chance. published: the verdict of the published protocol. not: not walked back.",
         f"Claims: {listed([s.name for s in CLAIMS])}. Controls: {listed([s.name for s in CONTROLS])}; BP must not be "
-        f"walked back, random credit must. The paper counts other subjects ({listed(PAPER_METHODS)}): its counts are "
-        "no repetition of ours.",
+        "walked back, random credit must not stand. The paper counts other subjects "
+        f"({listed(PAPER_METHODS)}): its counts are no repetition of ours.",
         _apart(g),
     )
     return Table("utility", "Which claims are walked back, and by what", ["subject", *DECIDERS, "seeds"], rows, notes)
@@ -247,10 +242,9 @@ class Appearance(NamedTuple):
     ink: str = "black"
 
 
-STANDS = Appearance("#b5d4ea", "", "✓")
-LOOKS: Mapping[str, Appearance] = {
-    "walked back": Appearance("#8e2a35", "", "✗", "white"), "not": STANDS, "holds": STANDS,
-    "inconclusive": Appearance("#f1f1f1", "//////", "?"), "not applicable": Appearance("#ffffff", "....", "n/a"),
+LOOKS: Mapping[Decision, Appearance] = {
+    "walked back": Appearance("#8e2a35", "", "✗", "white"), "not": Appearance("#b5d4ea", "", "✓"),
+    "open": Appearance("#f1f1f1", "//////", "?"), "not asked": Appearance("#ffffff", "....", "–"),
 }  # fmt: skip
 HATCH = "#b8b8b8"
 
@@ -262,11 +256,11 @@ def _glyph(axes: Axes, x: float, y: float, look: Appearance, size: float) -> Non
               fontsize=size if len(look.glyph) == 1 else 0.75 * size)  # fmt: skip
 
 
-def _legend(*names: str) -> list[Patch]:
+def _legend() -> list[Patch]:
     return [
         Patch(facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch,
               label=f"{look.glyph}  {'not walked back' if name == 'not' else name}")
-        for name, look in ((name, LOOKS[name]) for name in names)
+        for name, look in LOOKS.items()
     ]  # fmt: skip
 
 
@@ -306,24 +300,22 @@ def draw(g: Collected) -> Figure:
         axes.text(x, -1.35, words, ha="center", va="baseline", fontsize=8, color=GREY)
     matrix(axes, [subject.name for subject in SUBJECTS])
     axes.set(xlim=(0, LEFT + columns), ylim=(rows + 2.6, -1.9))
-    handles = _legend(*(name for name in LOOKS if name != "holds"))
-    fig.legend(handles=handles, loc="outside upper center", ncols=4)
+    fig.legend(handles=_legend(), loc="outside upper center", ncols=4)
     return fig
 
 
 def draw_thresholds(g: Collected) -> Figure:
-    """One panel a threshold: along it the verdict of every subject, and where the default stands."""
+    """One panel a threshold: along it the answer on every subject, and where the default stands."""
     subjects = evidence(g)
     note = g.note("One threshold moves, the others keep their defaults; ends of bars are exact. "
-                  "The floor is judged by the published protocol, everything else by ours.")  # fmt: skip
+                  "Above each: the answer that it moves; published: that protocol's verdict.")  # fmt: skip
     fig = figure(PAGE, 3.9, note)
     panels = list(fig.subplots(2, 4, sharey=True).flat)
     for axes, swept in zip(panels, SWEPT, strict=False):
         _panel(axes, swept, subjects)
     panels[-1].set_axis_off()
     default = Line2D([], [], color="black", linestyle=(0, (3, 1.5)), linewidth=1.2, label="default")
-    handles = [*_legend(*(name for name in LOOKS if name != "not")), default]
-    panels[-1].legend(handles=handles, loc="center left", handlelength=2.4, labelspacing=0.9)
+    panels[-1].legend(handles=[*_legend(), default], loc="center left", handlelength=2.4, labelspacing=0.9)
     return fig
 
 
@@ -340,7 +332,7 @@ def _panel(axes: Axes, swept: Swept, subjects: Mapping[Contender, Evidence]) -> 
             _bar(axes, row, part, default)
     axes.axvline(default, color="white", linewidth=2.6, zorder=4)  # a rim, so that it is seen on dark bars
     axes.axvline(default, color="black", linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=5)
-    axes.set_title(swept.name, fontsize=8)
+    axes.set_title(f"{swept.name}\n{swept.answer}", fontsize=8)
     axes.set_xlabel(swept.words, fontsize=7)
     axes.set_xticks(list(swept.ticks), list(swept.ticks.values()), fontsize=7)
     axes.minorticks_off()
@@ -352,7 +344,7 @@ def _panel(axes: Axes, swept: Swept, subjects: Mapping[Contender, Evidence]) -> 
 
 def _bar(axes: Axes, row: int, part: Stretch, default: float) -> None:
     """One stretch of one verdict, with its glyph where there is room, beside the line of the default."""
-    look = LOOKS[part.verdict]
+    look = LOOKS[IN_SHORT[part.verdict]]
     axes.barh(row, part.high - part.low, 0.8, left=part.low, color=look.colour, edgecolor=HATCH, hatch=look.hatch,
               linewidth=0.6)  # fmt: skip
     middle, width = _room(axes, part.low, part.high, default)

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from walkback.audits.settling import found_out
+from walkback.audits.answers import control_random
 from walkback.checks import DEFAULT
 from walkback.report import published as theirs
 from walkback.report.agreement import of_direction, of_fact, seeds_counted
@@ -13,7 +13,7 @@ from walkback.studies.base import CHANCE
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, GROWTH, STREAM
 from walkback.studies.reproduced.claims import INIT
 from walkback.studies.reproduced.found import EP, EP32, LADDER, RANDOM, Trained, paired
-from walkback.studies.reproduced.main_audit import CODES, PUBLISHED, SHORT, judged, protocols
+from walkback.studies.reproduced.main_audit import PUBLISHED, SHORT, judged, protocols
 from walkback.studies.reproduced.tried import nearest
 from walkback.studies.reproduced.words import DASH, MISSING, Writer, bullets, margin, percent, stat, table
 
@@ -25,7 +25,7 @@ WITHOUT: tuple[tuple[str, int, Mapping[str, Any]], ...] = (  # name, epochs and 
     ("no terminal norm", PUBLISHED, BARE),
 )
 ZEROS = "zero credits"  # the probe that counts them
-MUST = "Random credit, a fresh direction at every step, must be found out."
+MUST = "Random credit, a fresh direction at every step, must neither hold nor have an even Γ."
 
 
 def controls(page: Writer) -> list[str]:
@@ -77,16 +77,9 @@ def _random(page: Writer) -> str:
     if found is None:
         return f"{MUST} Ours: missing."
     over = margin([*paired(page.of(RANDOM), page.of(RANDOM.but(k=0))).values()])
-    holds = "holds" in (found[0].verdict, found[1].verdict)
-    good = (
-        "It is, by both protocols"
-        if all(map(found_out, found))
-        else "**One lets it hold**"
-        if holds
-        else "It is not by both"
-    )
+    good = "It does neither" if all(control_random(each).ok for each in found) else "**By one it does**"
     return (
-        f"{MUST} {good}: published protocol {judged(found[0], CODES)}; ours {judged(found[1])}. Over its own frozen "
+        f"{MUST} {good}: published protocol {judged(found[0])}; ours {judged(found[1])}. Over its own frozen "
         f"net, points: {text(over)}."
     )
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from walkback.checks import DEFAULT, reference
-from walkback.checks.coverage import BAND
 from walkback.checks.finding import listed
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import evidence_of_runs
@@ -16,7 +15,7 @@ from walkback.report.tables import Cell, Stat
 from walkback.studies.quantities import GAMMA, GRADIENT, GROWTH, STREAM, Quantity, cosine_at, gradient_at, hidden_at
 from walkback.studies.reproduced.claims import AS_LOG, CALIBRATED, FROM_A_LOG, GAMMAS, IN_TIME, NOISE, PATTERNS, TOPS
 from walkback.studies.reproduced.found import BP, FA, VARIANTS, Trained
-from walkback.studies.reproduced.statements import BATCH, LOG, chord, clear
+from walkback.studies.reproduced.statements import BAND, BATCH, LOG, chord, clear
 from walkback.studies.reproduced.words import DASH, MISSING, Writer, bullets, size, stat, table
 
 SIDES = (
@@ -106,7 +105,7 @@ def cosines(page: Writer) -> list[str]:
     return [
         "cos(a_l, g_l) takes the gradient at the block's input, as published; cos(a_l, g_{l+1}) at its output, where "
         "the credit acts. Γ is the mean of the former. *Clears its null*: in so many seeds the cosine is above the "
-        f"mean of its fresh-feedback null by more than {DEFAULT[BAND]:g} standard deviations. DFA's cosines are "
+        f"mean of its fresh-feedback null by more than {BAND} standard deviations. DFA's cosines are "
         "published for d = 512; ours are of d = 256.",
         table(["", *(f"l = {block}" for block in range(blocks)), "Γ"], rows),
         bullets([*by_size, *_placing(page.of(FA))]),

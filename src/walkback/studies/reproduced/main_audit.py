@@ -13,7 +13,7 @@ from walkback.studies.base import CHANCE
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, STREAM
 from walkback.studies.reproduced.claims import ACCURACIES, CLEARS, VERDICTS
 from walkback.studies.reproduced.found import BP, DFA, EP, EP32, FA, METHODS, SHALLOW, Ours, paired
-from walkback.studies.reproduced.statements import as_they_judge, depth_against, is_
+from walkback.studies.reproduced.statements import OPEN, as_they_judge, depth_against, is_
 from walkback.studies.reproduced.words import DASH, MISSING, Writer, bullets, margin, percent, stat, table
 
 CODES = {"scale": "D1", "reference": "D2", "depth": "D3"}
@@ -91,7 +91,7 @@ def decides(who: str, outcomes: Mapping[str, Outcome]) -> str:
     (outcome,) = by_outcome
     if len(outcomes) == 1:
         return f"{who}: {outcome} against {next(iter(outcomes))}, the only one there."
-    end = "Nothing is settled by any." if outcome == "inconclusive" else "The choice does not decide."
+    end = "Nothing is settled by any." if outcome in OPEN else "The choice does not decide."
     return f"{who}: {outcome} against each of the {len(outcomes)} that are there. {end}"
 
 
@@ -108,7 +108,7 @@ def verdicts(page: Writer) -> list[str]:
     back: dict[Ours, tuple[bool, bool, bool]] = {}
     for method, claim in VERDICTS.items():
         found, n = protocols(page, method), page.of(method).n
-        said = [judged(found[0], CODES), judged(found[1])] if found else [MISSING, MISSING]
+        said = [judged(found[0]), judged(found[1])] if found else [MISSING, MISSING]
         rows.append([method.name, theirs.VERDICTS[method.rule], *said, str(n), page.held(claim)])
         if found and method is not BP:  # the published count is of the methods beside it
             low = statistics.fmean(page.of(method).last(ACCURACY)) <= CHANCE
@@ -128,7 +128,7 @@ def verdicts(page: Writer) -> list[str]:
         single = " In float32 the counts are the same." if same else " **In float32 the counts would be others.**"
     return [
         "Our runs, judged by the published protocol (against one frozen net, the one whose rest DFA trained) and by "
-        "ours (against the rule's own). *Open*: inconclusive.",
+        "ours (its answer on accuracy, against the rule's own and the shallow net). *Open*: not settled.",
         table(["", "published", "ours, published protocol", "ours, our protocol", "n", "as published?"], rows),
         f"Decision utility: how many of the {FIVE} methods beside BP, and of {those}, are walked back by one who "
         f"knows so much. Our reading: accuracy walks back a method whose mean is not above chance ({percent(CHANCE)}); "
@@ -138,16 +138,20 @@ def verdicts(page: Writer) -> list[str]:
     ]
 
 
-def judged(judgement: Judgement, codes: Mapping[str, str] | None = None) -> str:
-    """A verdict with the checks that fire and those left open, by their published codes if these are given."""
+def judged(judgement: Judgement) -> str:
+    """Our answers; of the published protocol its verdict with the checks that fire and those left open, by code."""
 
     def those(outcome: Outcome) -> Sequence[str]:
-        return [(codes or {}).get(f.check, f.check) for f in judgement.findings if f.outcome == outcome]
+        return sorted(CODES.get(f.check, f.check) for f in judgement.findings if f.outcome == outcome)
 
+    if judgement.verdicts is not None:
+        answers = judgement.verdicts
+        return f"{judgement.answer}; lower half {answers.lower_half}; Γ {answers.gamma}"
     fires, opens = those("fires"), those("inconclusive")
     parts = [f"{listed(fires)} {'fires' if len(fires) == 1 else 'fire'}"] if fires else []
     parts += [f"{listed(opens)} open"] if opens else []
-    return judgement.verdict + (f" ({'; '.join(parts)})" if parts else "")
+    word = "open" if judgement.verdict == "inconclusive" else judgement.verdict
+    return word + (f" ({'; '.join(parts)})" if parts else "")
 
 
 SHORT, PUBLISHED = 30, 100
@@ -159,7 +163,7 @@ def short(page: Writer) -> list[str]:
     for method in METHODS:
         ours, frozen = method.but(epochs=SHORT), method.but(k=0, epochs=SHORT)
         found = protocols(page, ours)
-        said = [judged(found[0], CODES), judged(found[1])] if found else [MISSING, MISSING]
+        said = [judged(found[0]), judged(found[1])] if found else [MISSING, MISSING]
         rows.append([
             method.name, str(theirs.ACCURACY[method.rule]), *page.cells(ours, ACCURACY), *page.cells(frozen, ACCURACY),
             *page.cells(ours, STREAM, GRADIENT, GAMMA), theirs.VERDICTS[method.rule], *said,

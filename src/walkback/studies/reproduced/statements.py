@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from walkback.checks import DEFAULT, Finding, Judgement, depth, first_fired, judge, reference, scale
 from walkback.checks.by_seed import seeds_said
-from walkback.checks.coverage import BAND
-from walkback.checks.covering import covered
 from walkback.checks.finding import listed
 from walkback.checks.reference import CHORD, FLOOR
-from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_runs
+from walkback.records import Baseline, BaselineName, Evidence, NullRecord, Run, evidence_of_runs
+from walkback.records.schema import CosineRecord
 from walkback.report import published as theirs
 from walkback.report.agreement import MISSING, Agreement, of_direction, of_fact, of_spread, seeds_counted, together
 from walkback.report.tables import Stat, gain
@@ -19,6 +18,8 @@ from walkback.studies.reproduced.found import BP, DFA, VARIANTS, Found, Ours, Tr
 Check = Callable[[Found], Agreement]
 Dates = Mapping[int, int | None]  # by seed the first epoch; None: never
 BATCH, LOG = int(DEFAULT["reference.batch"]), theirs.LOG_BATCH
+OPEN = ("open", "inconclusive")  # ours, and the published protocol's word for it
+BAND = 3  # standard deviations of the null that a block's cosine must clear it by
 D1, D2, D2_LOG = "D1", f"D2, N = {BATCH}", f"D2, N = {LOG}"
 DATES: Mapping[str, Mapping[str, Sequence[int]]] = {
     D1: theirs.FIRST_GROWTH,
@@ -34,7 +35,7 @@ def is_(outcome: str) -> str:
 
 def spared(outcome: str, words: str, n: int) -> Agreement:
     """A check that is said not to fire."""
-    return of_fact(None if outcome == "inconclusive" else outcome != "fires", words, n)
+    return of_fact(None if outcome in OPEN else outcome != "fires", words, n)
 
 
 # Verdicts
@@ -91,9 +92,16 @@ def clear(group: Trained, cosine: str = "cosine", null: str = "null") -> list[tu
     for block in range(group.config.blocks):
         probed = [(getattr(run.snapshots[-1], cosine)[block], getattr(run.probes, null)[block])
                   for run in group.runs if run.probes is not None]  # fmt: skip
-        known = [answer for pair in probed if (answer := covered(*pair, DEFAULT[BAND])) is not None]
+        known = [answer for pair in probed if (answer := _clears(*pair)) is not None]
         counts.append((sum(known), len(known)))
     return counts
+
+
+def _clears(cosine: CosineRecord, null: NullRecord | None) -> bool | None:
+    """Whether a cosine is above its null; a credit or gradient that is dead is not. None: not known."""
+    if cosine.status != "ok" or cosine.value is None:
+        return False if cosine.status in ("zero credit", "zero gradient", "below precision") else None
+    return None if null is None or null.n < 2 else cosine.value > null.mean + BAND * null.std
 
 
 def aligned_alone(ours: Ours, block: int, found: Found) -> Agreement:
