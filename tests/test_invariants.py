@@ -347,7 +347,13 @@ def test_predictions_are_read_when_a_subject_is_judged(folder: Path) -> None:
         assert seed.hits.count(1) == round(1000 * (seed.final.accuracy or 0))
         assert {*seed.hits} == {0, 1}
     frozen = subject.baselines["frozen"].hits
-    assert {seed: hits is None for seed, hits in frozen.items()} == {"1": False, "2": True, "3": False, "4": False, "5": False}
+    assert {seed: hits is None for seed, hits in frozen.items()} == {
+        "1": False,
+        "2": True,
+        "3": False,
+        "4": False,
+        "5": False,
+    }
     assert len(frozen["1"] or b"") == 1000
 
 
