@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from walkback.audits.simulated import CASES, LOOKS, Case, decided, drawn, normal, rates, settled_table, simulate
+from walkback.audits.simulated import CASES, LOOKS, Design, decided, drawn, normal, rates, settled_table, simulate
 from walkback.checks import DEFAULT, depth
 from walkback.records import Baseline, Evidence, Moment, SeedEvidence
 
@@ -35,8 +35,8 @@ def audited(own, bp):
 
 # Every way to end: at the margin, no need of depth, harm beside a bp that harms too, a bp that nothing is shown of.
 MIXED = [
-    *CASES, Case("", (1, 3), normal(2.0), bp=(2.0, 1.0)), Case("", (-3, 0), normal(1.0), bp=(1.0, 2.0)),
-    Case("", (-4, -4), normal(1.0), bp=(-4.0, 1.0)), Case("", (2, 2), normal(0.2), apart=True, bp=(3.0, 1.0)),
+    *CASES, Design("", (1, 3), normal(2.0), bp=(2.0, 1.0)), Design("", (-3, 0), normal(1.0), bp=(1.0, 2.0)),
+    Design("", (-4, -4), normal(1.0), bp=(-4.0, 1.0)), Design("", (2, 2), normal(0.2), apart=True, bp=(3.0, 1.0)),
 ]  # fmt: skip
 
 

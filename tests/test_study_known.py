@@ -60,7 +60,7 @@ def test_one_opposed_block_speaks_for_one() -> None:
 
 def test_the_task_of_the_small_loops_needs_depth_and_the_linear_one_does_not() -> None:
     mean = {
-        (linear, how): sum(planted.trained(planted.Teacher(linear=linear), seed, how) for seed in (42, 123)) / 2
+        (linear, how): sum(planted.trained(planted.SmallTask(linear=linear), seed, how) for seed in (42, 123)) / 2
         for linear in (False, True) for how in ("bp", "shallow")
     }  # fmt: skip
     assert mean[False, "bp"] > mean[False, "shallow"] + 0.1

@@ -41,7 +41,7 @@ def mixed(low: float, high: float, share: float, spread: float) -> Law:
 
 
 @dataclass(frozen=True)
-class Case:
+class Design:
     """True gains over the frozen and the shallow net: where they lie, their law over seeds, and what must come out.
 
     apart     the gains over the two baselines are drawn apart; else they differ by what lies between the baselines
@@ -64,36 +64,36 @@ EDGE = REQUIRED
 SHIFT = 1.5 * (1 - float(np.log(2)))  # of an exponential law: how far its mean lies from its median
 NOISY = (12.0, 5.0)
 CASES = (
-    Case("N(2, 1.5) over both, alike", (EDGE, EDGE), normal(1.5), at_most=WRONG),
-    Case("N(2, 1.5) over both, apart", (EDGE, EDGE), normal(1.5), apart=True, at_most=WRONG),
-    Case("N(2, 1.5) over both, apart; bp N(12, 5)", (EDGE, EDGE), normal(1.5), True, NOISY, WRONG),
-    Case("10 over frozen, N(2, 0.5) over shallow", (FAR, EDGE), normal(0.5), at_most=WRONG),
-    Case("10 over frozen, N(2, 1.5) over shallow", (FAR, EDGE), normal(1.5), at_most=WRONG),
-    Case("10 over frozen, N(2, 3) over shallow", (FAR, EDGE), normal(3.0), at_most=WRONG),
-    Case("10 and 2, skewed upwards, median at 2", (FAR, EDGE), skewed(1.5), at_most=WRONG),
-    Case("10 and 2, skewed downwards, median at 2", (FAR, EDGE), skewed(-1.5), at_most=WRONG),
-    Case("10 and 2, skewed upwards, mean at 2", (FAR, EDGE - SHIFT), skewed(1.5), at_most={"holds": 0.025}),
-    Case("10 and 2, skewed downwards, mean at 2", (FAR, EDGE + SHIFT), skewed(-1.5), at_most={"walked back": 0.025}),
-    Case("10 and 2, half of the seeds 3 below, half 3 above", (FAR, EDGE), mixed(-3, 3, 0.5, 0.5), at_most=WRONG),
-    Case("N(8, 1.5) over both, alike", (8, 8), normal(1.5), at_least={"holds by 5 seeds": 0.95}),
-    Case("N(8, 1.5) over both, apart", (8, 8), normal(1.5), apart=True, at_least={"holds by 5 seeds": 0.95}),
-    Case("N(4, 1.5) over both, alike", (4, 4), normal(1.5), at_least={"holds": 0.7}),
-    Case("N(4, 1.5) over both, apart", (4, 4), normal(1.5), apart=True, at_least={"holds": 0.7}),
-    Case("N(4, 1.5) over both, alike; bp N(12, 5)", (4, 4), normal(1.5), bp=NOISY, at_least={"holds": 0.7}),
-    Case("N(0, 1.5) over both, alike", (0, 0), normal(1.5), at_least={"walked back": 0.95}),
-    Case("N(0, 1.5) over both, apart", (0, 0), normal(1.5), apart=True, at_least={"walked back": 0.95}),
-    Case("N(0, 1.5) over both, alike; bp N(12, 5)", (0, 0), normal(1.5), bp=NOISY, at_least={"walked back": 0.95}),
-    Case("N(0, 1.5) over both, alike; bp N(2, 1.5)", (0, 0), normal(1.5), False, (EDGE, 1.5), {"walked back": 0.025}),
-    Case("half of the seeds at 1, half at 10", (0, 0), mixed(1, 10, 0.5, 0.5), at_most={"holds": 0.05}),
-    Case("one seed in ten at −30, others N(8, 1.5)", (0, 0), mixed(-30, 8, 0.1, 1.5), at_most={"walked back": 0.025}),
-    Case("24 over frozen, 0.5 below shallow", (24, -0.5), normal(1.5), at_most={"holds": 0}),
+    Design("N(2, 1.5) over both, alike", (EDGE, EDGE), normal(1.5), at_most=WRONG),
+    Design("N(2, 1.5) over both, apart", (EDGE, EDGE), normal(1.5), apart=True, at_most=WRONG),
+    Design("N(2, 1.5) over both, apart; bp N(12, 5)", (EDGE, EDGE), normal(1.5), True, NOISY, WRONG),
+    Design("10 over frozen, N(2, 0.5) over shallow", (FAR, EDGE), normal(0.5), at_most=WRONG),
+    Design("10 over frozen, N(2, 1.5) over shallow", (FAR, EDGE), normal(1.5), at_most=WRONG),
+    Design("10 over frozen, N(2, 3) over shallow", (FAR, EDGE), normal(3.0), at_most=WRONG),
+    Design("10 and 2, skewed upwards, median at 2", (FAR, EDGE), skewed(1.5), at_most=WRONG),
+    Design("10 and 2, skewed downwards, median at 2", (FAR, EDGE), skewed(-1.5), at_most=WRONG),
+    Design("10 and 2, skewed upwards, mean at 2", (FAR, EDGE - SHIFT), skewed(1.5), at_most={"holds": 0.025}),
+    Design("10 and 2, skewed downwards, mean at 2", (FAR, EDGE + SHIFT), skewed(-1.5), at_most={"walked back": 0.025}),
+    Design("10 and 2, half of the seeds 3 below, half 3 above", (FAR, EDGE), mixed(-3, 3, 0.5, 0.5), at_most=WRONG),
+    Design("N(8, 1.5) over both, alike", (8, 8), normal(1.5), at_least={"holds by 5 seeds": 0.95}),
+    Design("N(8, 1.5) over both, apart", (8, 8), normal(1.5), apart=True, at_least={"holds by 5 seeds": 0.95}),
+    Design("N(4, 1.5) over both, alike", (4, 4), normal(1.5), at_least={"holds": 0.7}),
+    Design("N(4, 1.5) over both, apart", (4, 4), normal(1.5), apart=True, at_least={"holds": 0.7}),
+    Design("N(4, 1.5) over both, alike; bp N(12, 5)", (4, 4), normal(1.5), bp=NOISY, at_least={"holds": 0.7}),
+    Design("N(0, 1.5) over both, alike", (0, 0), normal(1.5), at_least={"walked back": 0.95}),
+    Design("N(0, 1.5) over both, apart", (0, 0), normal(1.5), apart=True, at_least={"walked back": 0.95}),
+    Design("N(0, 1.5) over both, alike; bp N(12, 5)", (0, 0), normal(1.5), bp=NOISY, at_least={"walked back": 0.95}),
+    Design("N(0, 1.5) over both, alike; bp N(2, 1.5)", (0, 0), normal(1.5), False, (EDGE, 1.5), {"walked back": 0.025}),
+    Design("half of the seeds at 1, half at 10", (0, 0), mixed(1, 10, 0.5, 0.5), at_most={"holds": 0.05}),
+    Design("one seed in ten at −30, others N(8, 1.5)", (0, 0), mixed(-30, 8, 0.1, 1.5), at_most={"walked back": 0.025}),
+    Design("24 over frozen, 0.5 below shallow", (24, -0.5), normal(1.5), at_most={"holds": 0}),
 )  # fmt: skip
 
 
 SIGNS = {"holds": "✓", "holds by 5 seeds": "✓ by 5 seeds", "walked back": "✗"}
 
 
-class Rates(NamedTuple):
+class SimulatedShares(NamedTuple):
     """Of all trials: the shares that hold, hold by five seeds and are walked back, and the mean number of seeds."""
 
     holds: float
@@ -101,14 +101,14 @@ class Rates(NamedTuple):
     walked_back: float
     seeds: float
 
-    def reaches(self, case: Case) -> bool:
+    def reaches(self, case: Design) -> bool:
         """Whether the figures that the protocol asks for come out."""
         shares = {"holds": self.holds, "holds by 5 seeds": self.by_five, "walked back": self.walked_back}
         most = all(shares[name] <= share for name, share in case.at_most.items())
         return most and all(shares[name] >= share for name, share in case.at_least.items())
 
 
-def drawn(case: Case, trials: int, rng: np.random.Generator) -> tuple[Points, Points]:
+def drawn(case: Design, trials: int, rng: np.random.Generator) -> tuple[Points, Points]:
     """The subject's gains and bp's: trials × baselines × seeds."""
     most = LOOKS[-1]
     both = np.array(case.over)[:, None] + case.law(rng, (trials, 2 if case.apart else 1, most))
@@ -149,16 +149,16 @@ def _ends(gains: Points, n: int, confidence: float) -> tuple[Points, Points]:
     return mean - half, mean + half
 
 
-def simulate(case: Case, trials: int = TRIALS, seed: int = SEED) -> Rates:
+def simulate(case: Design, trials: int = TRIALS, seed: int = SEED) -> SimulatedShares:
     """Judge that many audits of one case."""
     outcome, used = decided(*drawn(case, trials, np.random.default_rng((seed, CASES.index(case)))))
     holds = outcome > 0
-    return Rates(
+    return SimulatedShares(
         float(holds.mean()), float((holds & (used <= 5)).mean()), float((outcome < 0).mean()), float(used.mean())
     )
 
 
-def rates(trials: int = TRIALS) -> Iterator[tuple[Case, Rates]]:
+def rates(trials: int = TRIALS) -> Iterator[tuple[Design, SimulatedShares]]:
     """Every case."""
     for case in CASES:
         yield case, simulate(case, trials)

@@ -23,7 +23,7 @@ FEW = 5  # seeds: fewer can show neither that accuracy holds nor that Γ is even
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSubject:
     """A subject that is trained: its rule, its recipe, and the arms it is judged beside (none: Γ alone is asked)."""
 
     rule: str
@@ -51,15 +51,16 @@ RECIPES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 SHALLOW_RATE = 3e-2  # softmax regression on MNIST-1D, where .001 is far too small for it
 FULL_ONLY = ("mnist1d", "cifar10")
 SUBJECTS = {
-    "fa-layer": Trained("fa-layer", "mlp"), "dfa-plain": Trained("dfa-plain", "mlp"),
-    "dfa": Trained("dfa", "mlp, 3 epochs"), "fitted": Trained("bp", "fitted", beside=False),
-    "deep": Trained("bp", "deep", beside=False), "fg": Trained("fg", "mlp", beside=False),
-    "random labels": Trained("bp", "random labels"), "usf": Trained("usf", "mnist1d"), "kp": Trained("kp", "mnist1d"),
-    "dfa, small-cnn": Trained("dfa", "cifar10"),
+    "fa-layer": TrainedSubject("fa-layer", "mlp"), "dfa-plain": TrainedSubject("dfa-plain", "mlp"),
+    "dfa": TrainedSubject("dfa", "mlp, 3 epochs"), "fitted": TrainedSubject("bp", "fitted", beside=False),
+    "deep": TrainedSubject("bp", "deep", beside=False), "fg": TrainedSubject("fg", "mlp", beside=False),
+    "random labels": TrainedSubject("bp", "random labels"), "usf": TrainedSubject("usf", "mnist1d"),
+    "kp": TrainedSubject("kp", "mnist1d"),
+    "dfa, small-cnn": TrainedSubject("dfa", "cifar10"),
 }  # fmt: skip
 
 
-def _parts(subject: Trained) -> dict[BaselineName, str]:
+def _parts(subject: TrainedSubject) -> dict[BaselineName, str]:
     """The arms that a subject is judged beside, by their role."""
     if not subject.beside:
         return {}
@@ -93,7 +94,7 @@ def arms(extent: Extent) -> list[Arm]:
 
 
 @dataclass(frozen=True)
-class Case:
+class Exam:
     """What is judged, what must come out, and how that is read; `right` tells from what was read."""
 
     words: str
@@ -167,7 +168,7 @@ def _small(g: Collected) -> str | None:
 
 def _seen(**options: Any) -> Callable[[Collected], str]:
     hidden, tied = options.pop("hidden", False), options.pop("tied", False)
-    return lambda _: planted.witnessed(planted.Watched(hidden, tied), **options)
+    return lambda _: planted.witnessed(planted.SmallStream(hidden, tied), **options)
 
 
 def _symptom(_: Collected) -> str:
@@ -186,36 +187,36 @@ def _lacks(*words: str) -> Callable[[str], bool]:
 
 LOOP, HAND, TRAINED = "a small loop", "by hand", "trained"
 CASES = (
-    Case("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, _trained("fa-layer", "both"),
+    Exam("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, _trained("fa-layer", "both"),
          _has("holds", "Γ even")),
-    Case("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, _trained("dfa-plain", "accuracy"), _has("holds")),
-    Case("dfa normalised per sample, same, few epochs", "walked back", TRAINED, _trained("dfa", "accuracy"),
+    Exam("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, _trained("dfa-plain", "accuracy"), _has("holds")),
+    Exam("dfa normalised per sample, same, few epochs", "walked back", TRAINED, _trained("dfa", "accuracy"),
          _has("walked back")),
-    Case("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, _trained("fitted", "Γ"), _has("Γ even")),
-    Case("bp, 12 blocks", "Γ even", TRAINED, _trained("deep", "Γ"), _has("Γ even")),
-    Case("forward gradient", "Γ small, above chance", TRAINED, _small, _has("chance passes, small")),
-    Case("bp on random labels", "accuracy does not hold", TRAINED, _trained("random labels", "accuracy"),
+    Exam("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, _trained("fitted", "Γ"), _has("Γ even")),
+    Exam("bp, 12 blocks", "Γ even", TRAINED, _trained("deep", "Γ"), _has("Γ even")),
+    Exam("forward gradient", "Γ small, above chance", TRAINED, _small, _has("chance passes, small")),
+    Exam("bp on random labels", "accuracy does not hold", TRAINED, _trained("random labels", "accuracy"),
          _lacks("holds")),
-    Case("usf, MNIST-1D", "none beforehand", TRAINED, _trained("usf", "both"), _lacks()),
-    Case("kp, MNIST-1D", "none beforehand", TRAINED, _trained("kp", "both"), _lacks()),
-    Case("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, _trained("dfa, small-cnn", "both"), _lacks()),
-    Case("exact bp, one block a step in turn", "not walked back, Γ even", LOOP, _made(planted.in_turn, "both"),
+    Exam("usf, MNIST-1D", "none beforehand", TRAINED, _trained("usf", "both"), _lacks()),
+    Exam("kp, MNIST-1D", "none beforehand", TRAINED, _trained("kp", "both"), _lacks()),
+    Exam("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, _trained("dfa, small-cnn", "both"), _lacks()),
+    Exam("exact bp, one block a step in turn", "not walked back, Γ even", LOOP, _made(planted.in_turn, "both"),
          lambda got: "walked back" not in got and "Γ even" in got),
-    Case("+g on 65 % of the samples, −10 g on the rest", "walked back, Γ open", LOOP,
+    Exam("+g on 65 % of the samples, −10 g on the rest", "walked back, Γ open", LOOP,
          _made(planted.climbing, "both"), _has("walked back", "Γ open")),
-    Case("bp on a linear teacher", "open: no depth is needed", LOOP,
+    Exam("bp on a linear teacher", "open: no depth is needed", LOOP,
          _depth_says(planted.linear_teacher, "needs no depth", "does not need this depth", "worse than no depth"),
          lambda got: got.startswith("open") and "depth" in got),
-    Case("bp that overfits 300 samples", "bp's control fails", LOOP, _control(planted.overfitting), _has("fails")),
-    Case("a rule that diverges on one seed in ten", "the share of failing seeds is stated", HAND,
+    Exam("bp that overfits 300 samples", "bp's control fails", LOOP, _control(planted.overfitting), _has("fails")),
+    Exam("a rule that diverges on one seed in ten", "the share of failing seeds is stated", HAND,
          _depth_says(planted.fails_on_one_in_ten, "1 of 10; their share is at most 39 %"), _has("1 of 10")),
-    Case("three blocks aligned, one opposed", "Γ not even", HAND, _made(planted.one_opposed, "Γ"), _lacks("Γ even")),
-    Case("bp with a small embedding: one block grows 76×", "holds; scale fires", HAND, _symptom,
+    Exam("three blocks aligned, one opposed", "Γ not even", HAND, _made(planted.one_opposed, "Γ"), _lacks("Γ even")),
+    Exam("bp with a small embedding: one block grows 76×", "holds; scale fires", HAND, _symptom,
          _has("holds", "scale fires")),
-    Case("local losses that show the true gradient to a probe", "not seen", LOOP, _seen(local=True), _has("not seen")),
-    Case("random feedback hidden inside a block's backward", "not seen", LOOP, _seen(hidden=True), _has("not seen")),
+    Exam("local losses that show the true gradient to a probe", "not seen", LOOP, _seen(local=True), _has("not seen")),
+    Exam("random feedback hidden inside a block's backward", "not seen", LOOP, _seen(hidden=True), _has("not seen")),
     *(
-        Case(f"bp with {words}", "seen", LOOP, _seen(**options), lambda got: got == "seen")
+        Exam(f"bp with {words}", "seen", LOOP, _seen(**options), lambda got: got == "seen")
         for words, options in (
             ("tied weights", {"tied": True}), ("coupled decay", {"decay": 0.5}),
             ("clipping", {"between": planted.clipped}), ("bfloat16", {"half": True}),

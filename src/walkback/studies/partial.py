@@ -70,7 +70,7 @@ def read(
 
 
 @dataclass(frozen=True)
-class Answer:
+class SourceAnswer:
     """What one check (or all of them: the verdict) says, and what it rests on."""
 
     outcome: str
@@ -90,7 +90,7 @@ class Line:
 
     subject: str
     question: str
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, SourceAnswer]
 
     def relation(self, source: str) -> Relation:
         """How the answer of a part stands to that of the whole."""
@@ -132,11 +132,11 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
     return found
 
 
-def _answers(judged: Judgement) -> dict[str, Answer]:
-    found: dict[str, Answer] = {
-        f.check: Answer(OURS.get(f.outcome, f.outcome), f.basis, f.says, _growth(f)) for f in judged.findings
+def _answers(judged: Judgement) -> dict[str, SourceAnswer]:
+    found: dict[str, SourceAnswer] = {
+        f.check: SourceAnswer(OURS.get(f.outcome, f.outcome), f.basis, f.says, _growth(f)) for f in judged.findings
     }
-    return {**found, VERDICT: Answer(OURS.get(judged.verdict, judged.verdict), "", judged.says)}
+    return {**found, VERDICT: SourceAnswer(OURS.get(judged.verdict, judged.verdict), "", judged.says)}
 
 
 def _growth(finding: Finding) -> str:

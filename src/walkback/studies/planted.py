@@ -27,7 +27,7 @@ Task = tuple[Tensor, Tensor, Tensor, Tensor]  # training samples and labels, tes
 TURNS = 60  # rotations of a null
 
 
-class Teacher(NamedTuple):
+class SmallTask(NamedTuple):
     """Labels of a random net of |·|, which no linear map knows, or of a linear map; on a share they are drawn."""
 
     samples: int = 2000
@@ -46,7 +46,7 @@ class Teacher(NamedTuple):
         return x[: self.samples], y[: self.samples], x[self.samples :], y[self.samples :]
 
 
-class Net(nn.Module):
+class SmallNet(nn.Module):
     """Blocks of one linear map and tanh, and a linear head; without blocks softmax regression."""
 
     def __init__(self, inputs: int, seed: int, blocks: int = DEPTH):
@@ -70,10 +70,10 @@ def mixed_signs(samples: int, draw: torch.Generator) -> Tensor:
 
 
 @cache
-def trained(task: Teacher, seed: int, how: str) -> float:
+def trained(task: SmallTask, seed: int, how: str) -> float:
     """The test accuracy of one training: bp, frozen, shallow, in turn (one block a step) or mixed signs."""
     x, y, test_x, test_y = task.draw()
-    model = Net(x.shape[1], seed, 0 if how == "shallow" else DEPTH)
+    model = SmallNet(x.shape[1], seed, 0 if how == "shallow" else DEPTH)
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), 3e-2 if how == "shallow" else 1e-2)
     step = 0
@@ -98,7 +98,7 @@ def trained(task: Teacher, seed: int, how: str) -> float:
     return float((model(test_x).argmax(1) == test_y).float().mean())
 
 
-def judged(name: str, task: Teacher, how: str, moment: Callable[[int], Moment] = lambda _: Moment()) -> Evidence:
+def judged(name: str, task: SmallTask, how: str, moment: Callable[[int], Moment] = lambda _: Moment()) -> Evidence:
     """The subject, bp and the baselines of both; seeds are added as an audit adds them, from five on.
 
     moment   what else is known of a seed, beside its accuracy
@@ -110,7 +110,7 @@ def judged(name: str, task: Teacher, how: str, moment: Callable[[int], Moment] =
     return found
 
 
-def _audited(name: str, task: Teacher, how: str, moment: Callable[[int], Moment], seeds: Sequence[int]) -> Evidence:
+def _audited(name: str, task: SmallTask, how: str, moment: Callable[[int], Moment], seeds: Sequence[int]) -> Evidence:
     def of(each: str) -> Baseline:
         return Baseline.by_seed({seed: trained(task, seed, each) for seed in seeds})
 
@@ -165,23 +165,23 @@ def one_opposed() -> Evidence:
 
 def climbing() -> Evidence:
     """+g on 65 % of the samples and −10 g on the rest: cosines are positive, and the step climbs."""
-    return judged("climbing", Teacher(), "mixed signs",
+    return judged("climbing", SmallTask(), "mixed signs",
                   lambda seed: compared(lambda _, draw: mixed_signs(256, draw), DEPTH, seed))  # fmt: skip
 
 
 def in_turn() -> Evidence:
     """Exact backprop that moves one block a step: where a block has credit, it is the gradient."""
-    return judged("in turn", Teacher(), "in turn", lambda seed: compared(lambda *_: torch.tensor(1.0), DEPTH, seed))
+    return judged("in turn", SmallTask(), "in turn", lambda seed: compared(lambda *_: torch.tensor(1.0), DEPTH, seed))
 
 
 def linear_teacher() -> Evidence:
     """A linear map gives the labels, so no block is needed."""
-    return judged("linear teacher", Teacher(linear=True), "bp")
+    return judged("linear teacher", SmallTask(linear=True), "bp")
 
 
 def overfitting() -> Evidence:
     """Three hundred samples of a linear map with wrong labels among them: bp does worse than softmax regression."""
-    return judged("overfitting", Teacher(300, inputs=32, linear=True, noise=0.3), "bp")
+    return judged("overfitting", SmallTask(300, inputs=32, linear=True, noise=0.3), "bp")
 
 
 def fails_on_one_in_ten() -> Evidence:
@@ -217,7 +217,7 @@ def small_embedding() -> Evidence:
 # Loops that a witness watches: is what would be measured what trained?
 
 
-class Hidden(torch.autograd.Function):
+class OtherBackward(torch.autograd.Function):
     """A linear map whose backward sends a fixed random matrix's product down."""
 
     @staticmethod
@@ -234,7 +234,7 @@ class Hidden(torch.autograd.Function):
         return above @ other, above.T @ h
 
 
-class Block(nn.Module):
+class StreamBlock(nn.Module):
     """A residual block of two maps; `hidden`: the upper one has another backward inside."""
 
     def __init__(self, hidden: bool = False):
@@ -244,17 +244,17 @@ class Block(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """The stream and what the block adds."""
         z = torch.tanh(self.up(h))
-        added: Tensor = Hidden.apply(z, self.down.weight) if self.hidden else self.down(z)  # type: ignore[no-untyped-call]
+        added: Tensor = OtherBackward.apply(z, self.down.weight) if self.hidden else self.down(z)  # type: ignore[no-untyped-call]
         return h + added
 
 
-class Watched(nn.Module):
+class SmallStream(nn.Module):
     """Residual blocks, each with a head that local losses use."""
 
     def __init__(self, hidden: bool = False, tied: bool = False):
         super().__init__()
         torch.manual_seed(0)
-        self.blocks = nn.ModuleList(Block(hidden) for _ in range(DEPTH))
+        self.blocks = nn.ModuleList(StreamBlock(hidden) for _ in range(DEPTH))
         self.head = nn.Linear(WIDTH, CLASSES)
         self.heads = nn.ModuleList(nn.Linear(WIDTH, CLASSES) for _ in range(DEPTH))
         if tied:
@@ -268,7 +268,7 @@ class Watched(nn.Module):
         return found
 
 
-def witnessed(model: Watched, between: Callable[[Watched], object] = lambda _: None, *, local: bool = False,
+def witnessed(model: SmallStream, between: Callable[[SmallStream], object] = lambda _: None, *, local: bool = False,
               decay: float = 0.0, half: bool = False) -> str:  # fmt: skip
     """Train a few steps under a witness, by the loss at the head or by local ones; what it answers."""
     draw = torch.Generator().manual_seed(2)
@@ -293,6 +293,6 @@ def witnessed(model: Watched, between: Callable[[Watched], object] = lambda _: N
     return witness.close().standing
 
 
-def clipped(model: Watched) -> object:
+def clipped(model: SmallStream) -> object:
     """Clip the gradient far below its size."""
     return nn.utils.clip_grad_norm_(model.parameters(), 0.01)
