@@ -79,8 +79,6 @@ def test_the_sentence_names_the_gain_over_each_baseline():
     assert found.value == pytest.approx(0.002)  # the lesser of the two
     words = "0.5 points over its own frozen net and gains 0.2 points over the shallow net"
     assert words in sentence(judgement, DEFAULT)
-        judgement, DEFAULT
-    )
 
 
 def test_an_interval_that_straddles_asks_for_seeds_and_for_nothing_else():
