@@ -20,7 +20,7 @@ BAD, GOOD = "bad", "good"
 
 
 def write_audit(out: Path, bp: float, **changes: Any) -> Path:
-    """bp reaches `bp` beside a frozen net at 0.40. Where that is little, the task is too easy to catch random."""
+    """bp reaches `bp` beside a frozen net at 0.40 and a shallow one at 0.35. Where that is little, it is no reference."""
     told = {"bp": (bp, 0.45, [0.95] * 3), "fa": (0.60, 0.55, [0.9] * 3), "random": (0.30, None, [0.0] * 3)}
     for rule, (reaches, half, cosines) in told.items():
         for seed in (1, 2, 3):
@@ -28,6 +28,8 @@ def write_audit(out: Path, bp: float, **changes: Any) -> Path:
             write_run(out, config(rule, seed, train_last=0, **changes), 1.0, 0.40, cosines)
             if half is not None:
                 write_run(out, config(rule, seed, train_last=2, **changes), 1.1, half, cosines)
+    for seed in (1, 2, 3):
+        write_run(out, config("bp", seed, depth=0, train_last=0, **changes), 1.0, 0.35, [])
     judge_paths(out).write(out)
     return out
 
@@ -48,8 +50,8 @@ def folder(both: Path, tmp_path: Path) -> Path:
 def test_the_two_folders_are_what_they_should_be(both: Path) -> None:
     bad, good = judge_paths(both / BAD), judge_paths(both / GOOD)
     assert (bad.valid, good.valid) == (False, True)
-    assert [c.ok for c in good.controls] == [True] * 4
-    assert [c.name for c in bad.controls if not c.ok] == ["random"]
+    assert [c.ok for c in good.controls] == [True] * 3
+    assert [c.name for c in bad.controls if not c.ok] == ["bp"]
     assert {s.name: s.verdict for s in bad.subjects}["fa"] != "walked back"
     assert [s.name for s in good.subjects] == ["bp", "fa"]  # random is a control, and no subject
     assert good == Audit.read(both / GOOD)
@@ -101,7 +103,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
     assert not found.valid
     assert found.exit_status() == 4
     assert found == report_paths(folder).audit == told.audit
-    assert "random: expected found out, got inconclusive" in found.says
+    assert "bp: expected gains by depth, Γ even, got it gains" in found.says
     one_by_one = judge_paths(*find_runs(folder))
     assert one_by_one.model_copy(update={"says": found.says}) == found
 
@@ -109,7 +111,7 @@ def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: s
 def test_planted_a_valid_flag_that_contradicts_its_controls_is_refused(folder: Path) -> None:
     raw = json.loads((folder / "audit.json").read_text())
     (folder / "audit.json").write_text(json.dumps(raw | {"valid": True}))
-    with pytest.raises(WalkbackError, match=r"valid is True, but random did not behave as expected \[valid\]"):
+    with pytest.raises(WalkbackError, match=r"valid is True, but bp did not behave as expected \[valid\]"):
         judge_paths(folder)
 
 
@@ -150,7 +152,7 @@ def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Pat
             assert (code or 0) == status, verb
         said = " ".join(capsys.readouterr().out.split())
         if verb != "report":
-            assert 0 <= said.index(void) < said.index("Verdict" if verb == "form" else "bp "), verb
+            assert 0 <= said.index(void) < said.index("Accuracy" if verb == "form" else "bp "), verb
             assert "does not count" in said or verb == "table"  # there the cell may be folded; CSV is tested below
     text = to.read_text()
     assert text.index("This audit is invalid") < text.index('class="lead"')
@@ -177,16 +179,14 @@ def test_planted_other_words_are_not_other_judgements(both: Path, tmp_path: Path
     assert "differently, so its runs were different ones" in judge_paths(folder).says
 
 
-def test_an_older_audit_with_the_null_of_every_rule_still_vouches(both: Path, tmp_path: Path) -> None:
-    """Written by walkback 0.1, whose null control was of all rules and had another name."""
+def test_an_audit_of_an_older_version_counts_for_nothing_beside_its_runs(both: Path, tmp_path: Path) -> None:
+    """Its answers were by other rules: all is judged anew. Alone it is refused, with what to do."""
     folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
-    raw: dict[str, Any] = json.loads((folder / "audit.json").read_text())
-    raw["controls"][-1] |= {"name": "fresh-feedback null", "got": "centres on zero (largest mean 0.022 of 87)"}
-    (folder / "audit.json").write_text(json.dumps(raw))
-    found = judge_paths(folder)
-    assert found.valid
-    assert found.controls[-1].name == "null of random"
-    assert "states other controls" not in found.says
+    text = (folder / "audit.json").read_text().replace("walkback.audit/2", "walkback.audit/1", 1)
+    (folder / "audit.json").write_text(text)
+    assert judge_paths(folder) == judge_paths(both / GOOD)
+    with pytest.raises(WalkbackError, match="judge its runs again"):
+        told_by(folder / "audit.json")
 
 
 # --- several settings in one folder: each goes by its own controls ---------------------------------------------------
@@ -258,9 +258,9 @@ def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
     assert "fa · 8 epochs (does not count)" not in words
     verdicts = [line.split(",")[:2] for line in said["table"].splitlines() if line.startswith(("bp ·", "fa ·"))][:4]
     assert {name: "does not count" not in verdict for name, verdict in verdicts} == COUNTED
-    assert said["form"].count("**Verdict**: does not count") == 2
+    assert said["form"].count("**Accuracy**: does not count") == 2
     text = to.read_text()
-    assert text.count('class="verdict v-void"') == 4  # of two subjects, on the first screen and in their parts
+    assert text.count('class="verdict v-void"') == 8  # of two subjects: three answers on the first screen, one in their parts
     assert text.count('class="verdict v-holds"') == 4
     assert "This audit is invalid in 1 of 2 settings" in text
     assert "The settings, each with controls of its own" in text

@@ -49,12 +49,18 @@ def _bp_faults(judgement: Judgement, subjects: Sequence[Judgement]) -> list[str]
 
 
 def control_random(judgement: Judgement | None, name: str = "random") -> Control:
-    """Noise for credit: its accuracy must not hold, and its Γ must not be even."""
+    """Noise for credit: by the intervals alone, as of bp, its accuracy must not hold and its Γ must not be even."""
     if judgement is None:
         return Control(name=name, expected=RANDOM_EXPECTED, got=NOT_TRAINED, ok=False)
+    found = {finding.check: finding for finding in judgement.findings}
     faults = ["accuracy holds"] if judgement.verdict == "holds" else []
-    if judgement.verdicts is not None and judgement.verdicts.gamma == "even":
-        faults.append("Γ even")
+    if judgement.verdicts is not None:
+        depth, spread = found["depth"], found["spread"]
+        lows = [depth.parts[name].low for name in TASK if name in depth.parts]
+        if not faults and len(lows) == len(TASK) and all(low is not None and low > depth.threshold for low in lows):
+            faults.append("it gains over both baselines")
+        if found["chance"].outcome == "passes" and spread.low is not None and spread.low > spread.threshold:
+            faults.append("Γ even")
     got = f"accuracy {judgement.verdict}" if judgement.verdicts is None else (
         f"accuracy {judgement.verdict}, Γ {judgement.verdicts.gamma}"
     )  # fmt: skip

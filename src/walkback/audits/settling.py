@@ -43,7 +43,8 @@ def look_words(
 ) -> list[str]:
     """What a look found, in lines: who is settled, and what each of the others would take."""
     most, confidence = looks[-1], audit.thresholds[CONFIDENCE]
-    shown = {name: j for name, j in judged.items() if name != NOISE}
+    subjects = {subject.name for subject in audit.subjects}
+    shown = {name: j for name, j in judged.items() if name in subjects}
     stuck = [name for name, j in shown.items() if j.verdict in ("open", "inconclusive") and name not in waiting]
     settled = [name for name in shown if name not in waiting and name not in stuck]
     counted = [f"{name} ({shown[name].answer}, {shown[name].accuracy.n} seeds)" for name in settled]
