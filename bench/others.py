@@ -1,4 +1,4 @@
-"""Other people's code, from nothing to a verdict: runs the files of docs/your-training.md; prints lines and minutes.
+"""Other people's code, from nothing to an audit: runs the files of docs/your-training.md; prints lines and minutes.
 
     python bench/others.py                     BioTorch (dfa), Lightning and Hugging Face
     python bench/others.py with_biotorch fa usf frsf brsf
@@ -29,7 +29,7 @@ def added(text: str) -> int:
 
 
 def run(name: str, text: str, folder: Path, *words: str) -> tuple[float, str]:
-    """Minutes, and the last line that it prints: the verdict."""
+    """Minutes, and the last line that it prints: the answers."""
     (folder / f"{name}.py").write_text(text)
     began = time.perf_counter()
     command = [sys.executable, f"{name}.py", *words]

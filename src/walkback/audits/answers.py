@@ -97,7 +97,7 @@ def validity(failed: Sequence[Control]) -> str:
     remedies = {
         "bp": "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a "
         "better learning rate, or with more seeds.",
-        "random": "If noise is not found out, no failing rule would be. Train longer, or with more seeds.",
+        "random": "Where noise holds or is even, no failing rule is caught. Train longer, or with more seeds.",
         INIT: "Measurements from such an init mean nothing. Check the net.",
     }
     absent = {

@@ -66,8 +66,8 @@ def audit(
     init       the same models at their random init, or a function seed → model; scale needs it where there is no stream
     credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such; "backward": what
                the model's own backward pass delivers at its blocks, for models that override it
-    redraw     a function (model, inputs, labels, draw) → the same with fresh feedback, for the null; without it the
-               credits are turned by random rotations
+    redraw     a function (model, inputs, labels, draw) → the same with fresh feedback, for a null that is shown; Γ is
+               judged against the credits turned by random rotations
     accuracy   test accuracies by seed; by default the accuracy on `batches`
     frozen     … of the same net with its blocks left at init, trained by the same rule
     bp, frozen_bp, shallow   … trained by backprop; with frozen blocks; without blocks. Accuracy can hold by baselines

@@ -74,7 +74,7 @@ class ModelAudit(Audit):
         return self._evidence
 
     def __repr__(self) -> str:
-        """Three lines: the subject with its verdict, the checks, and why."""
+        """Three lines: the subject with its answers, the checks, and why."""
         subject = self.subjects[0]
         says = self.says if subject.says is None else f"{subject.says} {self.says}"
         return "\n".join([_headline(subject, self.valid), _findings(subject.findings), clip(says, 400)])
@@ -102,7 +102,7 @@ class ModelAudit(Audit):
         return Material(self, cases).to_html(path)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the verdict, the findings and the table per block, without a script or a style sheet."""
+        """For notebooks: the answers, the findings and the table per block, without a script or a style sheet."""
         return in_notebook(self, self.blocks())
 
 

@@ -119,10 +119,10 @@ def audit_rules(
 ) -> PagedAudit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
-    seeds    how many, or which; or "auto": three, then more for what is undecided, at the looks of `looks_up_to`, until
-             all is settled or there are `max_seeds` (12). Its intervals are wider, so that looking several times does
-             not cost confidence, and it leaves its audit.json in `out` after every look: records that were looked at
-             several times must say so. The looks are a function of the records, so the same call resumes it.
+    seeds    how many, or which; or "auto": three, then more for what is open, at the looks of `looks_up_to`, until
+             all is settled or there are `max_seeds` (12). It leaves its audit.json in `out` after every look: records
+             that were looked at several times must say so. The looks are a function of the records, so the same call
+             resumes it.
     rates    "auto": every arm is tried at several learning rates first (tuning.py), and trained at the best of its own;
              the trials are kept in `out`/trials
     tell     hears of every event; its index counts all configs that `expect` was given so far

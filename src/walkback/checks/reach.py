@@ -107,7 +107,7 @@ class Reach(Check):
     place = 2
     answer = "lower half"
     asks = "Does training the lower half of the blocks help, over training the upper half alone?"
-    raised = "it gains less than 0.5 points with 95 % confidence, and bp's lower half is shown to gain more"
+    raised = "it is shown to gain less than 0.5 points, and bp's lower half more"
     heading = "points"
     form = "points"
     spread = "mean"

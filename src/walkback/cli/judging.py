@@ -70,7 +70,7 @@ def compare(
     to: Annotated[Path | None, option(WHERE, "HTML page to write (default: none).")] = None,
     open: Annotated[bool, option(WHERE, "Open the page in your browser (with --to).", negative="")] = False,
 ) -> int:
-    """Compare two audits: which verdicts, findings and settings differ, and why. Nothing is trained.
+    """Compare two audits: which answers, findings and settings differ, and why. Nothing is trained.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def table(
     to: TableFolder = None,
     judging: Judging = Judging(),
 ) -> int:
-    """Print an audit as tables: the verdicts, what each check found, the controls. Nothing is trained.
+    """Print an audit as tables: the answers, what each check found, the controls. Nothing is trained.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class Judging:
         return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
 
     def exit_status(self, *audits: Any) -> int:
-        """With --strict the most serious of the audits: 4 invalid, 1 walked back, 3 open; otherwise 0."""
+        """With --strict the most serious of the audits: 4 invalid, 1 walked back or not trained, 3 open, or 0."""
         found = {audit.exit_status(strict=True) for audit in audits} if self.strict else set()
         return next((status for status in (4, 1, 3) if status in found), 0)
 

@@ -94,10 +94,10 @@ def audit(
         bool, option(WHERE, "Print the trainings, minutes and megabytes to come; train nothing.", negative="")
     ] = False,
 ) -> int:
-    """Train rules with their baselines and controls, and give each claim a verdict: holds or walked back.
+    """Train rules with their baselines and controls, and judge accuracy, the lower half and Γ.
 
     Without options: bp, fa and dfa on the embedded MNIST-1D, 8 epochs, three
-    seeds and more where the answer is not settled. It takes about a minute.
+    seeds and more where an answer is open. It takes a minute or two.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
 
 
 def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") -> list[Table]:
-    """The verdicts, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
+    """The answers, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
     made = footnote(audit, runs)
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)

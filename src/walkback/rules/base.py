@@ -103,7 +103,7 @@ class Rule(nn.Module):
     added: ClassVar[Mapping[str, Any]] = {}
     """Options added after runs were recorded, with the value that means "as before"; see `Net.added`."""
     fresh_is_null: ClassVar[bool] = True
-    """Whether this rule, with everything drawn again, knows nothing about the gradient, so that it can be its own null.
+    """Whether this rule, with everything drawn again, knows nothing about the gradient: the null of updates and inputs.
     False if a fresh draw is already aligned (an inverse that starts near the identity) or hardly matters."""
 
     def __init__(self, net: Net, generator: torch.Generator, *, normalize: str | None = None):

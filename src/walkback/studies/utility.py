@@ -362,6 +362,6 @@ def _room(axes: Axes, low: float, high: float, default: float) -> tuple[float, f
 
 
 register(Study(
-    "utility", "Which claims does each check walk back, and how do the answers move with the thresholds?",
+    "utility", "Which claims does each answer walk back, and how do the answers move with the thresholds?",
     arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds}, place=60,
 ))  # fmt: skip

@@ -88,7 +88,7 @@ def audit_training(
     validation: Any = None,
     lr: float | None = None,
 ) -> TrainingAudit:
-    """Train your model by your own loop, with its baselines and controls, and judge it: a full verdict in one call.
+    """Train your model by your own loop, with its baselines and controls, and judge it: all three answers in one call.
 
     make_model   seed → the untrained nn.Module, the same for the same seed
     train        (model, seed) → None: your loop; it trains the model that it is given
@@ -100,9 +100,9 @@ def audit_training(
     make_bp_model   the same net for backprop, for models whose own backward pass is overridden
     make_shallow   seed → the same net without its blocks, which backprop trains too; not given, blocks whose output
                  has the shape of their input are replaced by nn.Identity
-    seeds        how many, or which; "auto": three, then more while something is undecided, up to `max_seeds` (12)
+    seeds        how many, or which; "auto": three, then more while an answer is open, up to `max_seeds` (12)
     out          a folder for the trained models and their records. The same call continues what was interrupted
-    reach        False: the upper halves are not trained (two trainings of eight per seed), and reach stays open
+    reach        False: the upper halves are not trained (two of eight trainings per seed), the lower half stays open
     max_samples  the accuracy is taken on so many test samples at most (None: all), everything else on the first 512
     jobs         processes at once (one per core), if your functions are in a file that can be imported
     say          is given progress as lines; None: nothing is said

@@ -72,7 +72,7 @@ def _chance(labels: Mapping[str, Trained]) -> str:
 
 
 def _random(page: Writer) -> str:
-    """What both protocols say of random credit, which must be found out."""
+    """What both protocols say of random credit, which must not hold."""
     found = protocols(page, RANDOM)
     if found is None:
         return f"{MUST} Ours: missing."
