@@ -190,7 +190,8 @@ def test_golden_the_readmes_table_is_what_its_audit_prints():
 
 def test_the_documents_build_as_a_site(tmp_path):
     """Strictly: a page that is not in the order, or a link that leads nowhere, is an error; the README comes first."""
-    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    # Not with --quiet: it hides warnings from --strict too.
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr
     first = (tmp_path / "site/index.html").read_text()
