@@ -53,7 +53,7 @@ LOGS = {
         },
     },
 }  # fmt: skip
-THRESHOLDS = 'version = "lab-2"\nscale.growth = 60\ncoverage.band = 3\n[depth.margin]\nvalue = 0.01\nwho = "our lab"\n'
+THRESHOLDS = 'version = "lab-2"\nscale.growth = 60\nchance.band = 3\n[depth.margin]\nvalue = 0.01\nwho = "our lab"\n'
 
 
 class Hung(BaseException):

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from walkback.checks import judge
+from walkback.checks import judge, scale
 from walkback.errors import RecordError
 from walkback.records import join_seeds
 from walkback.records.evidence import Evidence
@@ -70,7 +70,8 @@ def test_one_subject_for_each_method() -> None:
 
 def test_what_such_a_log_comes_to() -> None:
     bp, dfa = (judge(e) for e in evidence_of_log(METHODS))
-    assert (bp.verdict, dfa.verdict, dfa.decided_by) == ("inconclusive", "walked back", ["scale"])
+    assert (bp.verdict, dfa.verdict, dfa.decided_by) == ("open", "open", ["depth"])
+    assert (bp.symptoms, [words.partition(" grows")[0] for words in dfa.symptoms]) == ([], ["One block"])
     assert judge(evidence_of_log(METHODS)[1], protocol="published").decided_by == ["scale", "reference"]
 
 
@@ -131,7 +132,10 @@ def test_the_deepest_norm_and_a_gradient_at_layer_two() -> None:
     assert final.gradient_norms == [None, None, 9e-7, None, None]
     assert (final.accuracy, final.epoch, final.reference_batch) == (0.36, 1, 2048)
     assert found.notes == ["the accuracy is final_test_acc, 0.36; the last entry has acc_eval 0.3", STREAM]
-    assert [f.basis for f in judge(found).findings] == ["missing", "proxy", "missing", "missing", "missing"]
+    assert {f.check: f.basis for f in judge(found).findings} == {
+        "depth": "missing", "reach": "missing", "chance": "missing", "spread": "missing", "size": "missing",
+        "reference": "proxy", "scale": "missing",
+    }  # fmt: skip
 
 
 def test_the_same_without_the_number_of_blocks() -> None:
@@ -147,7 +151,7 @@ def test_the_same_without_the_number_of_blocks() -> None:
 def test_ends_and_number_of_blocks_give_a_bound() -> None:
     log = {"config": {"depth": 4, "rule": "dfa"}, "log": [{"h_0_norm": 9, "h_L_norm": 5e8, "g_4_norm": 1.0}]}
     found = one(log)
-    finding = judge(found).findings[0]
+    finding = scale(found)
     assert (finding.outcome, finding.basis) == ("fires", "bound")
     assert found.seeds[0].final.gradient_norms == [None, None, None, None, 1.0]
 
@@ -172,8 +176,8 @@ def test_a_ladder_gives_subject_and_baselines() -> None:
     assert (dfa.name, dfa.rule, dfa.depth, dfa.residual) == ("dfa", "dfa", None, None)
     assert dfa.notes == ["the top rung, k=4, is taken as the full net: the log does not say how many blocks it has"]
     assert bp.baselines["frozen"] == bp.baselines["frozen_bp"]
-    assert judge(dfa).verdict == "walked back"
-    assert judge(dfa).decided_by == ["depth"]
+    assert judge(dfa, protocol="published").decided_by == ["depth"]
+    assert judge(dfa).verdict == "open"  # of two seeds, and no shallow net
 
 
 def test_a_ladder_that_says_its_depth() -> None:
@@ -212,7 +216,7 @@ GREW = [{"epoch": 1, "hidden_norms": [1, 100, 10000], "acc_eval": 0.5}]
 def test_a_plain_net_is_not_taken_for_a_residual_one(stated: Any, residual: bool | None) -> None:
     found = one({"config": {"residual": stated}, "x_log": GREW})
     assert found.residual is residual
-    assert (judge(found).verdict == "walked back") == (residual is True)
+    assert (scale(found).outcome == "fires") == (residual is True)
     assert any("neither true nor false" in note for note in found.notes) == (residual is None)
     assert not any("so this is assumed" in note for note in found.notes)
 

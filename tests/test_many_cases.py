@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from report_material import config, write_run
 from test_crowd import write_crowd
 from walkback.audits import many_cases, records
 from walkback.audits.many import Many, judge_many
@@ -31,6 +32,10 @@ DATA = re.compile(r'href="data:text/csv;charset=utf-8;base64,([^"]*)"')
 def runs(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("many") / "runs"
     write_crowd(out, 3)
+    for seed in (1, 2, 3):  # one that does harm, where bp does not
+        for rule, reaches in (("dfa", 0.30), ("bp", 0.60)):
+            write_run(out, config(rule, seed, epochs=3), 1.1, reaches, [0.9] * 3)
+            write_run(out, config(rule, seed, epochs=3, train_last=0), 1.0, 0.40, [0.9] * 3)
     return out
 
 

@@ -87,7 +87,7 @@ def evidence_of_runs(
         "trained": None if config.train_last == depth else config.train_last,
         "residual": config.residual,
         "classes": classes if classes is not None else _classes(config, labels),
-        "width": config.net_options.get("width") if config.net in ONE_WIDTH else None,
+        "width": _width(config),
         "chance": most_frequent(labels) if labels else None,
         "effort": rates.effort(config, seeds, _configs(given_too)),
         "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
@@ -100,6 +100,12 @@ def evidence_of_runs(
         return trusted(Evidence, about, {*about})  # one config, each seed once, and halves only where there are any
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(**about)
+
+
+def _width(config: RunConfig) -> int | None:
+    """Of every state, where the net has one width and the record states one that can be."""
+    width = config.net_options.get("width") if config.net in ONE_WIDTH else None
+    return width if type(width) is int and width > 0 else None
 
 
 def _weak(given: Sequence[Known] | Baseline | None, own: Sequence[Known]) -> list[str]:

@@ -3,12 +3,12 @@
 from walkback.records.evidence import BARE, Evidence, Moment
 from walkback.records.quick import trusted
 
-THIN = {"epoch", "accuracy", "loss", "reference_batch", "gamma", "deepest_hidden", "deepest_gradient"}
+THIN = {"epoch", "accuracy", "loss", "reference_batch", "gamma", "cosine_out", "deepest_hidden", "deepest_gradient"}
 
 
 def thinned(evidence: Evidence) -> Evidence:
     """Evidence whose moments between the first and the last have what curves are drawn from: norms of the last state
-    alone, and no cosines but Γ. Of lists whose last entry is not known nothing is taken away."""
+    alone, and no cosines but Γ and those at the blocks' outputs, which it is drawn by. Of lists whose last entry is not known nothing is taken away."""
     seeds = [seed.model_copy(update={"moments": [*map(_thin, seed.moments[:-1]), *seed.moments[-1:]]})
              for seed in evidence.seeds]  # fmt: skip
     return evidence.model_copy(update={"seeds": seeds})
@@ -18,5 +18,6 @@ def _thin(moment: Moment) -> Moment:
     hidden, gradient = moment.hidden_norms, moment.gradient_norms
     if moment.epoch == 0 or not hidden or not gradient or hidden[-1] is None or gradient[-1] is None:
         return moment
-    kept = {name: getattr(moment, name) for name in ("epoch", "accuracy", "loss", "reference_batch", "gamma")}
+    names = ("epoch", "accuracy", "loss", "reference_batch", "gamma", "cosine_out")
+    kept = {name: getattr(moment, name) for name in names}
     return trusted(Moment, BARE | kept | {"deepest_hidden": hidden[-1], "deepest_gradient": gradient[-1]}, THIN)
