@@ -50,11 +50,12 @@ def asked() -> Iterator[Asked]:
         yield f"fooled: {name}", lambda kind=kind: fooled.judged(kind)
     changes: dict[str, dict[str, Any]] = {
         "published": {"protocol": "published"}, "three samples": {"batches": [[t[:3] for t in fooled.data()]]},
-        "one class": {"batches": [(fooled.x, torch.ones_like(fooled.y))], "accuracy": None},
+        "one class": {"batches": [(fooled.data()[0], torch.ones_like(fooled.data()[1]))], "accuracy": None},
         "failing credits": {"credits": fooled.fails}, "own gradients": {"credits": fooled.gradients},
         "signs": {"credits": lambda *given: [g.sign().long() for g in fooled.gradients(*given)]},
         "turned around": {"credits": lambda *given: [-g for g in fooled.gradients(*given)]},
-        "no better than frozen": {"frozen": [0.8, 0.82]}, "no baselines": dict.fromkeys(fooled.GOOD),
+        "no better than frozen": {"frozen": [0.8, 0.82]}, "no baselines": dict.fromkeys(fooled.MEANS),
+        "five seeds": {"seeds": 5},
     }  # fmt: skip
     for name, options in changes.items():
         yield f"fooled: {name}", lambda options=options: fooled.judged(**options)

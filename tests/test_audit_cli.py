@@ -136,7 +136,8 @@ def test_audit_strict_exits_by_what_it_found(audited):
         return [*recipe, "--thresholds", f"{name}.toml", "--rules", rules, *more]
 
     holds, walked, straddles, invalid, lenient = commands(
-        folder, words("apart", "bp", "--strict"), words("apart", "dfa", "--strict"), words("apart", "bp", "--strict", "--seeds", "3"),
+        folder, words("apart", "bp", "--strict"), words("apart", "dfa", "--strict"),
+        words("apart", "bp", "--strict", "--seeds", "3"),
         words("beyond", "dfa", "--strict"), words("beyond", "dfa"),
     )  # fmt: skip
     assert (holds.status, walked.status, straddles.status, invalid.status, lenient.status) == (0, 1, 3, 4, 0)
@@ -266,9 +267,7 @@ def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
     one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
     every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
     assert every.status == single.status == mixed.status == 0
-    assert (
-        "control random: expected neither holds nor even" in every.words
-    )  # as the audit had it, and dfa is its only subject
+    assert "control random: expected neither holds nor even" in every.words  # as the audit had it
     assert re.search(r"\ndfa +\(?(✗ walked back|\? open)", every.said)
     assert not re.search(r"\nrandom +\(?(✗|\?|✓) ", every.said)
     assert "cannot settle it" in single.words or "is not known" in single.words

@@ -20,7 +20,7 @@ BAD, GOOD = "bad", "good"
 
 
 def write_audit(out: Path, bp: float, **changes: Any) -> Path:
-    """bp reaches `bp` beside a frozen net at 0.40 and a shallow one at 0.35. Where that is little, it is no reference."""
+    """bp reaches `bp` beside a frozen net at 0.40 and a shallow one at 0.35. With little gain it is no reference."""
     told = {"bp": (bp, 0.45, [0.95] * 3), "fa": (0.60, 0.55, [0.9] * 3), "random": (0.30, None, [0.0] * 3)}
     for rule, (reaches, half, cosines) in told.items():
         for seed in (1, 2, 3):

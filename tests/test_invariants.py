@@ -34,16 +34,19 @@ FULL = "-bp-s1-"
 COSINE = {"value": 0.5, "alive": 9, "total": 9, "status": "ok"}
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_sound(out: Path) -> Path:
     """bp with its upper half, its frozen and its shallow net, five seeds each: it holds."""
-    out = tmp_path_factory.mktemp("sound") / "runs"
     for seed in (1, 2, 3, 4, 5):
         for last, reaches in ((3, 0.60), (2, 0.55), (0, 0.40)):
             c = config("bp", seed, train_last=last)
             write_run(out, c, 1.3 if last else 1.0, reaches, [0.95] * 3, predicts=True)
         write_run(out, config("bp", seed, depth=0, train_last=0), 1.0, 0.35, [], predicts=True)
     return out
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sound(tmp_path_factory.mktemp("sound") / "runs")
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_page_names_the_most_serious_and_offers_all_as_data(runs, monkeypatch)
     rows = [*csv.reader(io.StringIO(base64.b64decode(DATA.search(text)[1]).decode()))]
     assert [row[0] for row in rows[1:]] == [case.judgement.name for case in whole.subjects]
     assert f"Audit of {len(whole.subjects)} subjects" in text
-    assert f"Of {len(whole.subjects)} subjects: {every.count('walked back')} walked back" in text
+    assert f"By accuracy, of {len(whole.subjects)} subjects: {every.count('walked back')} walked back" in text
     behind = {run.path for run in shown.runs}
     assert {run.path for case in shown.subjects for run in case.runs} <= behind < {run.path for run in whole.runs}
 

@@ -31,12 +31,15 @@ def test_planted_another_verdict_is_a_difference() -> None:
     name = "small.txt"
     text = (GOLDEN / name).read_text()
     assert differences({name: text}) == []
-    assert differences({name: text.replace("verdict=holds", "verdict=inconclusive")})
+    assert 'accuracy="walked back"' in text
+    assert differences({name: text.replace('accuracy="walked back"', "accuracy=open")})
 
 
 def test_the_golden_files_hold_no_path_and_are_not_large() -> None:
     files = [*GOLDEN.iterdir()]
     assert GOLDEN / LOGS in files
-    assert sum(file.stat().st_size for file in files) < 1_700_000
+    assert (
+        sum(file.stat().st_size for file in files) < 2_400_000
+    )  # seven checks and three answers, where there were five and one
     for file in files:
         assert not [word for word in ("/tmp/", "/home/", str(GOLDEN.parents[2])) if word in file.read_text()], file
