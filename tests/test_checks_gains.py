@@ -13,7 +13,7 @@ from test_checks_planted import BEGUN, around, but, by_seed, hits, subject
 from walkback.checks import DEFAULT, depth, judge, reach
 from walkback.checks.depth import most_failing, required_seeds
 from walkback.checks.finding import Interval
-from walkback.checks.paired_gain import Side, gain_words, image_variance, paired
+from walkback.checks.paired_gain import PairedSide, gain_words, image_variance, paired
 from walkback.records import Baseline
 from walkback.records.evidence import Effort
 
@@ -68,7 +68,7 @@ def test_property_the_interval_covers_the_gain_on_all_images() -> None:
             rows.append(((dice.random(300) < np.clip(easy * 0.6 + 0.1 + shift, 0, 1)).astype(np.int8),
                          (dice.random(300) < easy * 0.6).astype(np.int8)))  # fmt: skip
         sides = [
-            Side({str(s): float(r[k].mean()) for s, r in enumerate(rows)}, {str(s): r[k].tobytes() for s, r in
+            PairedSide({str(s): float(r[k].mean()) for s, r in enumerate(rows)}, {str(s): r[k].tobytes() for s, r in
                  enumerate(rows)}) for k in (0, 1)
         ]  # fmt: skip
         gain = paired(*sides)
@@ -89,17 +89,17 @@ def test_predictions_that_are_named_and_not_there_leave_no_interval() -> None:
 
 
 def test_a_seed_without_its_partner_leaves_no_interval() -> None:
-    side, other = Side({"1": 0.5, "2": 0.6}, {}), Side({"1": 0.4}, {})
+    side, other = PairedSide({"1": 0.5, "2": 0.6}, {}), PairedSide({"1": 0.4}, {})
     gain = paired(side, other)
     assert gain is not None
     assert (gain.lacking, gain.mean, gain.interval(0.95)) == (["2"], None, Interval())
     assert paired(side, None) is None
-    assert paired(Side({}, {}), other) is None
+    assert paired(PairedSide({}, {}), other) is None
 
 
 def test_rounding_does_not_move_a_gain() -> None:
     assert 0.30 - 0.28 < 0.02
-    gain = paired(Side({"1": 0.30}, {}), Side({"1": 0.28}, {}))
+    gain = paired(PairedSide({"1": 0.30}, {}), PairedSide({"1": 0.28}, {}))
     assert gain is not None
     assert gain.mean == 0.02
 

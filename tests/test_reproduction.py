@@ -127,7 +127,7 @@ def test_three_seeds_agree_or_differ_by_their_intervals():
 
 
 def test_an_agreement_by_width_alone_says_so():
-    told = of_spread(theirs.Spread(0.401, 0.009), [0.447, 0.479])
+    told = of_spread(theirs.MeanStd(0.401, 0.009), [0.447, 0.479])
     assert told.kind == "not told apart"
     assert "our mean lies outside the published interval" in told.words
     short = section([made("fa", 0.447), made("fa", 0.479, 123)], "In short")

@@ -16,7 +16,7 @@ from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known,
 from walkback.checks.paired_gain import (
     DIGITS,
     PairedGain,
-    Side,
+    PairedSide,
     baseline_side,
     digits,
     gain_words,
@@ -373,4 +373,4 @@ class Depth(Check):
 
 depth = register(Depth())
 
-__all__ = ["CONFIDENCE", "FEWEST", "NAME", "Compared", "Depth", "Side", "compared", "depth", "stopped"]
+__all__ = ["CONFIDENCE", "FEWEST", "NAME", "Compared", "Depth", "PairedSide", "compared", "depth", "stopped"]

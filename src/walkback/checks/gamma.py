@@ -112,7 +112,7 @@ def mean_with(values: Sequence[float], confidence: float) -> Interval:
     return Interval(value=statistics.fmean(values) if values else None, low=ends[0], high=ends[1])
 
 
-class Standing(NamedTuple):
+class WeakestStanding(NamedTuple):
     """Whether the credits that were compared are what trained: the weakest of the seeds', and why."""
 
     word: str
@@ -122,11 +122,11 @@ class Standing(NamedTuple):
 RANK = ("not seen", "in part", "declared", "seen")
 
 
-def standing_of(evidence: Evidence) -> Standing:
+def standing_of(evidence: Evidence) -> WeakestStanding:
     """Of all seeds together. Where nothing is known of it, the credits are those that somebody declares."""
     seeds: Sequence[SeedEvidence] = evidence.seeds
     worst = min(seeds, key=lambda seed: RANK.index(seed.standing or "declared"), default=None)
-    return Standing("declared", "") if worst is None else Standing(worst.standing or "declared", worst.standing_why)
+    return WeakestStanding("declared", "") if worst is None else WeakestStanding(worst.standing or "declared", worst.standing_why)
 
 
 def updates_of(evidence: Evidence) -> list[float] | None:

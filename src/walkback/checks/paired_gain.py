@@ -21,7 +21,7 @@ IMAGE_T = 2.5  # standard errors of the choice of test images that an interval a
 Hits = bytes | None
 
 
-class Side(NamedTuple):
+class PairedSide(NamedTuple):
     """One side of a comparison, by seed. `alone`: one typed-in number, which stands for every seed of the other."""
 
     accuracy: Mapping[str, float | None]
@@ -30,13 +30,13 @@ class Side(NamedTuple):
     diverged: Collection[str] = ()  # seeds whose accuracy is that of guessing, and which have no predictions
 
 
-def subject_side(evidence: Evidence) -> Side:
+def subject_side(evidence: Evidence) -> PairedSide:
     """The final accuracies and hits of the subject. A net that diverged answers no better than by guessing."""
     seeds = evidence.labelled()
     diverged = [label for label, seed in seeds if seed.ended == "diverged"]
     accuracy = {label: guessing(evidence) if label in diverged else seed.final.accuracy for label, seed in seeds}
     hits = {label: seed.hits for label, seed in seeds if seed.predicted or seed.hits is not None}
-    return Side(accuracy, hits, diverged=diverged)
+    return PairedSide(accuracy, hits, diverged=diverged)
 
 
 def guessing(evidence: Evidence) -> float | None:
@@ -46,9 +46,9 @@ def guessing(evidence: Evidence) -> float | None:
     return None if evidence.classes is None else 1 / evidence.classes
 
 
-def baseline_side(baseline: Baseline | None) -> Side | None:
+def baseline_side(baseline: Baseline | None) -> PairedSide | None:
     """Those of a baseline."""
-    return None if baseline is None else Side(baseline.accuracy, baseline.hits, baseline.alone)
+    return None if baseline is None else PairedSide(baseline.accuracy, baseline.hits, baseline.alone)
 
 
 class PairedGain(NamedTuple):
@@ -94,12 +94,12 @@ class PairedGain(NamedTuple):
         return sum(gain <= 0 for gain in self.gains.values())
 
 
-def paired(side: Side | None, other: Side | None) -> PairedGain | None:
+def paired(side: PairedSide | None, other: PairedSide | None) -> PairedGain | None:
     """The gain of one side over the other; None if one of them is not there.
 
-    >>> paired(Side({"1": 0.5, "2": 0.6}, {}), Side({"1": 0.4, "2": 0.3}, {})).mean
+    >>> paired(PairedSide({"1": 0.5, "2": 0.6}, {}), PairedSide({"1": 0.4, "2": 0.3}, {})).mean
     0.2
-    >>> paired(Side({"1": 0.5, "2": 0.6}, {}), Side({"1": 0.4}, {})).lacking
+    >>> paired(PairedSide({"1": 0.5, "2": 0.6}, {}), PairedSide({"1": 0.4}, {})).lacking
     ['2']
     """
     if side is None or other is None or not side.accuracy or not other.accuracy:
@@ -121,7 +121,7 @@ def paired(side: Side | None, other: Side | None) -> PairedGain | None:
     return PairedGain(gains, lacking, image, hidden, side.alone or other.alone)
 
 
-def _at(side: Side, seed: str) -> float | None:
+def _at(side: PairedSide, seed: str) -> float | None:
     return next(iter(side.accuracy.values())) if side.alone else side.accuracy.get(seed)
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from walkback.checks.student import mean_interval, two_sided
 from walkback.report.numbers import number
-from walkback.report.published import SEEDS, Bound, Figure, GainRange, Number, SizeRange, Spread
+from walkback.report.published import SEEDS, Bound, Figure, GainRange, Number, SizeRange, MeanStd
 from walkback.report.tables import Stat, geometric_mean
 
 CONFIDENCE = 0.95
@@ -35,15 +35,15 @@ class Agreement(NamedTuple):
 MISSING = Agreement("missing", "missing")
 
 
-def of_spread(claim: Spread, ours: Sequence[float], shape: str = ".3f") -> Agreement:
+def of_spread(claim: MeanStd, ours: Sequence[float], shape: str = ".3f") -> Agreement:
     """A mean ± std over three published seeds against our seeds.
 
     Two or more of ours: whether the 95 % intervals of the means, mean ± t·std/√n, overlap. One of ours: whether it lies
     where one more published seed should, mean ± t·std·√(1 + 1/3). A claim without a spread: the difference alone.
 
-    >>> of_spread(Spread(0.615, 0.004), [0.614, 0.616])
+    >>> of_spread(MeanStd(0.615, 0.004), [0.614, 0.616])
     Agreement(kind='not told apart', words='not told apart: 0.605 to 0.625, ours 0.602 to 0.628', note='')
-    >>> of_spread(Spread(0.401, 0.009), [0.447]).words
+    >>> of_spread(MeanStd(0.401, 0.009), [0.447]).words
     'one seed: outside 0.356 to 0.446'
     """
     if not ours:
@@ -186,7 +186,7 @@ def seeds_counted(n: int) -> str:
 
 def compare(figure: Figure, ours: Sequence[float]) -> Agreement:
     """Ours held against a published figure, in the way that its kind asks for; of a gain ours are differences."""
-    if isinstance(figure, Spread):
+    if isinstance(figure, MeanStd):
         return of_spread(figure, ours)
     if isinstance(figure, SizeRange):
         return of_size(figure, ours)

@@ -16,7 +16,7 @@ CITATION = (
 SEEDS = 3
 
 
-class Spread(NamedTuple):
+class MeanStd(NamedTuple):
     """A mean and its standard deviation (ddof = 1) over three seeds; None: published without one."""
 
     mean: float
@@ -25,7 +25,7 @@ class Spread(NamedTuple):
     def __str__(self) -> str:
         """As it is printed.
 
-        >>> str(Spread(0.615, 0.004)), str(Spread(0.585))
+        >>> str(MeanStd(0.615, 0.004)), str(MeanStd(0.585))
         ('0.615 ± 0.004', '0.585')
         """
         return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
@@ -96,19 +96,19 @@ class AtBatch(NamedTuple):
         return self.norm * self.batch / batch
 
 
-Figure = Spread | SizeRange | Number | Bound | GainRange | Direction
+Figure = MeanStd | SizeRange | Number | Bound | GainRange | Direction
 """What can be published; its kind says how ours is compared with it (`report.agreement.compare`)."""
 
 
 # The main audit: accuracy, ‖h_L‖, ‖g_L‖ and verdict of every method, three seeds.
 ACCURACY = {
-    "bp": Spread(0.615, 0.004),
-    "fa": Spread(0.401, 0.009),
-    "ep": Spread(0.316, 0.037),
-    "dfa": Spread(0.306, 0.008),
-    "cb": Spread(0.289, 0.031),
-    "sb": Spread(0.205, 0.039),
-    "dfa k=0": Spread(0.349, 0.003),
+    "bp": MeanStd(0.615, 0.004),
+    "fa": MeanStd(0.401, 0.009),
+    "ep": MeanStd(0.316, 0.037),
+    "dfa": MeanStd(0.306, 0.008),
+    "cb": MeanStd(0.289, 0.031),
+    "sb": MeanStd(0.205, 0.039),
+    "dfa k=0": MeanStd(0.349, 0.003),
 }
 LAST_HIDDEN = {
     "bp": SizeRange(200, 200, "~200"),
@@ -172,14 +172,14 @@ LOG_INIT_GRADIENT = SizeRange(1e-3, 1e-3, "1e-3")
 # The penalty λ = 1e-2, 30 epochs: accuracy without and with it; DFA's norms and deep cosine with it.
 PENALTY = 1e-2
 PENALTY_EPOCHS = 30
-PENALTY_WITHOUT = {"dfa": Spread(0.301, 0.006), "bp": Spread(0.585, 0.001), "cb": Spread(0.21), "sb": Spread(0.213)}
+PENALTY_WITHOUT = {"dfa": MeanStd(0.301, 0.006), "bp": MeanStd(0.585, 0.001), "cb": MeanStd(0.21), "sb": MeanStd(0.213)}
 PENALTY_WITH = {
-    "dfa": Spread(0.360, 0.002), "bp": Spread(0.532, 0.007), "cb": Spread(0.360, 0.004), "sb": Spread(0.453, 0.003),
+    "dfa": MeanStd(0.360, 0.002), "bp": MeanStd(0.532, 0.007), "cb": MeanStd(0.360, 0.004), "sb": MeanStd(0.453, 0.003),
 }  # fmt: skip
 PENALTY_HIDDEN = SizeRange(4e4, 4e4, "4e4")
 PENALTY_GRADIENT = AtBatch(9e-7, 2048)
 PENALTY_DEEP_COSINE = Number(0.15, "+.2f", "cosine")
-PENALTY_LONG = Spread(0.363, 0.001)
+PENALTY_LONG = MeanStd(0.363, 0.001)
 """DFA with the same penalty, 100 epochs."""
 
 # The depth ladder: what it ends at, and how far bp climbs from k = 0 to k = L (d=256 L=4 and d=512 L=2).

@@ -171,7 +171,7 @@ def dated(ours: Ours, code: str, claim: Sequence[int], found: Found) -> Agreemen
         return of_fact(not fired, words, len(dates))
     if never:
         return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_said(never)}")
-    return of_spread(theirs.Spread(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
+    return of_spread(theirs.MeanStd(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
 
 
 def fires_later(ours: Ours, than: Ours, found: Found) -> Agreement:
