@@ -9,6 +9,7 @@ from filelock import FileLock
 
 from commands import walkback
 from walkback.data import Dataset, Split
+from walkback.rules import RULES
 
 torch.set_num_threads(1)
 
@@ -29,6 +30,14 @@ def shared_cache(tmp_path_factory):
     patch.setenv("WALKBACK_CACHE", str(shared(tmp_path_factory) / "cache"))
     yield
     patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def own_rules():
+    """The rules that a test registers are gone when it ends."""
+    before = dict(RULES._things)
+    yield
+    RULES._things = before
 
 
 def small_plan(**changes):

@@ -192,12 +192,16 @@ class OneBlockAStep(Rule):
                        torch.zeros_like(signal.hidden[0]))  # fmt: skip
 
 
-register_rule("one-block-a-step", OneBlockAStep)
+@pytest.fixture
+def one_block_a_step() -> str:
+    """Registered while a test runs, so that no other test meets it among the rules."""
+    register_rule("one-block-a-step", OneBlockAStep)
+    return "one-block-a-step"
 
 
 @pytest.mark.parametrize("options", [{}, {"zeros": True}])
-def test_planted_exact_backprop_of_one_block_per_step_has_a_cosine_in_every_block(options) -> None:
-    (config,) = small_plan(data="digits", rules=["one-block-a-step"], rule_options=options, epochs=2)
+def test_planted_exact_backprop_of_one_block_per_step_has_a_cosine_in_every_block(options, one_block_a_step) -> None:
+    (config,) = small_plan(data="digits", rules=[one_block_a_step], rule_options=options, epochs=2)
     trainer = Trainer(config, load("digits"))
     trainer.one_epoch(lambda: None)
     snapshot = trainer.snapshot()
@@ -210,8 +214,8 @@ def test_planted_exact_backprop_of_one_block_per_step_has_a_cosine_in_every_bloc
     assert [n.n > 1 for n in output.null] == [True] * 3
 
 
-def test_a_block_that_never_has_credit_has_none() -> None:
-    (config,) = small_plan(data="digits", rules=["one-block-a-step"], rule_options={"never": True}, epochs=2)
+def test_a_block_that_never_has_credit_has_none(one_block_a_step) -> None:
+    (config,) = small_plan(data="digits", rules=[one_block_a_step], rule_options={"never": True}, epochs=2)
     trainer = Trainer(config, load("digits"))
     trainer.one_epoch(lambda: None)
     output = deep_probes(trainer).output

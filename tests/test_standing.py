@@ -788,7 +788,9 @@ def own_training(tmp_path, train, credits):
     from walkback.audits.training.job import Wanted
     from walkback.audits.training.one import train_one
 
-    empty = dict.fromkeys(("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "output", "metric"))
+    empty = dict.fromkeys(
+        ("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "output", "metric", "make_shallow")
+    )
     job = _job(own_loops.make_model, train, own_loops.test, "blocks.*", 42, None, "mine", train_bp=own_loops.train,
                epochs=1, credits=credits, reduction="auto", residual=True, files=(), **empty)  # fmt: skip
     return train_one(job, Wanted("subject", "all", 42), tmp_path)
