@@ -7,8 +7,10 @@ THIN = {"epoch", "accuracy", "loss", "reference_batch", "gamma", "cosine_out", "
 
 
 def thinned(evidence: Evidence) -> Evidence:
-    """Evidence whose moments between the first and the last have what curves are drawn from: norms of the last state
-    alone, and no cosines but those at the blocks' outputs. Of lists whose last entry is not known nothing is taken away.
+    """Evidence whose moments between the first and the last have what curves are drawn from.
+
+    Norms of the last state alone, and the cosines at the blocks' outputs. Of lists whose last entry is not known
+    nothing is taken away.
     """
     seeds = [seed.model_copy(update={"moments": [*map(_thin, seed.moments[:-1]), *seed.moments[-1:]]})
              for seed in evidence.seeds]  # fmt: skip

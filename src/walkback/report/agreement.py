@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from walkback.checks.student import mean_interval, two_sided
 from walkback.report.numbers import number
-from walkback.report.published import SEEDS, Bound, Figure, GainRange, Number, SizeRange, MeanStd
+from walkback.report.published import SEEDS, Bound, Figure, GainRange, MeanStd, Number, SizeRange
 from walkback.report.tables import Stat, geometric_mean
 
 CONFIDENCE = 0.95
