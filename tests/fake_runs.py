@@ -29,9 +29,9 @@ def snapshot(config: RunConfig, epoch: int, accuracy: float, stream: float, grad
     """One moment: every layer the same, but the stream, which grows to `stream` in the last block."""
     depth = config.net_options["depth"]
     steps, _, images = sizes(config)
-    begun = 9.0 * (1 + 1e-9 * config.seed)  # no two seeds have the same numbers
+    own = 1 + 1e-9 * config.seed  # no two seeds have the same numbers
     return made_up.snapshot(
-        epoch, share(config, accuracy), [begun] * depth + [stream], [gradient] * (depth + 1), [0.5] * depth,
+        epoch, share(config, accuracy), [9.0 * own] * depth + [stream * own], [gradient] * (depth + 1), [0.5] * depth,
         images=images, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
         branch_norms=[0.9] * depth,
     )  # fmt: skip

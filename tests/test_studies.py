@@ -222,7 +222,7 @@ def test_mistakes_are_told_without_a_traceback(words, told, tmp_path):
 
 def test_figures_that_cannot_be_written_are_told(tmp_path):
     (tmp_path / "figures").write_text("a file is in the way")
-    done = walkback("study", "draw", "hero", cwd=tmp_path)
+    done = walkback("study", "draw", "hero", "--from", str(ROOT / "results"), cwd=tmp_path)
     assert done.returncode == 2
     assert "cannot write" in done.stderr
     assert "Remedy" in done.stderr

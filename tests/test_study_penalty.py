@@ -277,7 +277,9 @@ def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Collected]) 
             assert (seed.final.cosine, seed.final.precision, seed.final.null, seed.final.loss) == (None,) * 4
         whole = penalty.evidence(g, "dfa λ=0.01")
         assert whole is not None
-        assert found.baselines == whole.baselines
+        numbers = {key: each.accuracy for key, each in whole.baselines.items()}  # a log has no predictions
+        assert {key: each.accuracy for key, each in found.baselines.items()} == numbers
+        assert not any(each.hits for each in found.baselines.values())
 
 
 def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Collected]) -> None:
@@ -302,10 +304,9 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
         found = judge(evidence, *options)
         if evidence.name != "dfa λ=0.1" or evidence.seeds[0].final.cosine is not None:
             return found
-        *others, scale = found.findings
-        assert scale.check == "scale"
-        planted = scale.model_copy(update={"outcome": "fires", "says": "Planted."})
-        return found.model_copy(update={"findings": [*others, planted]})
+        planted = {"outcome": "fires", "says": "Planted."}
+        findings = [f.model_copy(update=planted) if f.check == "scale" else f for f in found.findings]
+        return found.model_copy(update={"findings": findings})
 
     monkeypatch.setattr(partial, "judge", turned)
     found = table(g, "partial", partial)

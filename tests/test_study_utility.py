@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import made_up
-from test_checks_planted import CASES, SEEDS, by_seed, moment, null, ok, precise, subject
+from test_checks_planted import CASES, by_seed, moment, null, ok, precise, subject
 from walkback.audits.trained import audit_plan
 from walkback.checks import DEFAULT, judge
 from walkback.report.figures import save, style
@@ -65,7 +65,7 @@ EXPECTED = {  # by decider, in their order; three seeds can show that nothing ho
     "FA": [WALKED, WALKED, WALKED, WALKED, OPEN, WALKED],
     "DFA": [NOT, NOT, OPEN, OPEN, OPEN, WALKED],
     "DFA λ=0.01": [NOT, NOT, OPEN, OPEN, OPEN, NOT],
-    "random credit": [NOT, WALKED, WALKED, OPEN, OPEN, WALKED],
+    "random credit": [NOT, WALKED, WALKED, OPEN, WALKED, WALKED],
 }
 
 
@@ -136,7 +136,7 @@ def test_without_terminal_norm_a_net_is_held_against_nets_without_one() -> None:
 
 
 def dumb_answers(e):
-    """Every decider but Γ's for evidence in which every number is known: arrays, and scipy's t."""
+    """Every decider but Γ's, of three seeds without predictions and every other number known: arrays, and scipy's t."""
     finals = [seed.final for seed in e.seeds]
     side = {name: np.array(list(b.accuracy.values())) for name, b in e.baselines.items()}
     own = np.array([m.accuracy for m in finals])
@@ -172,13 +172,13 @@ def drawn(seed):
     log = lambda low, high: math.exp(draw.uniform(math.log(low), math.log(high)))  # noqa: E731
 
     def near(middle, spread):
-        return tuple(min(1.0, max(0.0, draw.gauss(middle, spread))) for _ in SEEDS)
+        return tuple(min(1.0, max(0.0, draw.gauss(middle, spread))) for _ in range(3))
 
     growth, chord, gradient = log(2, 600), log(1e-5, 1), log(1e-9, 1e-4)
     best, lift = draw.uniform(0.08, 0.9), draw.choice([0.0, 0.02, 0.2])
     cosine = draw.choice([-0.05, 0.02, 0.035, 0.5])
     changes = []
-    for _ in SEEDS:
+    for _ in range(3):
         cosines = [draw.gauss(cosine, 0.02) for _ in range(L)]
         changes.append({
             "hidden_norms": [9.0, 9.0 * growth * draw.uniform(0.8, 1.2), 9.0, 9.0, 9.0],
@@ -186,12 +186,14 @@ def drawn(seed):
             "cosine": [ok(c) for c in cosines], "cosine_out": [ok(c) for c in cosines], "gamma": sum(cosines) / L,
         })  # fmt: skip
     return subject(
-        *changes, accuracy=near(best, draw.choice([0.001, 0.01])), name=f"drawn {seed}",
-        baselines={"frozen": by_seed(*near(best - draw.choice([-0.05, 0.02, 0.1]), 0.005)),
-                   "bp": by_seed(*near(0.5 + lift, 0.005)), "frozen_bp": by_seed(*near(0.5, 0.005)),
-                   "shallow": by_seed(*near(best - draw.choice([-0.1, 0.1]), 0.005)),
-                   "half": by_seed(*near(best - draw.choice([-0.05, 0.0, 0.1]), draw.choice([0.0, 0.005]))),
-                   "half_bp": by_seed(*near(0.5 + lift - draw.choice([0.0, 0.02, 0.09]), 0.001))},
+        *changes, accuracy=near(best, draw.choice([0.001, 0.01])), name=f"drawn {seed}", predicted=False,
+        baselines={name: by_seed(*accuracies, predicted=False) for name, accuracies in (
+            ("frozen", near(best - draw.choice([-0.05, 0.02, 0.1]), 0.005)),
+            ("bp", near(0.5 + lift, 0.005)), ("frozen_bp", near(0.5, 0.005)),
+            ("shallow", near(best - draw.choice([-0.1, 0.1]), 0.005)),
+            ("half", near(best - draw.choice([-0.05, 0.0, 0.1]), draw.choice([0.0, 0.005]))),
+            ("half_bp", near(0.5 + lift - draw.choice([0.0, 0.02, 0.09]), 0.001)),
+        )},
     )  # fmt: skip
 
 
@@ -354,7 +356,7 @@ def test_the_table_tells_the_ranges_as_the_sweeps_have_them(planted, tables) -> 
     assert (answer, default, who) == ("published", "50", "published")
     # DFA's stream grows 75 times over one block; above that it holds. Below 13/12 everybody explodes, beyond the sweep.
     grown = 3e6 / 4e4
-    assert judge(subjects["DFA"], protocol="published").findings[-1].value == grown
+    assert {f.check: f.value for f in judge(subjects["DFA"], protocol="published").findings}["scale"] == grown
     assert high == pytest.approx(grown, rel=1e-9)
     assert above == "DFA: walked back → holds"
     assert (low, below) == ("≤ 2.00", "nobody")
@@ -431,4 +433,4 @@ def test_an_empty_folder_is_no_failure(tmp_path) -> None:
 
 def test_a_null_without_spread_does_not_stop_a_sweep() -> None:
     flat = subject(LOW | {"rotated_gamma": null(std=0.0)}, name="flat", rule=None)
-    assert {part.verdict for part in stretches(flat, SWEPT["spread.share"])} == {OPEN}
+    assert {part.verdict for part in stretches(flat, SWEPT["spread.share"])} == {"even"}
