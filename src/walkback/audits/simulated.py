@@ -125,7 +125,7 @@ def decided(own: Points, bp: Points) -> tuple[NDArray[np.int64], NDArray[np.int6
     outcome, used = np.zeros(len(own), dtype=np.int64), np.full(len(own), LOOKS[-1])
     running = np.ones(len(own), dtype=bool)
     for n in LOOKS:
-        low, high = _ends(own, n, DEFAULT[CONFIDENCE])
+        low, _ = _ends(own, n, DEFAULT[CONFIDENCE])
         _, wide = _ends(own, n, bonferroni(DEFAULT[CONFIDENCE]))
         bp_low, bp_high = _ends(bp, n, DEFAULT[CONFIDENCE])
         less, harm = (wide < REQUIRED) & (bp_low > REQUIRED), (wide < 0) & (bp_high >= 0)
@@ -134,8 +134,7 @@ def decided(own: Points, bp: Points) -> tuple[NDArray[np.int64], NDArray[np.int6
         wanted = required_seeds(n)
         typical = wanted is not None and (own[:, :, :n] > REQUIRED).sum(2) >= wanted
         passes = ((low > REQUIRED) & typical & (bp_low > REQUIRED)).all(1) & ~fires & ~idle
-        hopeless = ((high < REQUIRED) & (bp_low <= REQUIRED)).all(1)  # more seeds of the subject settle nothing
-        now = running & (fires | idle | passes | hopeless)
+        now = running & (fires | idle | passes)
         outcome[now], used[now] = np.where(passes, 1, np.where(fires, -1, 0))[now], n
         running &= ~now
     return outcome, used
