@@ -302,9 +302,10 @@ def test_planted_gradient_small_because_the_stream_is_large_says_so():
 
 def test_planted_gradient_of_exactly_zero_is_no_reference():
     found = judged(lambda model: model.head.weight.zero_())
-    assert outcomes(found)["reference"] == OPEN
+    assert outcomes(found) == but(reference=FIRES)
+    assert finding(found, "reference").says.startswith("The deepest gradient is exactly zero")
     assert finding(found, "reference").warnings[0] == f"{NAMED}: no precision, zero gradient"
-    assert found.verdicts.gamma == OPEN
+    assert (found.verdict, found.verdicts.gamma) == ("holds", "not measurable")
 
 
 # --- what is not finite ---------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import walkback
-from walkback.checks import CHECKS, LIMITS, in_order
+from test_checks_planted import CASES, plain
+from walkback.checks import CHECKS, LIMITS, in_order, judge
+from walkback.checks.base import GENERIC
 
 RESULTS = Path(__file__).parents[1] / "results"
 PLANTED = '''"""quiet: is the last hidden state small? Planted by a test."""
@@ -124,7 +126,6 @@ def test_a_planted_check_is_listed_judged_and_told_in_every_form(planted: tuple[
     assert "Is the last hidden state small? Fires: ‖h_L‖ > 77 on every seed." in by_command["list"]
     judged = next(text for command, text in said.items() if command.startswith("judge") and "published" not in command)
     assert "quiet" in judged
-    assert "✗ quiet: The last norm is" in judged
     assert "symptom: The last norm is" in judged  # a new check explains; of the answers there are three
     assert "quiet first fired at epoch" in judged
     tables = {form: text for form in ("text", "markdown", "latex", "csv") if (text := said.get(f"table {form}"))}
@@ -189,7 +190,18 @@ def test_every_check_carries_what_a_report_asks_for() -> None:
         assert f"| `{check.name}` |" in readme
         assert check.quantity
         assert check.not_asked or "published" in check.quantity
-        assert {"fires", "passes", "inconclusive", "not applicable"} == set(check.means)
         for name, limit in check.limits.items():
             assert LIMITS[name] is limit
             assert f"| `{name}` | {limit.value:g}" in docs.replace("1e-7", "1e-07")
+
+
+def test_every_outcome_of_a_check_has_a_meaning_of_its_own() -> None:
+    """Of every planted case, by both protocols; and nearly all that a check explains comes up."""
+    seen = set()
+    for evidence in (plain(), *(case for case, _ in CASES.values())):
+        for protocol in ("ours", "published"):
+            for finding in judge(evidence, protocol=protocol).findings:
+                seen.add((finding.check, finding.outcome))
+                assert CHECKS.get(finding.check).meaning(finding) not in GENERIC.values(), (finding.check, protocol)
+    explained = {(check.name, outcome) for check in in_order() for outcome in check.means}
+    assert explained <= seen

@@ -9,7 +9,7 @@ import pytest
 
 from fake_runs import write_run
 from latex_sound import compiles, sound
-from test_checks_planted import BASELINES, by_seed, dead, ok, precise, subject
+from test_checks_planted import BEGUN, around, by_seed, dead, ok, precise, subject
 from test_report_tables import DEMO, HOSTILE, ROOT, command, golden, renamed
 from walkback.audits import told_by
 from walkback.checks import DEFAULT, Audit, Control, judge
@@ -136,10 +136,10 @@ def case(evidence: Evidence, runs: list[Run], **more: Any) -> tuple[Case, Audit]
     return Case(found, evidence, runs), audit
 
 
-TUNED = Effort(tuned=True, trials=dict.fromkeys(("subject", *BASELINES), 5))
+TUNED = Effort(tuned=True, trials=dict.fromkeys(("subject", *BEGUN), 5))
 UNEQUAL = Effort(tuned=True, trials={"subject": 5, "bp": 3})
 GROWN = {"hidden_norms": [9.0, 600.0, 4e4, 3e6, 2e8]}
-HIGH = {"frozen_bp": by_seed(0.590, 0.594, 0.588)}  # by bp's frozen net it would fall short
+HIGH = {"frozen_bp": around(0.590)}  # by bp's frozen net it would fall short
 FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
     "batch": [
         (subject({"reference_batch": None}), "not known", "1/N"),
@@ -148,11 +148,11 @@ FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
     ],
     "frozen": [
         (subject(baselines={"frozen": Baseline.number(0.349)}), "no", "typed in, 0.349"),
-        (subject(baselines={"frozen": by_seed(0.35, None, 0.35)}), "no", "lacks the accuracy of seed 123"),
+        (subject(baselines={"frozen": by_seed(0.35, None, 0.35, 0.35, 0.35)}), "no", "lacks the accuracy of seed 123"),
         (subject(baselines={"frozen": None}), "not known", "frozen net is not recorded"),
     ],
     "either": [
-        (subject(baselines=HIGH | {"bp": by_seed(0.9, 0.91, 0.92)}), "no", "depth fires, walked back"),
+        (subject(baselines=HIGH | {"bp": around(0.9)}), "no", "depth fires, walked back"),
         (subject(baselines={"frozen_bp": None}), "not known", "missing: bp's"),
     ],
     "growth": [
@@ -179,9 +179,9 @@ FLIPS: dict[str, list[tuple[Evidence, str, str]]] = {
     ],
     "shallow": [(subject(baselines={"shallow": None}), "not known", "no shallow net is recorded")],
     "rates": [
-        (subject(), "no", "one rate for all"),
+        (subject(effort=None), "no", "one rate for all"),
         (subject(effort=UNEQUAL), "no", "3 to 5 trials"),
-        (subject(baselines=dict.fromkeys(BASELINES)), "not known", "nothing is compared"),
+        (subject(baselines=dict.fromkeys(BEGUN), effort=None), "not known", "nothing is compared"),
     ],
     "symptoms": [
         (subject(GROWN), "no", "One block grows the stream"),
@@ -209,7 +209,7 @@ def test_answers_tell_their_numbers(a_run):
     assert found["dead"].says == "at most 56 of 256 in a block"
     assert found["clamp"].says == "F.cosine_similarity would be off by 0.4 at g_L"
     assert found["precision"].says == "its direction at g_L is off by 3e-07"
-    assert found["interval"].says.startswith("98.75%, n = 3: +2")
+    assert found["interval"].says.startswith("98.75%, n = 5: +2")
     assert answers(fill(*case(subject(), [a_run], protocol="published")))["interval"].answer == "no"
 
 
@@ -218,11 +218,11 @@ def test_the_checks_controls_and_baselines_are_told_with_their_numbers(a_run):
     plain, audit = case(evidence, [a_run])
     control = Control(name="bp", expected="holds", got="holds", ok=True)
     made = render([fill(plain, audit.model_copy(update={"controls": [control]}))], "markdown")
-    assert "- **Accuracy**: open; its own frozen net: +25.1 points (+24." in made
+    assert "- **Accuracy**: open; its own frozen net: +25.0 points (+22.3 to +27.7)" in made
     assert "the shallow net: not known" in made
     assert "- **Symptom, which decides nothing**: One block grows the stream 75×" in made
     assert "| scale | fires | 75.0 | 75.0 | 75.0 | 50 | exact |" in made
-    assert "| own frozen net | 0.350 ± 0.002 | 3 | +25.1 (+24.5 to +25.7) | measured |" in made
+    assert "| own frozen net | 0.350 ± 0.001 | 5 | +25.0 (+22.3 to +27.7) | measured |" in made
     assert "| shallow net | ____ | 0 | – | not there |" in made
     assert "| bp | holds | holds | yes |" in made
     assert "- **Controls**: ____ (Said.)" in render([fill(plain, audit)], "markdown")
@@ -371,7 +371,7 @@ def test_forms_of_several_subjects_are_one_document(a_run):
 
 @pytest.mark.latex
 def test_all_forms_compile(a_run, tmp_path):
-    evidences = [subject(), subject(baselines=dict.fromkeys(BASELINES)), Evidence(name="nothing")]
+    evidences = [subject(), subject(baselines=dict.fromkeys(BEGUN)), Evidence(name="nothing")]
     made = [fill(*case(evidence, [a_run] if evidence.seeds else [])) for evidence in evidences]
     compiles([render([*made, *forms(*CIFAR), *forms(DEMO)], "latex"), render(hostile_forms(), "latex")], tmp_path)
 

@@ -126,7 +126,11 @@ def standing_of(evidence: Evidence) -> WeakestStanding:
     """Of all seeds together. Where nothing is known of it, the credits are those that somebody declares."""
     seeds: Sequence[SeedEvidence] = evidence.seeds
     worst = min(seeds, key=lambda seed: RANK.index(seed.standing or "declared"), default=None)
-    return WeakestStanding("declared", "") if worst is None else WeakestStanding(worst.standing or "declared", worst.standing_why)
+    return (
+        WeakestStanding("declared", "")
+        if worst is None
+        else WeakestStanding(worst.standing or "declared", worst.standing_why)
+    )
 
 
 def updates_of(evidence: Evidence) -> list[float] | None:
