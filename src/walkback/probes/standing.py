@@ -20,6 +20,9 @@ SEEN, SEEN_IN_HALF, IN_PART = 0.998, 0.99, 0.9
 TELLING = 1e-3  # a tensor with less of the block's gradient may be rounding
 DEFINE = "give credits= a function that returns what trains its blocks"
 BY_HAND = "its parameters were changed by something else than an optimizer of torch: the loop updates by hand"
+REPLACED = "after its last step other weights were put there than any step left, so they are not what it trained"
+BESIDE = "the loop changes a tensor of it that is no parameter, such as a buffer, beside the optimizer's steps"
+FOREIGN = "what {} makes of .grad is not known: its step, or a hook on it, is not torch's own"
 
 
 class Stance(NamedTuple):
@@ -78,17 +81,33 @@ def equal(one: Tensor, other: Tensor) -> bool:
     return a.shape == b.shape and (torch.equal(a, b) or torch.equal(a.nan_to_num(), b.nan_to_num()))
 
 
+def beside(blocks: Sequence[nn.Module]) -> list[Tensor]:
+    """The matrices of these blocks that are no parameters: buffers and plain attributes, which may act as weights."""
+    parts = {id(part): part for block in blocks for part in block.modules()}.values()
+    kept = [t for part in parts for t in (*part._buffers.values(), *vars(part).values())]
+    return [t for t in kept if isinstance(t, Tensor) and t.dim() > 1 and t.is_floating_point()]
+
+
+def foreign(optimizer: torch.optim.Optimizer) -> str:
+    """The name of an optimizer whose step may do anything; empty where torch's own code alone makes it."""
+    own = type(optimizer).step.__module__.startswith("torch.optim")
+    return "" if own and not optimizer._optimizer_step_post_hooks else type(optimizer).__name__
+
+
 class Unit:
     """Blocks that share parameters, and what is known of them at the step that is looked at.
 
     last      the parameters as the last step left them;  left: what it left in .grad
+    fixed     what else the blocks hold, until they are run forward, which may change it
+    strange   an optimizer that stepped and is not torch's own
     product   v, by parameter;  given: G;  before: the parameters before the step
     chained   by pass, the credits that arrived as a multiple of what the model's own backward pass sends
     """
 
-    def __init__(self, places: list[int], parameters: list[nn.Parameter]):
-        self.places, self.parameters = places, parameters
+    def __init__(self, places: list[int], parameters: list[nn.Parameter], blocks: Sequence[nn.Module]):
+        self.places, self.parameters, self.blocks = places, parameters, blocks
         self.last: dict[int, Tensor] = {}
+        self.fixed: list[Tensor] | None = None
         self.left: dict[int, Tensor] = {}
         self.clear()
 
@@ -99,13 +118,20 @@ class Unit:
         self.before: dict[int, Tensor] = {}
         self.chained: list[tuple[Fit | None, bool]] = []
         self.asked: set[int] = set()  # the blocks whose slope was taken
-        self.trouble, self.task = "", -1
+        self.trouble, self.strange, self.task = "", "", -1
         self.hidden = self.half = self.passed = self.moved = self.still = False
 
     def begin(self) -> None:
         """A step begins: its parameters are as the last one left them."""
         self.last = {id(p): p.detach().clone() for p in self.parameters}
         self.left = {id(p): p.grad.detach().clone() for p in self.parameters if p.grad is not None}
+        self.fixed = [t.detach().clone() for t in beside(self.blocks)]
+
+    def touched(self) -> bool:
+        """At the first pass after a step: whether anything but parameters was changed since."""
+        before, self.fixed = self.fixed, None
+        now = [] if before is None else beside(self.blocks)
+        return before is not None and not (len(before) == len(now) and all(map(equal, before, now)))
 
     def kept(self) -> bool:
         """Whether nobody changed the parameters since."""
@@ -168,4 +194,4 @@ class Unit:
                 return Stance("in part" if share >= IN_PART else "not seen", words)
         if found.least < IN_PART and not self.half:
             return Stance("in part", "one of its tensors gets something else than the backward pass delivers")
-        return Stance("seen", "")
+        return Stance("declared", FOREIGN.format(self.strange)) if self.strange else Stance("seen", "")

@@ -5,11 +5,13 @@ every one half as long as all before it. A block is asked at the first of its ow
 steps no hook is on the model; torch's optimizers tell when they step.
 """
 
+import hashlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import Any
 from weakref import WeakMethod
 
@@ -21,7 +23,7 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.movements import Stretches
 from walkback.probes.passes import BlockCall, Passes, chained, first_of
 from walkback.probes.rerun import chain
-from walkback.probes.standing import BY_HAND, DEFINE, IN_PART, Stance, Unit, equal
+from walkback.probes.standing import BESIDE, BY_HAND, DEFINE, IN_PART, REPLACED, Stance, Unit, equal, foreign
 from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
 
 PARALLEL = "several processes or copies of the model share the step"
@@ -52,6 +54,8 @@ class Witness:
         self.steps, self.drawn, self.done = 0, Stretches(), done
         self._sums: dict[int, Tensor] = {}
         self._stepped: set[int] = set()
+        self._entries: list[tuple[nn.Parameter, int]] = []
+        self._ends: set[bytes] = set()  # what every step left, in one entry of each tensor
         self._hooks, self._always = list[Any](), list[Any]()
         self._paused, self._stepping = False, list[Any]()
         self._passes = Passes(self.names, take, self._arrives, self._is_paused)
@@ -76,6 +80,8 @@ class Witness:
         """Watch from now on."""
         if not self.deaf:
             self._sums = {id(p): _sum(p) for p in self._trained()}
+            dice = Random()  # the loop's random state stays as it is
+            self._entries = [(p, dice.randrange(p.numel())) for p in self._trained() if p.numel()]
             self._always = [register_optimizer_step_pre_hook(_weakly(self._steps)),
                             register_optimizer_step_post_hook(_weakly(self._has_stepped))]  # fmt: skip
             self._frames = _compiled_frames()
@@ -96,7 +102,7 @@ class Witness:
                 places = sorted({place, *(n for unit in same for n in unit.places)})
                 every = {id(p): p for unit in same for p in unit.parameters} | own
                 self._units = [unit for unit in self._units if unit not in same]
-                self._units.append(Unit(places, list(every.values())))
+                self._units.append(Unit(places, list(every.values()), [self.blocks[n] for n in places]))
             elif any(p.requires_grad for p in block.parameters()):
                 self._note([place], Stance("declared", "its parameters are shared with parts outside the blocks"))
         for block in {id(b): b for b in self.blocks}.values():
@@ -125,7 +131,7 @@ class Witness:
     def close(self) -> Stance:
         """The training is over: take all hooks away."""
         if self._always:
-            self._finish()
+            self._finish(over=True)
             for handle in self._always:
                 handle.remove()
             self._always = []
@@ -136,7 +142,13 @@ class Witness:
                     moved = any(not equal(_sum(p), self._sums[id(p)]) for p in own)
                     self._note([place], Stance("not seen", BY_HAND if moved else "its parameters did not move"))
             self._asked_again()
+            if self._ends and self._end() not in self._ends and self.answer().standing == "seen":
+                self._note(range(len(self.blocks)), Stance("in part", REPLACED))
         return self.answer()
+
+    def _end(self) -> bytes:
+        entries = [p.detach().reshape(-1)[place].double() for p, place in self._entries]
+        return hashlib.blake2b(torch.stack(entries).cpu().numpy().tobytes(), digest_size=8).digest()
 
     def stop(self, why: str) -> None:
         """Nothing can be seen, as is found now."""
@@ -251,6 +263,8 @@ class Witness:
             elif not unit.given and not unit.kept():
                 known = Stance("declared", unit.trouble) if unit.trouble else Stance("not seen", BY_HAND)
                 self._settle(unit, known)
+            elif unit.touched():
+                self._settle(unit, Stance("in part", BESIDE))
 
     # --- what a pass was ----------------------------------------------------------------------------------------------
 
@@ -305,9 +319,11 @@ class Witness:
         if _compiled_frames() != self._frames:
             self._trouble(COMPILED)
         stepped = {id(p) for p in _with_gradients(optimizer)}
+        strange = foreign(optimizer)
         for unit in self._units:
             own = [p for p in unit.parameters if id(p) in stepped]
             unit.still = unit.still or (bool(own) and not any(group.get("lr", 1) for group in optimizer.param_groups))
+            unit.strange = unit.strange or (strange if own else "")
             for p in own:
                 assert p.grad is not None
                 unit.given[id(p)] = p.grad.detach().to_dense() if p.grad.is_sparse else p.grad.detach().clone()
@@ -322,9 +338,12 @@ class Witness:
         stepped = {id(p) for p in _with_gradients(optimizer)} & {id(p) for p in self._trained()}
         self._stepped |= stepped
         self.steps += bool(stepped)
+        self._ends |= {self._end()} if stepped else set()
         for unit in self._units:
             for p in unit.parameters:
                 if id(p) in stepped:
+                    if id(p) in unit.given and p.grad is not None and not p.grad.is_sparse:
+                        unit.given[id(p)] = p.grad.detach().clone()  # as the step took it, after the optimizer's hooks
                     unit.moved = unit.moved or not equal(p, unit.before.get(id(p), p))
                     unit.last[id(p)] = p.detach().clone()
         if stepped and not self._hooks and self.steps >= self.drawn.at and self.answer().standing != "not seen":
@@ -333,9 +352,10 @@ class Witness:
             for unit in self._units:
                 unit.begin()
 
-    def _finish(self) -> None:
-        """What was stepped is answered, before the next pass begins."""
+    def _finish(self, over: bool = False) -> None:
+        """What was stepped is answered, before the next pass begins. `over`: `_end` tells what was put there since."""
         for unit in [unit for unit in self._units if unit.given]:
+            unit.last = {id(p): p.detach() for p in unit.parameters} if over else unit.last
             self._settle(unit, unit.answer())
 
     def _settle(self, unit: Unit, found: Stance | None) -> None:
