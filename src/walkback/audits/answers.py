@@ -30,12 +30,11 @@ def _bp_faults(judgement: Judgement, subjects: Sequence[Judgement]) -> list[str]
     if judgement.verdicts is None:  # the published protocol has one verdict
         return [] if judgement.verdict == "holds" else [judgement.verdict]
     found = {finding.check: finding for finding in judgement.findings}
-    faults, depth = [], found["depth"]
+    depth = found["depth"]
+    faults = _unknown(depth, *TASK, *(f"bp over {name}" for name in TASK))
     for name in TASK:
         gain = depth.parts.get(name)
-        if gain is None or gain.low is None:
-            faults.append(f"its gain over the {name} net is not known")
-        elif gain.low <= depth.threshold:
+        if gain is not None and gain.low is not None and gain.low <= depth.threshold:
             faults.append(f"it gains {points(gain.value or 0.0)} points over the {name} net, "
                           f"not shown to be above {points(depth.threshold)}")  # fmt: skip
     for subject in subjects:
@@ -43,9 +42,18 @@ def _bp_faults(judgement: Judgement, subjects: Sequence[Judgement]) -> list[str]
         if gain is not None and gain.low is not None and gain.low >= depth.threshold:
             faults.append(f"{subject.name} is better than bp by {points(gain.value or 0.0)} points")
     spread = found["spread"]
+    if spread.value is None and judgement.accuracy.n > 1:  # evidence that is left out must not excuse it
+        faults.append("its Γ is not known on every seed")
     if spread.low is not None and spread.low <= spread.threshold and len(judgement.described.drift) > 1:
         faults.append(f"Γ is not even ({spread.value:.1f} blocks)")
     return faults
+
+
+def _unknown(depth: Finding, *names: str) -> list[str]:
+    """The gains that are not known: evidence that is left out must not make a control behave."""
+    unknown = [name for name in names if (gain := depth.parts.get(name)) is None or gain.low is None]
+    return [f"its gain over the {name} net is not known"
+            for name in dict.fromkeys(name.removeprefix("bp over ") for name in unknown)]  # fmt: skip
 
 
 def control_random(judgement: Judgement | None, name: str = "random") -> Control:
@@ -56,8 +64,10 @@ def control_random(judgement: Judgement | None, name: str = "random") -> Control
     faults = ["accuracy holds"] if judgement.verdict == "holds" else []
     if judgement.verdicts is not None:
         depth, spread = found["depth"], found["spread"]
-        lows = [depth.parts[name].low for name in TASK if name in depth.parts]
-        if not faults and len(lows) == len(TASK) and all(low is not None and low > depth.threshold for low in lows):
+        unknown = _unknown(depth, *TASK)
+        faults += unknown
+        lows = [0.0 if unknown else depth.parts[name].low or 0.0 for name in TASK]
+        if not faults and min(lows) > depth.threshold:
             faults.append("it gains over both baselines")
         if found["chance"].outcome == "passes" and spread.low is not None and spread.low > spread.threshold:
             faults.append("Γ even")
