@@ -72,6 +72,8 @@ def _accuracy(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[Accurac
     reasons = _doubts(evidence)
     if reasons and depth.outcome == "passes":
         return "open", ["evidence"], f": {'; '.join(reasons)}"
+    if depth.outcome == "passes" and evidence.effort is not None and not evidence.effort.alike:
+        return "open", ["evidence"], f": {evidence.effort.why}, so a gain may be one of the rate"
     if depth.outcome == "passes":
         return "holds", ["depth"], "" if _tuned(evidence) else " at one rate"
     if depth.outcome == "fires" and not doubts_of(evidence, measured=False):

@@ -178,12 +178,15 @@ class Effort(Record):
     tuned    every arm has the rate that its own trials chose, on held-out training data and with another seed
     trials   by arm ("subject" or a baseline's name) the number of rates that were tried
     why      why the rates do not count as tuned; empty where they do
+    alike    False: some arms were tried otherwise than others, or trained at a rate that no trial chose, so that the
+             rates are neither tuned nor one
     rises    by how much the best baseline gains when its epochs are doubled, in one trial; None: not tried
     """
 
     tuned: bool
     trials: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     why: str = ""
+    alike: bool = True
     rises: float | None = None
 
 

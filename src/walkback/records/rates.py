@@ -180,15 +180,18 @@ class ChosenRates:
         trials = {name: len(choice.rates) if (choice := self.of(c)) else 0 for name, c in arms.items()}
         best = self.best(baselines[name] for name in ("frozen", "shallow") if name in baselines)
         rises = None if best is None else self.rises(best)
-        why = self._why_not(subject, seeds, baselines)
-        return Effort(tuned=not why, trials=trials, why=why, rises=rises)
+        asked = self._asked(subject, baselines)
+        why = why_not(asked, seeds)
+        return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked), rises=rises)
 
-    def _why_not(self, subject: RunConfig, seeds: Sequence[int], baselines: Mapping[BaselineName, RunConfig]) -> str:
-        """Why these rates do not count as tuned; empty where they do."""
+    def _asked(
+        self, subject: RunConfig, baselines: Mapping[BaselineName, RunConfig]
+    ) -> "dict[str, TunedArm | None]":  # fmt: skip
+        """Those whose rates must be tuned."""
         asked: dict[str, RunConfig | None] = {"subject": subject, **{name: baselines.get(name) for name in NEEDED}}
         if "shallow" in baselines or "depth" in subject.net_options:  # else there may be no such net
             asked["shallow"] = baselines.get("shallow")
-        return why_not({name: None if config is None else self._arm(config) for name, config in asked.items()}, seeds)
+        return {name: None if config is None else self._arm(config) for name, config in asked.items()}
 
     def _arm(self, config: RunConfig) -> "TunedArm":
         return TunedArm(config.lr, self.of(config), self._how.get(arm_of(config), frozenset()))
@@ -201,6 +204,14 @@ class TunedArm(NamedTuple):
     lr: float | None
     choice: Choice | None
     how: frozenset[tuple[int, float]]
+
+
+def alike(asked: Mapping[str, TunedArm | None]) -> bool:
+    """Whether all that are there were tried at the same rates in the same way, and trained at what that chose."""
+    arms = [arm for arm in asked.values() if arm is not None]
+    if any(arm.choice is None or arm.choice.lr != arm.lr for arm in arms):
+        return len({arm.lr for arm in arms}) == 1 and all(arm.choice is None for arm in arms)
+    return len({(*arm.choice.rates, arm.how) for arm in arms if arm.choice is not None}) == 1
 
 
 def why_not(asked: Mapping[str, TunedArm | None], seeds: Sequence[int]) -> str:
