@@ -88,6 +88,9 @@ def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence
     for run in runs:
         if run.environment is not None:
             fingerprints.setdefault(run.environment.data_fingerprint, run)
+    if fingerprints and (silent := next((run for run in runs if run.environment is None), None)):
+        words = f"{silent.path.name} has no environment.json, so on which data it was trained is not known"
+        found.append(broken("same-data", words))
     if len(fingerprints) > 1:
         one, other, *_ = fingerprints.values()
         words = f"{one.path.name} and {other.path.name} were not trained on the same data"
