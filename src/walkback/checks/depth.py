@@ -254,7 +254,7 @@ def _open(both: Sequence[Compared], at: float, confidence: float) -> str:
         return f"{n} seed{'s' if n != 1 else ''} cannot settle it: three can walk it back, five can show that it holds."
     if few := next((each for each in both if not each.bp_seeds), None):
         bp = 0 if few.task is None else few.task.n
-        return f"bp has {bp} seeds; it needs as many as the subject, at least {FEWEST}."
+        return f"bp has {bp} seed{'s' if bp != 1 else ''}; it needs as many as the subject, at least {FEWEST}."
     if any(each.gain is not None and each.gain.alone for each in both):
         return "One typed-in number is no baseline by seed: nothing can be shown to hold by it."
     unsure = next((each for each in both if each.bp.low is not None and each.bp.low <= at), None)

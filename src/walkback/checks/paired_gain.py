@@ -117,7 +117,7 @@ def paired(side: PairedSide | None, other: PairedSide | None) -> PairedGain | No
     lengths = {len(hits) for pair in pairs_of_hits for hits in pair}
     whole = all(recorded) and len(sides) == 2 and len(pairs_of_hits) == len(tables) and len(lengths) == 1
     image = image_variance(pairs_of_hits) if whole else None
-    hidden = lost or (all(recorded) and len(sides) == 2 and image is None)
+    hidden = lost or (all(recorded) and len(sides) == 2 and len(tables) > 1 and image is None)
     return PairedGain(gains, lacking, image, hidden, side.alone or other.alone)
 
 
