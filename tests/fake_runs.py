@@ -30,8 +30,9 @@ def snapshot(config: RunConfig, epoch: int, accuracy: float, stream: float, grad
     depth = config.net_options["depth"]
     steps, _, images = sizes(config)
     own = 1 + 1e-9 * config.seed  # no two seeds have the same numbers
+    last = stream if depth else stream * own
     return made_up.snapshot(
-        epoch, share(config, accuracy), [9.0 * own] * depth + [stream * own], [gradient] * (depth + 1), [0.5] * depth,
+        epoch, share(config, accuracy), [9.0 * own] * depth + [last], [gradient] * (depth + 1), [0.5] * depth,
         images=images, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
         branch_norms=[0.9] * depth,
     )  # fmt: skip

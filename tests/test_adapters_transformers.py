@@ -138,16 +138,33 @@ def test_a_resumed_training_counts_on(tmp_path):
     assert [look.step for look in callback.watch.looks] == [3, 5, 6]
 
 
-def test_planted_a_detached_block_stops_the_trainer(tmp_path):
-    """The layers below a detach receive nothing, which coverage finds."""
+def test_planted_a_leak_stops_the_trainer_and_its_repair_does_not(tmp_path):
+    """Trained as by local losses, with the detach forgotten; behind it the lower layer receives nothing."""
+    ours = {"probe": PROBE, "every": 1, "show": False, "residual": False, "local": True, "stop_when_fired": True}
+    callback = wb.transformers_callback("bert.encoder.layer.*", **ours)
+    with pytest.warns(WatchWarning, match="a gradient leaks"):
+        trainer = fit(bert(), tmp_path, callback)
+    assert trainer.state.global_step == 1
+    assert callback.watch.watched.end.ended == "stopped"
     model = bert()
     model.bert.encoder.layer[1].register_forward_pre_hook(lambda layer, given: (given[0].detach(), *given[1:]))
-    callback = wb.transformers_callback("bert.encoder.layer.*", probe=PROBE, every=1, show=False, residual=False,
-                                        stop_when_fired=True)  # fmt: skip
-    with pytest.warns(WatchWarning, match="coverage fires"):
-        trainer = fit(model, tmp_path, callback)
-    assert trainer.state.global_step == 1
+    callback = wb.transformers_callback("bert.encoder.layer.*", **ours)
+    assert fit(model, tmp_path, callback).state.global_step == 6
     assert callback.watch.looks[0].crosses == ["does not cross"]
+    assert [c.status for c in callback.watch.looks[0].moment.cosine_out] == ["zero credit", "ok"]
+    assert callback.watch.fired == {}, "Γ is an answer of several seeds, and no alarm of one look"
+
+
+def test_planted_growth_stops_the_trainer(tmp_path):
+    model = gpt()
+    model.transformer.h[1].register_forward_hook(
+        lambda block, given, out: (500 * out[0], *out[1:]) if isinstance(out, tuple) else 500 * out
+    )
+    callback = wb.transformers_callback("transformer.h.*", probe={"input_ids": DRAWN[64:], "labels": DRAWN[64:]},
+                                        every=1, show=False, residual=True, stop_when_fired=True)  # fmt: skip
+    with pytest.warns(WatchWarning, match="scale fires"):
+        trainer = fit(model, tmp_path, callback, causal=True)
+    assert trainer.state.global_step == 1
     assert callback.watch.watched.end.ended == "stopped"
 
 
