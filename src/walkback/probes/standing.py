@@ -81,11 +81,16 @@ def equal(one: Tensor, other: Tensor) -> bool:
     return a.shape == b.shape and (torch.equal(a, b) or torch.equal(a.nan_to_num(), b.nan_to_num()))
 
 
-def beside(blocks: Sequence[nn.Module]) -> list[Tensor]:
-    """The matrices of these blocks that are no parameters: buffers and plain attributes, which may act as weights."""
+def beside(blocks: Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
+    """The matrices that these blocks hold before they ever ran, and that are no parameters: buffers and attributes,
+    which may act as weights. Not those that torch makes of parameters, such as `weight` of `weight_orig`."""
     parts = {id(part): part for block in blocks for part in block.modules()}.values()
-    kept = [t for part in parts for t in (*part._buffers.values(), *vars(part).values())]
-    return [t for t in kept if isinstance(t, Tensor) and t.dim() > 1 and t.is_floating_point()]
+    every = [(part, name, held) for part in parts for name, held in (*part._buffers.items(), *vars(part).items())]
+    return [
+        (part, name) for part, name, held in every
+        if isinstance(held, Tensor) and held.dim() > 1 and held.is_floating_point()
+        and not any(of.startswith(f"{name}_") for of in part._parameters)
+    ]  # fmt: skip
 
 
 def foreign(optimizer: torch.optim.Optimizer) -> str:
@@ -104,8 +109,10 @@ class Unit:
     chained   by pass, the credits that arrived as a multiple of what the model's own backward pass sends
     """
 
-    def __init__(self, places: list[int], parameters: list[nn.Parameter], blocks: Sequence[nn.Module]):
-        self.places, self.parameters, self.blocks = places, parameters, blocks
+    def __init__(
+        self, places: list[int], parameters: list[nn.Parameter], beside: Sequence[tuple[nn.Module, str]] = ()
+    ):  # fmt: skip
+        self.places, self.parameters, self.beside = places, parameters, beside
         self.last: dict[int, Tensor] = {}
         self.fixed: list[Tensor] | None = None
         self.left: dict[int, Tensor] = {}
@@ -125,13 +132,17 @@ class Unit:
         """A step begins: its parameters are as the last one left them."""
         self.last = {id(p): p.detach().clone() for p in self.parameters}
         self.left = {id(p): p.grad.detach().clone() for p in self.parameters if p.grad is not None}
-        self.fixed = [t.detach().clone() for t in beside(self.blocks)]
+        self.fixed = [t.detach().clone() for t in self._fixed()]
 
     def touched(self) -> bool:
         """At the first pass after a step: whether anything but parameters was changed since."""
         before, self.fixed = self.fixed, None
-        now = [] if before is None else beside(self.blocks)
+        now = self._fixed()
         return before is not None and not (len(before) == len(now) and all(map(equal, before, now)))
+
+    def _fixed(self) -> list[Tensor]:
+        held = [getattr(part, name, None) for part, name in self.beside]
+        return [t for t in held if isinstance(t, Tensor)]
 
     def kept(self) -> bool:
         """Whether nobody changed the parameters since."""

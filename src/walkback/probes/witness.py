@@ -23,7 +23,7 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.movements import Stretches
 from walkback.probes.passes import BlockCall, Passes, chained, first_of
 from walkback.probes.rerun import chain
-from walkback.probes.standing import BESIDE, BY_HAND, DEFINE, IN_PART, REPLACED, Stance, Unit, equal, foreign
+from walkback.probes.standing import BESIDE, BY_HAND, DEFINE, IN_PART, REPLACED, Stance, Unit, beside, equal, foreign
 from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
 
 PARALLEL = "several processes or copies of the model share the step"
@@ -80,8 +80,8 @@ class Witness:
         """Watch from now on."""
         if not self.deaf:
             self._sums = {id(p): _sum(p) for p in self._trained()}
-            dice = Random()  # the loop's random state stays as it is
-            self._entries = [(p, dice.randrange(p.numel())) for p in self._trained() if p.numel()]
+            self._beside = [beside([block]) for block in self.blocks]
+            self._entries = [(p, Random().randrange(p.numel())) for p in self._trained() if p.numel()]
             self._always = [register_optimizer_step_pre_hook(_weakly(self._steps)),
                             register_optimizer_step_post_hook(_weakly(self._has_stepped))]  # fmt: skip
             self._frames = _compiled_frames()
@@ -102,7 +102,7 @@ class Witness:
                 places = sorted({place, *(n for unit in same for n in unit.places)})
                 every = {id(p): p for unit in same for p in unit.parameters} | own
                 self._units = [unit for unit in self._units if unit not in same]
-                self._units.append(Unit(places, list(every.values()), [self.blocks[n] for n in places]))
+                self._units.append(Unit(places, list(every.values()), [b for n in places for b in self._beside[n]]))
             elif any(p.requires_grad for p in block.parameters()):
                 self._note([place], Stance("declared", "its parameters are shared with parts outside the blocks"))
         for block in {id(b): b for b in self.blocks}.values():
