@@ -148,9 +148,12 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
         owners[record.weights] = record.seed
         ended = {"finished": "finished", "diverged": "diverged"}.get(record.status, "stopped")
         hits, predicted = own.hits(record), record.predictions is not None
+        standing, why = record.standing, record.standing_why
+        if who == "subject" and setting.credits == "backward" and standing is None:
+            standing, why = "in part", "whether the backward pass that was measured trained the net is not recorded"
         seeds.append(SeedEvidence(
-            seed=record.seed, moments=credited(record.moments, record.standing), ended=ended,  # type: ignore[arg-type]
-            hits=hits, predicted=predicted, standing=record.standing, standing_why=record.standing_why,
+            seed=record.seed, moments=credited(record.moments, standing), ended=ended,  # type: ignore[arg-type]
+            hits=hits, predicted=predicted, standing=standing, standing_why=why,
         ))  # fmt: skip
         notes += [(record.seed, note) for note in record.notes]
         notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []

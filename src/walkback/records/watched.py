@@ -101,6 +101,9 @@ def _mean(moment: Moment) -> None:
         raise broken
 
 
+UNKNOWN = "the log does not tell whether, to its end, the backward pass that was measured trained the net"
+
+
 def is_watched(content: bytes) -> bool:
     """Whether a file begins as the log of a watched training does."""
     first = content[:100_000].split(b"\n", 1)[0]
@@ -130,7 +133,9 @@ class Watched(Record):
         notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
                   f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
         answers = [each for each in (*self.looks, self.end) if each is not None and each.standing is not None]
-        standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else (None, "")
+        standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else ("in part", UNKNOWN)
+        if standing == "seen" and (self.end is None or self.end.standing is None):
+            standing, why = "in part", UNKNOWN
         moments = credited(moments, standing)
         if any(moment.cosine is not None for moment in moments):
             notes.append("credit: what the model's own backward pass delivers on the probe")
