@@ -24,6 +24,7 @@ from walkback.probes.task import Metric, Task, score, settle
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import uncompiled, unwrapped
 from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvidence
+from walkback.records.predictions import MOST_CLASSES, most_frequent
 
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
 HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
@@ -141,6 +142,7 @@ def audit(
         task.notes.append(f"{useless}: {then}")
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
+        classes=task.classes, chance=_guessing(task) if metric is None and loss is None else None,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
         doubts=doubts(models, blocks, seeds, same),
     )  # fmt: skip
@@ -152,6 +154,13 @@ def audit(
         protocol=protocol, thresholds=thresholds, controls=[], subjects=[judgement],
     )  # fmt: skip
     return ModelAudit.made(judged, evidence, looks)
+
+
+def _guessing(task: Task) -> float | None:
+    """The accuracy of one who always names the most frequent class; None where a label is no class of its sample."""
+    if task.dense or task.classes is None or not 0 < task.classes <= MOST_CLASSES:
+        return None
+    return most_frequent(bytes(label for _, labels in task.batches for label in labels.tolist()))
 
 
 def _inits(init: Models | Callable[[int], nn.Module] | None, seeds: Sequence[int]) -> dict[int, nn.Module]:
