@@ -226,7 +226,10 @@ def intervals_words(audit: Audit) -> str:
     if audit.protocol == "published":
         return words
     count = sum(part.low is not None for s in audit.subjects for f in s.findings for part in f.parts.values())
-    return f"{words} {count} intervals of gains; each contains its true value in at least 95 % of audits."
+    if not count:
+        return f"{words} No interval of a gain is known."
+    many = f"{count} intervals of gains; each contains" if count > 1 else "1 interval of a gain; it contains"
+    return f"{words} {many} its true value in at least 95 % of audits."
 
 
 def _print_reasons(audit: Audit, subject: Judgement, console: Console) -> None:
@@ -261,7 +264,7 @@ def _print_reasons(audit: Audit, subject: Judgement, console: Console) -> None:
 def rates_words(subject: Judgement) -> str:
     """How the learning rates were chosen, and by how many trials."""
     if subject.rates != "tuned":
-        return "rates: one rate for all"
+        return "rates: tried, and not tuned" if subject.trials else "rates: one rate for all"
     counts = sorted(set(subject.trials.values()))
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"rates: tuned, {each} trials for each of {len(subject.trials)} nets"
