@@ -139,7 +139,7 @@ def test_noise_that_is_shown_to_gain_is_not_found_out(audited):
     """With three seeds nothing can hold; by its intervals it gains all the same, and the audit is invalid."""
     found, _, _ = audited(World(SHARP | {"random": (0.1, 0.0, 0.001)}))
     assert not found.valid
-    assert "random: expected neither holds nor even, got it gains over both baselines" in found.says
+    assert "random: expected neither holds nor even, got it is shown to gain by depth" in found.says
 
 
 def test_a_task_that_needs_no_depth_has_no_reference(audited):

@@ -68,7 +68,7 @@ def control_random(judgement: Judgement | None, name: str = "random") -> Control
         faults += unknown
         lows = [0.0 if unknown else depth.parts[name].low or 0.0 for name in TASK]
         if not faults and min(lows) > depth.threshold:
-            faults.append("it gains over both baselines")
+            faults.append("it is shown to gain by depth")
         if found["chance"].outcome == "passes" and spread.low is not None and spread.low > spread.threshold:
             faults.append("Γ even")
     got = f"accuracy {judgement.verdict}" if judgement.verdicts is None else (
