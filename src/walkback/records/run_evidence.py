@@ -93,7 +93,8 @@ def evidence_of_runs(
         "budget": f"{config.epochs} epochs of {config.data}, {config.net}",
         "seeds": seeds_of_runs, "baselines": settled, "notes": notes,
         "doubts": [*doubts_of_runs([*runs, *used], prints or _read_prints), *_one_test(tests)],
-        "symptoms": _weak(given_too.get("bp"), runs if config.rule == "bp" else ()),
+        "symptoms": [*_weak(given_too.get("bp"), runs if config.rule == "bp" else ()),
+                     *_left_out(config, seeds, given_too.get("frozen"), given_too.get("half"))],
     }  # fmt: skip
     known = {*get_args(BaselineName)} if depth != 1 and config.train_last == depth else {*WITHOUT_HALVES}
     if (classes is None or classes > 0) and {*settled} <= known and all(map(is_sure, runs)):
@@ -114,6 +115,13 @@ def _weak(given: Sequence[Known] | Baseline | None, own: Sequence[Known]) -> lis
     accuracies = [run.result.accuracy for run in runs if run.result is not None and run.result.status == "finished"]
     words = weak_bp(runs[0].config, statistics.fmean(accuracies)) if accuracies else None
     return [f"{words}."] if words else []
+
+
+def _left_out(config: RunConfig, seeds: Sequence[int], *own: Sequence[Known] | Baseline | None) -> list[str]:
+    """A sentence where nets that an audit trains with every seed of a subject have seeds that the subject lacks."""
+    theirs = {run.config.seed for arm in own for run in _runs(arm) if run.config.penalty == config.penalty}
+    more = [str(seed) for seed in sorted(theirs - {*seeds})]
+    return [f"Its baselines have seeds that it lacks ({', '.join(more)}): were they left out?"] if more else []
 
 
 def _configs(given: Mapping[BaselineName, Sequence[Known] | Baseline]) -> dict[BaselineName, RunConfig]:
