@@ -215,7 +215,7 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
               if check_named(finding.check).answer == "symptom" and finding.outcome == "fires"]  # fmt: skip
     diverged = [label for label, seed in evidence.labelled() if seed.ended == "diverged"]
     if diverged:
-        counted = "" if chance is None else " and count as guessing"
+        counted = "" if chance is None else f" and count{'s' if len(diverged) == 1 else ''} as guessing"
         words.append(f"{seeds_said(diverged).capitalize()} diverged{counted}.")
     effort = evidence.effort
     if effort is not None and len(set(effort.trials.values())) > 1:

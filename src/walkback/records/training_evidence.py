@@ -8,7 +8,7 @@ from walkback.errors import RecordError
 from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence, credited
 from walkback.records.invariants import broken
 from walkback.records.predictions import Predictions, most_frequent
-from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Choice, TunedArm, why_not
+from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Choice, TunedArm, alike, why_not
 from walkback.records.training import (
     AGAIN,
     Part,
@@ -102,13 +102,13 @@ def _effort(
         return None
     arms: dict[str, tuple[Who, Part]] = {"subject": (who, "all"), **{str(key): arm for key, arm in baselines.items()}}
     trials = {name: len(own.choices[arm].rates) if arm in own.choices else 0 for name, arm in arms.items()}
-    asked = {}
+    asked: dict[str, TunedArm | None] = {}
     for name in ("subject", *NEEDED, *(["shallow"] if "shallow" in baselines else [])):
         records = own.of(*arms[name]) if name in arms else []
         how = frozenset({(TRIAL_SEED, 0.0)})
         asked[name] = TunedArm(records[0].lr, own.choices.get(arms[name]), how) if records else None
     why = why_not(asked, [seed for seed in seeds if seed is not None])
-    return Effort(tuned=not why, trials=trials, why=why)
+    return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked))
 
 
 def _place(seed: int, order: Sequence[int]) -> tuple[int, int]:
