@@ -31,7 +31,7 @@ $(STAMP): $(PLAIN)
 	@touch $@
 
 demo: $(PLAIN)  ## Audit four rules on the embedded MNIST-1D, with their baselines and controls
-	$(BIN)/walkback audit --rules bp,mono-forward,fa,dfa --seeds auto
+	$(BIN)/walkback audit --rules bp,mono-forward,fa,dfa --seeds auto --max-seeds 8 --no-cards
 
 lint: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

@@ -180,12 +180,21 @@ def test_golden_the_readmes_table_is_what_its_audit_prints():
     from walkback.report.verdicts import print_audit
 
     audit = Audit.model_validate_json((ROOT / "results/mnist1d-demo/audit.json").read_text())
-    said = io.StringIO()
-    print_audit(audit, Console(file=said, width=80))
-    readme = (ROOT / "README.md").read_text()
-    lines = [line.rstrip() for line in said.getvalue().splitlines()[1:6]]
-    assert [line.split()[0] for line in lines] == ["scale", "subject", "bp", "fa", "dfa"]
-    assert "\n".join(lines) in readme
+    printed = io.StringIO()
+    print_audit(audit, Console(file=printed, width=80))
+    lines = [line.rstrip() for line in printed.getvalue().splitlines()[1:]]
+    table = lines[: next(place for place, line in enumerate(lines) if line.startswith("✓ passes"))]
+    assert [line.split()[0] for line in table] == ["subject", "bp", "mono-forward", "fa", "by", "dfa"]
+    for page in ("README.md", "docs/checks.md"):
+        assert "\n".join(table) in (ROOT / page).read_text(), page
+
+
+def test_property_the_committed_demo_is_judged_from_its_runs_as_it_was():
+    """From the records beside it, its trials among them: rates, answers and sentences are those of its audit.json."""
+    from walkback.audits import judge_paths
+    from walkback.checks import Audit
+
+    assert judge_paths(ROOT / "results/mnist1d-demo") == Audit.read(ROOT / "results/mnist1d-demo")
 
 
 def test_the_documents_build_as_a_site(tmp_path):
