@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from walkback.audits.answers import control_random
 from walkback.checks import DEFAULT
 from walkback.report import published as theirs
 from walkback.report.agreement import of_direction, of_fact, seeds_counted
@@ -77,7 +76,9 @@ def _random(page: Writer) -> str:
     if found is None:
         return f"{MUST} Ours: missing."
     over = margin([*paired(page.of(RANDOM), page.of(RANDOM.but(k=0))).values()])
-    good = "It does neither" if all(control_random(each).ok for each in found) else "**By one it does**"
+    even = [each.verdicts is not None and each.verdicts.gamma == "even" for each in found]
+    holds = any(even) or any(each.verdict == "holds" for each in found)
+    good = "**By one it does**" if holds else "It does neither"
     return (
         f"{MUST} {good}: published protocol {judged(found[0])}; ours {judged(found[1])}. Over its own frozen "
         f"net, points: {text(over)}."
