@@ -1,6 +1,5 @@
 """The judgement: every check put to the evidence, the verdict, and what is only described."""
 
-import re
 import statistics
 from collections.abc import Sequence
 from functools import partial
@@ -43,18 +42,6 @@ class FirstFired(Record):
     moments: Count = 0
     known_at: Count = 0
     fired: bool | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older(cls, given: Any) -> Any:
-        """Older audits have the numbers in their sentence alone, and say "told at" for "known at"."""
-        if not isinstance(given, dict) or "known_at" in given:
-            return given
-        numbers = re.match(r"(?:known|told) at (\d+) of (\d+) moments", str(given.get("says")))
-        if numbers is None:
-            return given
-        fired = not given["says"].endswith(NEVER)
-        return given | {"known_at": int(numbers[1]), "moments": int(numbers[2]), "fired": fired}
 
     @property
     def followed(self) -> bool:

@@ -219,16 +219,8 @@ def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool 
     return run
 
 
-def read_probes(run: Known) -> DeepProbes | None:
-    """The probes alone of a run whose folder was found possible."""
-    try:
-        return optional(DeepProbes, run.path, {"probes.json": read_bytes(run.path / "probes.json")}, "probes.json")
-    except FileNotFoundError:
-        return None
-
-
 def read_first(run: Known) -> Snapshot | None:
-    """The first snapshot alone, likewise."""
+    """The first snapshot alone, of a run whose folder was found possible."""
     file = run.path / "snapshots.jsonl"
     try:
         first, end, _ = read_bytes(file).partition(b"\n")

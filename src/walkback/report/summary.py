@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.looks import needed
-from walkback.records import Evidence
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
 
@@ -57,9 +56,8 @@ def waits_for_seeds(finding: Finding, n: int) -> bool:
     return enough and (finding.basis == "exact" or (finding.value or 0.0) < finding.threshold)
 
 
-def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds, evidence: Evidence | None = None) -> str:
+def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> str:
     """What to do about a finding, fit to the case; empty where there is nothing to do."""
-    del evidence
     n = judgement.accuracy.n
     if waits_for_seeds(finding, n):
         advice = needed(finding, n, thresholds[CONFIDENCE]).advice()

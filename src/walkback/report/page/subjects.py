@@ -116,7 +116,7 @@ def symptom(finding: Finding, protocol: Protocol) -> bool:
 def _check(finding: Finding, case: Case, thresholds: Thresholds, drawn: Sequence[Figure] | None) -> CheckView:
     check, note = check_named(finding.check), symptom(finding, case.judgement.protocol)
     is_open = finding.outcome in OPEN and not note  # what a symptom says stands above the checks
-    advice = remedy(finding, case.judgement, thresholds, case.evidence) if finding.outcome in OPEN else ""
+    advice = remedy(finding, case.judgement, thresholds) if finding.outcome in OPEN else ""
     basis = "" if finding.basis == "exact" else f"{finding.basis}: {BASES[finding.basis]}"
     facts = [("What to do", advice), ("First fired", _first(check, case)), ("Basis", basis)]
     more = {"Means": check.meaning(finding), "Found": _found(finding), "Same outcome": _stable(finding)}
