@@ -29,7 +29,7 @@ from walkback.records import RunConfig
 RESULTS = Path(__file__).parent.parent / "results"
 SEEDS = 2  # of each recorded seed: itself, and one more
 UNFINISHED = 50  # one in so many is cut off
-COMMANDS = ("status", "judge", "judge again", "show", "table", "report", "form")
+COMMANDS = ("status", "judge", "show", "table", "report", "form")
 LOOK = 0.05  # seconds between two looks at the memory of a command's processes
 
 
@@ -63,10 +63,10 @@ def write(source: Path, to: Path, config: int, seed: int, *, cut: bool = False) 
     raw = json.loads((source / "config.json").read_text())
     raw["weight_decay"] = round(raw["weight_decay"] + 1e-6 * config, 9)
     raw["seed"] += 100_000 * seed
-    run = RunConfig.model_validate(raw)
+    run = RunConfig.from_plain(raw)
     folder = to / run.folder()
     folder.mkdir()
-    (folder / "config.json").write_text(run.model_dump_json(by_alias=True, indent=1))
+    (folder / "config.json").write_bytes(run.indented())
     lines = (source / "snapshots.jsonl").read_text().splitlines()
     result = json.loads((source / "result.json").read_text())
     if seed:
@@ -133,7 +133,7 @@ def measure(counts: list[int], commands: list[str], keep: Path | None) -> None:
                 make(count, place)
             os.environ["WALKBACK_CACHE"] = str(Path(temporary) / "cache")
             for command in commands:
-                rows[command].append(taken(command.split()[0], place, Path(temporary)).words())
+                rows[command].append(taken(command, place, Path(temporary)).words())
                 print(f"{count} folders, {command}: {rows[command][-1]}", file=sys.stderr)
     print("CPU seconds of all processes, seconds on the clock, peak memory of the largest process (of all together)")
     print("| command | " + " | ".join(f"{count:,} folders" for count in counts) + " |")

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import made_up
 from walkback.data import DATASETS
-from walkback.records import RunConfig, Snapshot
-from walkback.records.run import RunFolder
-from walkback.records.whole import scheduled
+from walkback.records import RunConfig, RunFolder, Snapshot
+from walkback.records.consistency import scheduled
 
 
 def sizes(config: RunConfig) -> tuple[int, int, int]:

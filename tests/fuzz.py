@@ -87,7 +87,7 @@ def named_by_its_hash(folder: Path) -> Path:
     if file.is_symlink() or not file.is_file() or file.stat().st_size > 1 << 20:
         return folder
     try:
-        config = RunConfig.model_validate(json.loads(file.read_bytes()))
+        config = RunConfig.from_plain(json.loads(file.read_bytes()))
         name = "x" * 20 + config.hash()
     except Exception:
         return folder

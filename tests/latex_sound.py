@@ -78,7 +78,7 @@ def compiles(pieces: list[str], folder: Path) -> str:
     (folder / "all.tex").write_text(f"{head}\n\\begin{{document}}\n{inputs}\n\\end{{document}}\n")
     command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
-    said = done.stdout.decode(errors="replace")
-    assert done.returncode == 0, said[-3000:]
+    output = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, output[-3000:]
     assert (folder / "all.pdf").read_bytes().startswith(b"%PDF")
-    return said
+    return output

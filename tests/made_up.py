@@ -5,8 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from walkback.records import CosineRecord, DeepProbes, NullRecord, PrecisionRecord, Result, Run, RunConfig, Snapshot
+from walkback.records import (
+    CosineRecord,
+    DeepProbes,
+    Evidence,
+    NullRecord,
+    PrecisionRecord,
+    Result,
+    Run,
+    RunConfig,
+    Snapshot,
+)
 from walkback.records.schema import OutputProbes, Valued
+from walkback.records.training import FIELDS, Contents
 
 
 def cosine(value: float, images: int = 64) -> CosineRecord:
@@ -61,10 +72,16 @@ def output(last: Snapshot, chord: float = 1e-6, spread: float = 0.01) -> OutputP
 def result(last: Snapshot, status: str = "finished", says: str = "") -> Result:
     """The result of a run whose last snapshot this is."""
     ends = {"epochs": last.epoch, "steps": last.step, "accuracy": last.accuracy, "loss": last.loss}
-    return Result.model_validate({"status": status, "says": says, **ends})
+    return Result.from_plain({"status": status, "says": says, **ends})
+
+
+def values_of(evidence: Evidence) -> Any:
+    """All of an evidence, to be compared."""
+    seeds = [[getattr(seed, name) for name in FIELDS] for seed in evidence.seeds]
+    return evidence.changed(seeds=[]), seeds
 
 
 def run(config: RunConfig, snapshots: list[Snapshot], deep: DeepProbes | None, status: str | None = "finished") -> Run:
     """A run that ended, or (status None) was cut off, after these snapshots."""
     end = None if status is None else result(snapshots[-1], status)
-    return Run(Path(config.folder()), config, None, snapshots, end, deep, [])
+    return Run(Path(config.folder()), config, None, end, Contents(snapshots, deep))

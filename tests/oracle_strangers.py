@@ -95,5 +95,5 @@ def strangers() -> str:
             lines += [name, f"  refused: {str(error).splitlines()[0].partition(' (test_')[0]}"]
             continue
         subject = found.subjects[0] if hasattr(found, "subjects") else found
-        lines += [name, *lines_of(coarse(subject.model_dump(mode="json", exclude={"name", "protocol"})), brief=True)]
+        lines += [name, *lines_of(coarse(subject.as_dict()), brief=True, without=("name", "protocol"))]
     return "\n".join(lines) + "\n"

@@ -11,9 +11,9 @@ from fake_runs import share, sizes
 from walkback.audits import judge_paths
 from walkback.checks import Control
 from walkback.records import Environment, NullRecord, RunConfig, Sitting
+from walkback.records.consistency import scheduled
 from walkback.records.predictions import PREDICTIONS, digest, packed
 from walkback.records.schema import ReadingRecord
-from walkback.records.whole import scheduled
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -75,12 +75,12 @@ def write_run(
         ))  # fmt: skip
     last = snapshots[-1]
     updates = [ReadingRecord(value=c.value, status="ok", null=UNTRAINED) for c in last.cosine_out]
-    told = {"output": made_up.output(last, 3e-7), "measured": {"update": updates}} if depth else {}
-    probes = made_up.probes(snapshots[-1], 3e-7, **told)
+    deep = {"output": made_up.output(last, 3e-7), "measured": {"update": updates}} if depth else {}
+    probes = made_up.probes(snapshots[-1], 3e-7, **deep)
     result = made_up.result(snapshots[-1], says=f"finished {c.epochs} epochs")
     if predicts:
         predicted, sha = predictions(c, result.accuracy)
-        result = result.model_copy(update={"predictions": sha})
+        result = result.changed(predictions=sha)
         (folder / PREDICTIONS).write_bytes(predicted)
     where = {"started": "a", "walkback": "0.9.1", "commit": "abc123", "python": "3.11.7", "torch": "2.13.0",
              "platform": "Linux-x", "cpu": "a processor", "device": "cpu"}  # fmt: skip
@@ -102,17 +102,19 @@ def predictions(c: RunConfig, accuracy: float) -> tuple[bytes, str]:
     return content, digest(content)
 
 
-def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Path:
+def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3, controls: bool = False) -> Path:
     """bp holds at one rate, fa's Γ is carried by one block, dfa blows up and does worse than its frozen net.
 
     With baselines: fa lies above its frozen net, and below the shallow one.
+
+    controls   random credit is there too: then it and bp are controls, which behave if there are five seeds
     """
-    told = {
+    rules = {
         "bp": (1.3, 0.60, 0.55, 0.40, [0.95] * depth),
         "fa": (1.8, 0.48, 0.44, 0.38, [0.0] * (depth - 1) + [0.99]),
         "dfa": (200.0, 0.30, 0.27, 0.34, [0.4] + [0.0] * (depth - 1)),
-    }
-    for rule, (grows, reaches, half, frozen, cosines) in told.items():
+    } | ({"random": (1.1, 0.20, 0.25, 0.30, [0.0] * depth)} if controls else {})
+    for rule, (grows, reaches, half, frozen, cosines) in rules.items():
         for seed in range(1, seeds + 1):
             same = {"rule": rule, "seed": seed, "epochs": epochs, "depth": depth}
             write_run(out, config(**same), grows, reaches, cosines)
@@ -124,7 +126,7 @@ def write_runs(out: Path, seeds: int = 3, epochs: int = 4, depth: int = 3) -> Pa
 
 
 def write_many(out: Path, subjects: int = 20, seeds: int = 3, epochs: int = 100) -> Path:
-    """As many subjects as that, told apart by their penalty."""
+    """As many subjects as that, which differ in their penalty."""
     for number in range(subjects):
         for seed in range(seeds):
             c = config("bp" if number == 0 else "dfa", seed, epochs, 4, penalty=number * 1e-4)
@@ -142,6 +144,6 @@ def demo_audit() -> Path:
         Control(name="random", expected="neither holds nor even", got="walked back, Γ chance", ok=True),
         Control(name="net at init", expected="measurable", got="measurable", ok=True),
     ]
-    said = {"controls": controls, "says": "Every control behaved as expected."}
-    audit.model_copy(update=said).write(folder / "audit")
+    controlled = {"valid": True, "not_controlled": [], "controls": controls, "settings": []}
+    audit.changed(**controlled, says="Every control behaved as expected.").write(folder / "audit")
     return folder / "audit/audit.json"

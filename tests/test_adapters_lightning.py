@@ -13,7 +13,7 @@ import walkback as wb
 from walkback.adapters import hosts
 from walkback.audits.alarms import WatchWarning
 from walkback.errors import BadValue, MissingPackage
-from walkback.records import read_foreign
+from walkback.records import read_log
 from watched_loops import PROBE, Loud, Net, X, Y
 
 pl = pytest.importorskip("pytorch_lightning")
@@ -116,7 +116,7 @@ def test_second_run_the_same_bits_with_and_without(host, tmp_path):
     assert all(look.crosses == ["crosses"] * 2 for look in looks[:-1])
     assert all(all(size > 0 for size in look.arrived) for look in looks[:-1])
     assert looks[0].moment.gamma == pytest.approx(1)
-    (evidence,) = read_foreign(tmp_path / "run.jsonl")
+    (evidence,) = read_log(tmp_path / "run.jsonl")
     assert evidence.seeds[0].ended == "finished"
 
 
@@ -162,7 +162,7 @@ def test_gradients_are_unscaled_when_it_looks(tmp_path):
 def test_a_part_of_the_module_is_watched(tmp_path):
     callback = wb.lightning_callback("blocks.*", model="net", **OURS)
     fit(Module(), tmp_path, callback)
-    assert callback.watch.watched.header.blocks == ["blocks.0", "blocks.1", "blocks.2"]
+    assert callback.watch.header.blocks == ["blocks.0", "blocks.1", "blocks.2"]
     with pytest.raises(BadValue, match=r"no part 'nest'; it has net"):
         fit(Module(), tmp_path, wb.lightning_callback("blocks.*", model="nest", **OURS))
 
@@ -200,7 +200,7 @@ def test_planted_growth_stops_the_trainer(tmp_path):
     with pytest.warns(WatchWarning, match="scale fires"):
         trainer = fit(module, tmp_path, callback)
     assert trainer.global_step == 1
-    assert callback.watch.watched.end.ended == "stopped"
+    assert callback.watch.end.ended == "stopped"
 
 
 def test_an_error_of_the_training_passes_through(tmp_path):

@@ -10,7 +10,7 @@ import walkback as wb
 from walkback.audits.alarms import WatchWarning
 from walkback.errors import BadValue
 from walkback.probes.theirs import COMPILED
-from walkback.records import read_foreign
+from walkback.records import read_log
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -86,7 +86,7 @@ def test_second_run_the_same_bits_with_and_without(host, tmp_path):
     assert all(look.crosses == ["crosses"] for look in watch.looks[:-1])
     assert all(size > 0 for look in watch.looks[:-1] for size in look.arrived)
     assert watch.looks[0].moment.gamma == pytest.approx(1)  # with dropout in its attention
-    assert read_foreign(tmp_path / "run.jsonl")[0].seeds[0].ended == "finished"
+    assert read_log(tmp_path / "run.jsonl")[0].seeds[0].ended == "finished"
 
 
 def test_blocks_that_give_tuples_and_a_causal_loss(tmp_path):
@@ -145,7 +145,7 @@ def test_planted_a_leak_stops_the_trainer_and_its_repair_does_not(tmp_path):
     with pytest.warns(WatchWarning, match="a gradient leaks"):
         trainer = fit(bert(), tmp_path, callback)
     assert trainer.state.global_step == 1
-    assert callback.watch.watched.end.ended == "stopped"
+    assert callback.watch.end.ended == "stopped"
     model = bert()
     model.bert.encoder.layer[1].register_forward_pre_hook(lambda layer, given: (given[0].detach(), *given[1:]))
     callback = wb.transformers_callback("bert.encoder.layer.*", **ours)
@@ -165,7 +165,7 @@ def test_planted_growth_stops_the_trainer(tmp_path):
     with pytest.warns(WatchWarning, match="scale fires"):
         trainer = fit(model, tmp_path, callback, causal=True)
     assert trainer.state.global_step == 1
-    assert callback.watch.watched.end.ended == "stopped"
+    assert callback.watch.end.ended == "stopped"
 
 
 def test_what_cannot_be_watched_is_refused_or_said(tmp_path):

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.audits import audit_plan, evidence_by_subject, fired_by, judge_paths, trained, usual
-from walkback.audits.answers import BP_EXPECTED, INIT_EXPECTED, RANDOM_EXPECTED
+from walkback.audits import audit_plan, fired_by, judge_paths, rules_audit, spine, usual
+from walkback.audits.controls import BP_EXPECTED, INIT_EXPECTED, RANDOM_EXPECTED, control_init, validity
 from walkback.checks import DEFAULT, Audit, Finding, Judgement
 from walkback.data import DATASETS, Dataset, Split
 from walkback.data.embedded import Embedded
 from walkback.errors import BadValue, RecordError, UnknownName, WalkbackError
-from walkback.records import Baseline, export_run, find_runs, read_run
+from walkback.records import Baseline, Training, export_run, find_runs, read_run, subjects_of_runs
+from walkback.records.looks import Looks, read_looks, write_looks
 from walkback.train import Stopped, loop, plan, train, train_all
 
 FIRES, PASSES, OPEN = "fires", "passes", "open"
@@ -97,7 +98,7 @@ def test_untouched_third_party_model_is_judged(theirs, kind):
     found = wb.audit(theirs[kind], held_out(), blocks, residual=residual, name=kind, frozen=[0.40, 0.41])
     (subject,) = found.subjects
     assert isinstance(found, Audit)
-    assert found.valid
+    assert found.valid is None
     assert found.controls == []
     assert subject.name == kind
     assert subject.accuracy.n == 2
@@ -110,7 +111,7 @@ def test_untouched_third_party_model_is_judged(theirs, kind):
         f"seeds 0 and 1: 3 of 3 blocks seen; features taken by: {'mean' if residual else 'as is'}",
         "seeds 0 and 1: autograd's gradient agrees with finite differences of the loss (64 directional derivatives)",
     ]
-    assert Audit.model_validate_json(found.model_dump_json(by_alias=True)) == found
+    assert Audit.from_plain(found.as_dict()) == found
 
 
 def everything(model: nn.Module) -> dict[str, Any]:
@@ -316,7 +317,7 @@ def toys():
     patch = pytest.MonkeyPatch()
     patch.setitem(DATASETS._things, "toy", Embedded(name="toy", summary="for tests", make=toy, libraries=()))
     dataset = toy()
-    for room in (loop, trained):
+    for room in (loop, rules_audit):
         patch.setattr(room, "load", lambda *_: dataset)
     yield
     patch.undo()
@@ -421,13 +422,13 @@ def test_one_epoch_makes_the_audit_invalid(tmp_path):
 
 def test_a_control_that_misbehaves_is_named_with_what_to_try(audited, monkeypatch):
     out, _, _ = audited
-    real = trained.judge
+    real = spine.judge
 
     def judge(evidence, *options):
         less = {k: v for k, v in evidence.baselines.items() if k != "shallow"}
-        return real(evidence.model_copy(update={"baselines": less}) if evidence.rule == "bp" else evidence, *options)
+        return real(evidence.changed(baselines=less) if evidence.rule == "bp" else evidence, *options)
 
-    monkeypatch.setattr(trained, "judge", judge)
+    monkeypatch.setattr(spine, "judge", judge)
     found = wb.audit_rules(["dfa"], out=out, seeds=3, jobs=1, thresholds=WIDE, **TINY)
     assert not found.valid
     assert [c.name for c in found.controls if not c.ok] == ["bp"]
@@ -436,15 +437,31 @@ def test_a_control_that_misbehaves_is_named_with_what_to_try(audited, monkeypatc
 
 
 def test_the_control_at_init_passes_and_is_seen_to_fail():
-    (config,) = plan(rules=["dfa"], **TINY)
-    fine = trained._control_init(config, None, DEFAULT, "ours")
+    def at_init(thresholds, **changes):
+        (config,) = plan(rules=["dfa"], **TINY | changes)
+        init = Training(seed=config.seed, moments=[rules_audit._init(config, None)])
+        return control_init([init], config.blocks, config.residual, thresholds, "ours")
+
+    fine = at_init(DEFAULT)
     assert (fine.ok, fine.got) == (True, INIT_EXPECTED)
-    strict = trained._control_init(config, None, DEFAULT.but("scale.growth", 0.5), "ours")
+    strict = at_init(DEFAULT.but("scale.growth", 0.5))
     assert not strict.ok
     assert strict.got.startswith("scale: ")
-    assert "Check the net" in trained.validity([strict])
-    (no_skip,) = plan(rules=["dfa"], **TINY | {"net_options": {"width": 32, "depth": 2, "skip": False}})
-    assert trained._control_init(no_skip, None, DEFAULT, "ours").got == INIT_EXPECTED
+    assert "Check the net" in validity([strict])
+    assert at_init(DEFAULT, net_options={"width": 32, "depth": 2, "skip": False}).got == INIT_EXPECTED
+
+
+def test_a_bad_net_at_init_stays_bad_in_its_folder(audited, tmp_path):
+    """What the audit measured at init is in looks.json, because a run's first snapshot has no precision."""
+    out, _, _ = audited
+    folder = Path(shutil.copytree(out, tmp_path / "runs"))
+    looks = read_looks(folder)
+    ((setting, init),) = looks.inits.items()
+    assert init.precision is not None
+    assert judge_paths(folder, thresholds=WIDE).valid
+    write_looks(folder, Looks(inits={setting: init.changed(hidden_norms=[1.0, 1e6, 1e9])}))
+    found = judge_paths(folder, thresholds=WIDE)
+    assert [control.name for control in found.controls if not control.ok] == ["a net at init"]
 
 
 def test_error_runs_without_an_end_are_told_with_the_reason(tmp_path, monkeypatch):
@@ -462,7 +479,7 @@ def test_error_runs_without_an_end_are_told_with_the_reason(tmp_path, monkeypatc
 
 def test_baselines_are_paired_by_config_and_seed(audited):
     out, _, _ = audited
-    evidences = {e.name: e for e in evidence_by_subject([read_run(path) for path in find_runs(out)])}
+    evidences = {s.name: s.evidence for s in subjects_of_runs([read_run(path) for path in find_runs(out)])}
     assert sorted(evidences) == ["bp", "dfa", "random"]
     seeds = {"42", "123", "456"}
     for evidence in evidences.values():
@@ -479,8 +496,7 @@ def test_property_records_are_judged_as_the_audit_judged_them(audited):
     out, found, _ = audited
     records = judge_paths(out, thresholds=WIDE)
     assert records.valid
-    told = [(c.name, c.got, c.ok) for c in records.controls if c.name != "a net at init"]
-    assert told == [(c.name, c.got, c.ok) for c in found.controls if c.name != "a net at init"]
+    assert records.controls == found.controls
     by_name = {s.name: s for s in records.subjects}
     assert sorted(by_name) == ["bp", "dfa"]  # random is a control
     assert by_name["dfa"] == found.subjects[0]
@@ -621,11 +637,11 @@ def test_property_the_floor_stops_a_run_too(fired):
     _, short, _ = fired
     first = short.snapshots[0]
     assert fired_by(first) is None
-    low = first.model_copy(update={"gradient_norms": [1e-8] * len(first.gradient_norms)})
+    low = first.changed(gradient_norms=[1e-8] * len(first.gradient_norms))
     assert fired_by(low) == "‖g_L‖ is below 1e-7"
-    both = low.model_copy(update={"hidden_norms": [1.0, 100.0, 100.0]})
+    both = low.changed(hidden_norms=[1.0, 100.0, 100.0])
     assert fired_by(both) == "one block's growth is above 50 and ‖g_L‖ is below 1e-7"
-    lost = first.model_copy(update={"gradient_norms": [float("nan")] * 3, "hidden_norms": [float("nan")] * 3})
+    lost = first.changed(gradient_norms=[float("nan")] * 3, hidden_norms=[float("nan")] * 3)
     assert fired_by(lost) is None
 
 

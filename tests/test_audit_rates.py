@@ -9,13 +9,12 @@ import pytest
 import walkback as wb
 from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
-from walkback.audits import coming, judge_crowd, judge_paths, report_paths, trained
-from walkback.audits.records import gather
-from walkback.audits.trained import audit_plan, rates_in
+from walkback.audits import audit_plan, coming, judge_paths, report_paths, rules_audit
+from walkback.audits.records import subjects_at
+from walkback.audits.rules_audit import rates_in
 from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
-from walkback.checks import Control
 from walkback.errors import BadValue, WalkbackError
-from walkback.records import Effort, Evidence, RunConfig, find_runs, read_run
+from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, read_run
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
 from walkback.report.terminal import LiveTable
@@ -36,7 +35,7 @@ class Tuned(World):
     def accuracy(self, c: RunConfig) -> float:
         if not c.validation:
             return super().accuracy(c)
-        name = c.model_copy(update={"validation": 0.0}).label()
+        name = c.changed(validation=0.0).label()
         off = abs(math.log10(c.lr / self.best.get(name, self.best.get(c.rule, 1e-3))))
         return (
             round((0.4 + 0.02 * (not c.blocks) - 0.05 * off + 0.02 * (c.epochs - NET["epochs"]) / NET["epochs"]) * 400)
@@ -47,11 +46,10 @@ class Tuned(World):
 @pytest.fixture
 def audited(monkeypatch, tmp_path):
     """`audited(world, …)`: the audit and the lines that were said, trained by that world in tmp_path/runs."""
-    init = Control(name="a net at init", expected="x", got="x", ok=True)
-    monkeypatch.setattr(trained, "_control_init", lambda *_: init)
+    monkeypatch.setattr(rules_audit, "_init", lambda *_: Moment())
 
     def run(world: World, rules=("dfa",), seeds=3, **options):
-        monkeypatch.setattr(trained, "train_all", world.train_all)
+        monkeypatch.setattr(rules_audit, "train_all", world.train_all)
         lines: list[str] = []
         settings = NET | {"rates": "auto"} | options
         return wb.audit_rules(list(rules), out=tmp_path / "runs", seeds=seeds, say=lines.append, **settings), lines
@@ -60,7 +58,7 @@ def audited(monkeypatch, tmp_path):
 
 
 def evidence(folder: Path, name: str = "dfa") -> Evidence:
-    return next(e for e, _ in gather([folder])[0] if e.name == name)
+    return next(s.evidence for s in subjects_at([folder])[0] if s.name == name)
 
 
 def efforts(folder: Path) -> Effort:
@@ -107,8 +105,8 @@ def test_judged_again_from_the_folder_it_is_the_same_and_trials_are_no_subjects(
     assert {s.name: s for s in again.subjects}["dfa"] == made.subjects[0]
     assert again.controls[:2] == made.controls[:2]
     assert again.valid
-    assert judge_crowd(tmp_path / "runs")[0].text() == again.text()
-    (line,), _ = commands(report_paths(tmp_path / "runs"))
+    found = report_paths(tmp_path / "runs")
+    (line,), _ = commands(found, found.cases, found.runs)
     assert "--lr" not in line
     assert line[line.index("--rates") + 1] == "auto"
     one_by_one = judge_paths(*find_runs(tmp_path / "runs"))
@@ -200,7 +198,7 @@ def test_weights_of_trials_are_not_kept(tmp_path):
 
 def plant(folder: Path, arm: RunConfig, rates, accuracy=0.3, **changes) -> None:
     for rate in rates:
-        config = trial(arm, rate).model_copy(update=changes)
+        config = trial(arm, rate).changed(**changes)
         write_exactly(folder / "trials", config, accuracy, [0.0] * config.blocks)
 
 
@@ -249,7 +247,7 @@ def test_law_trials_that_are_left_out_never_make_it_tuned(audited, tmp_path, arm
     audited(Tuned())
     full = evidence(tmp_path / "runs")
     for path in find_runs(tmp_path / "runs/trials"):
-        if read_run(path).config.model_copy(update={"validation": 0.0}).label() == arm:
+        if read_run(path).config.changed(validation=0.0).label() == arm:
             shutil.rmtree(path)
     found = evidence(tmp_path / "runs")
     assert not found.effort.tuned
@@ -275,8 +273,8 @@ def test_trials_of_another_budget_choose_nothing(audited, tmp_path):
     config = arms()["dfa"]
     assert rates.of(config).lr == 1e-3
     for change in ({"epochs": 3}, {"batch_size": 64}, {"weight_decay": 0.0}, {"data": "digits"}, {"penalty": 0.1}):
-        assert rates.of(config.model_copy(update=change)) is None
-        assert at_its_rate(config.model_copy(update=change), rates).lr == config.lr
+        assert rates.of(config.changed(**change)) is None
+        assert at_its_rate(config.changed(**change), rates).lr == config.lr
 
 
 def test_a_frozen_net_has_the_trials_of_any_penalty(tmp_path):

@@ -10,14 +10,14 @@ import pytest
 
 import walkback as wb
 from report_material import write_run
-from walkback.audits import judge_paths, report_paths, trained
-from walkback.audits.settling import CHOSEN_LATER, undecided
-from walkback.audits.trained import audit_plan, usual
-from walkback.checks import DEFAULT, Audit, Control, Finding
+from walkback.audits import audit_plan, judge_paths, report_paths, rules_audit, usual
+from walkback.audits.adaptive_seeds import undecided
+from walkback.checks import DEFAULT, Audit, Finding
 from walkback.checks.looks import looks_of
 from walkback.cli import app
 from walkback.errors import BadValue, WalkbackError
-from walkback.records import RunConfig, find_runs, read_run
+from walkback.records import Moment, RunConfig, find_runs, read_run
+from walkback.records.looks import read_looks
 from walkback.report.page.reproduce import commands
 from walkback.train import Event
 
@@ -71,19 +71,18 @@ def write_exactly(out: Path, c: RunConfig, accuracy: float, cosines: list[float]
     """A finished run whose last accuracy is that, to the digit."""
     path = write_run(out, c, 1.1, accuracy, cosines if c.blocks else [])
     run = read_run(path)
-    last = run.snapshots[-1].model_copy(update={"accuracy": accuracy})
+    last = run.snapshots[-1].changed(accuracy=accuracy)
     (path / "snapshots.jsonl").write_text("".join(s.text() + "\n" for s in [*run.snapshots[:-1], last]))
-    (path / "result.json").write_text(run.result.model_copy(update={"accuracy": accuracy}).text())
+    (path / "result.json").write_text(run.result.changed(accuracy=accuracy).text())
 
 
 @pytest.fixture
 def audited(monkeypatch, tmp_path):
     """`audited(world, …)`: the audit, the lines that were said, and the configs that were expected."""
-    init = Control(name="a net at init", expected="x", got="x", ok=True)
-    monkeypatch.setattr(trained, "_control_init", lambda *_: init)
+    monkeypatch.setattr(rules_audit, "_init", lambda *_: Moment())
 
     def run(world: World, rules=("dfa",), seeds: Any = "auto", out: Path = tmp_path / "runs", **options: Any):
-        monkeypatch.setattr(trained, "train_all", world.train_all)
+        monkeypatch.setattr(rules_audit, "train_all", world.train_all)
         lines: list[str] = []
         expected: list[RunConfig] = []
         found = wb.audit_rules(
@@ -210,13 +209,17 @@ def test_who_is_undecided_by_its_findings():
 
     depth, closed, reach = found(), found(wants=False), found(check="reach")
     hopeless = found(check="reach", value=0.0199)
-    judged = {"bp": J("open", depth), "x": J("open", depth, closed), "y": J("walked back", reach)}
-    assert undecided(judged, ["x", "y"], DEFAULT, 12) == {"x": [depth]}
-    assert undecided(judged, ["y"], DEFAULT, 12) == {}
-    judged["x"] = J("holds", reach, hopeless, found(check="chance"))
-    assert undecided(judged, ["x", "bp"], DEFAULT, 12) == {"x": [reach], "bp": [depth]}
-    judged["x"] = J("open", found(value=0.0199))  # accuracy gets seeds however many it would take
-    assert list(undecided(judged, ["x"], DEFAULT, 12)) == ["x"]
+
+    def who(**judged):
+        for name, judgement in judged.items():
+            judgement.name = name
+        return undecided(SimpleNamespace(subjects=judged.values(), thresholds=DEFAULT), 12)
+
+    assert who(x=J("open", depth, closed), y=J("walked back", reach)) == {"x": [depth]}
+    assert who(y=J("walked back", reach)) == {}
+    found_open = who(x=J("holds", reach, hopeless, found(check="chance")), bp=J("open", depth))
+    assert found_open == {"x": [reach], "bp": [depth]}
+    assert list(who(x=J("open", found(value=0.0199)))) == ["x"]  # accuracy gets seeds however many it would take
 
 
 # --- the same answer, whenever it is asked --------------------------------------------------------------------------
@@ -249,27 +252,25 @@ def test_judged_again_from_the_folder_it_is_the_same(audited, tmp_path):
     gains = SHARP | {"dfa": (0.0, 0.0, 0.015), "random": (0.0, 0.0, 0.012)}
     found, _, _ = audited(World(gains))
     again = judge_paths(tmp_path / "runs")
-    assert again.thresholds == found.thresholds
+    assert (again.thresholds, again.controls) == (found.thresholds, found.controls)
     assert {s.name: s for s in again.subjects}["dfa"] == found.subjects[0]
-    material = report_paths(tmp_path / "runs")
-    assert material.audit == found
-    (line,), unsaid = commands(material)
+    found = report_paths(tmp_path / "runs")
+    (line,), unsaid = commands(found, found.cases, found.runs)
     assert unsaid in ([], ["probe_images=1024"])
     assert line[line.index("--seeds") : line.index("--seeds") + 4] == ["--seeds", "auto", "--max-seeds", "12"]
 
 
-def test_an_unfinished_audit_is_not_judged_by_95_percent(audited, tmp_path):
-    """Stopped by hand after a look that somebody liked: its audit.json says so, and the intervals stay wide."""
+def test_an_unfinished_audit_is_judged_by_its_looks(audited, tmp_path):
+    """Stopped by hand after a look that somebody liked: looks.json says so, and the intervals stay wide."""
     gains = SHARP | {"dfa": (0.0, 0.0, 0.015)}
     with pytest.raises(WalkbackError):
         audited(World(gains, stops_after=38))
-    left = Audit.read(tmp_path / "runs")
-    assert (left.valid, left.exit_status()) == (False, 4)
-    assert left.says == "This audit is not finished: dfa and bp get more seeds. The same command resumes it."
-    for found in (judge_paths(tmp_path / "runs"), report_paths(tmp_path / "runs").audit):
+    assert read_looks(tmp_path / "runs").looks == [3, 5, 8, 12]
+    assert Audit.read(tmp_path / "runs") is None
+    for given in (None, DEFAULT):
+        found = judge_paths(tmp_path / "runs", thresholds=given)
         assert found.thresholds["depth.confidence"] == 0.9875
         assert "seeds auto up to 12" in found.thresholds.version
-    assert judge_paths(tmp_path / "runs", thresholds=DEFAULT).thresholds == DEFAULT  # who asks for it outright, gets it
 
 
 def test_exported_runs_take_the_looks_with_them(audited, tmp_path):
@@ -278,21 +279,20 @@ def test_exported_runs_take_the_looks_with_them(audited, tmp_path):
     assert looks_of(judge_paths(tmp_path / "sent").thresholds) == (3, 5, 8, 12)
 
 
-def test_a_number_of_seeds_that_follows_looks_is_told(audited, tmp_path):
+def test_every_number_of_seeds_that_follows_looks_is_a_look(audited, tmp_path):
     gains = SHARP | {"dfa": (0.0, 0.0, 0.015)}
     audited(World(gains))
-    fixed, _, _ = audited(World(gains), seeds=4)
-    assert fixed.thresholds == DEFAULT
-    assert fixed.says.endswith(CHOSEN_LATER)
-    fixed.write(tmp_path / "runs")
-    assert audited(World(gains), seeds=5)[0].says.endswith(CHOSEN_LATER)  # and it is not forgotten
+    for seeds, looks in ((4, (3, 4, 5, 8, 12)), (6, (3, 4, 5, 6, 8, 12))):
+        fixed, _, _ = audited(World(gains), seeds=seeds)
+        assert looks_of(fixed.thresholds) == looks
+        assert fixed.thresholds["depth.confidence"] == pytest.approx(1 - 0.05 / len(looks))
+    assert looks_of(judge_paths(tmp_path / "runs").thresholds) == looks
     elsewhere, _, _ = audited(World(gains), seeds=4, out=tmp_path / "elsewhere")
-    assert CHOSEN_LATER not in elsewhere.says
-    assert elsewhere.subjects == fixed.subjects
+    assert elsewhere.thresholds == DEFAULT
 
 
-def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_path):
-    """Up to four looks have the same intervals. A fifth changes them, and the audit says so."""
+def test_a_limit_can_be_raised_to_12_and_beyond_the_intervals_widen(audited, tmp_path):
+    """Up to four looks have the same intervals. A fifth changes them, whichever came first."""
     gains = SHARP | {"dfa": (0.0195, -0.1, 0.02)}
     how = {"thresholds": DEFAULT.but("reach.margin", 0.9)}
     straight, _, _ = audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "straight", **how)
@@ -301,28 +301,17 @@ def test_a_limit_can_be_raised_to_12_and_not_beyond_without_a_word(audited, tmp_
     assert raised == straight
     audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "ten", max_seeds=10, **how)
     fifth, _, _ = audited(World(gains, {"dfa": LEARNED}), out=tmp_path / "ten", **how)
-    assert fifth.says.endswith(CHOSEN_LATER)  # 3, 5, 8, 10 and 12 are five looks
+    assert looks_of(fifth.thresholds) == (3, 5, 8, 10, 12)
     beyond, _, _ = audited(World(gains, {"dfa": LEARNED}), max_seeds=14, **how)
-    assert beyond.says.endswith(CHOSEN_LATER)
+    assert beyond.thresholds["depth.confidence"] == fifth.thresholds["depth.confidence"] == pytest.approx(0.99)
     assert Audit.read(tmp_path / "runs") == beyond
 
 
-def test_the_warning_of_an_older_version_is_not_forgotten():
-    from walkback.audits.settling import LOOKED_BEFORE
-
-    older = (
-        "An audit with --seeds auto had already looked at some of these runs, otherwise than here: if the "
-        "number of seeds was chosen after that, these intervals claim more confidence than they have."
-    )
-    assert LOOKED_BEFORE in older
-    assert CHOSEN_LATER.startswith(LOOKED_BEFORE)
-
-
-def test_a_fixed_number_of_seeds_is_judged_as_ever(audited, tmp_path):
+def test_a_fixed_number_of_seeds_has_no_looks(audited, tmp_path):
     found, lines, expected = audited(World(SHARP), seeds=4)
     assert lines == []
     assert (found.thresholds, found.subjects[0].accuracy.n) == (DEFAULT, 4)
-    assert not (tmp_path / "runs/audit.json").exists()
+    assert read_looks(tmp_path / "runs").looks == []
     assert len(find_runs(tmp_path / "runs")) == len(expected)
 
 

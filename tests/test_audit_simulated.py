@@ -7,7 +7,7 @@ import pytest
 
 from walkback.audits.simulated import CASES, LOOKS, Design, decided, drawn, normal, rates, settled_table, simulate
 from walkback.checks import DEFAULT, depth
-from walkback.records import Baseline, Evidence, Moment, SeedEvidence
+from walkback.records import Baseline, Evidence, Moment, Training
 
 DOCUMENT = Path(__file__).parent.parent / "docs/checks.md"
 BY_WORDS = {case.words: case for case in CASES}
@@ -26,7 +26,7 @@ def audited(own, bp):
         best = shallow + bp[1, :n] / 100
         sides = {"frozen": frozen, "shallow": shallow, "bp": best, "frozen_bp": best - bp[0, :n] / 100}
         baselines = {name: Baseline.by_seed(dict(enumerate(side.tolist()))) for name, side in sides.items()}
-        seeds = [SeedEvidence(seed=seed, moments=[Moment(accuracy=0.33)]) for seed in range(n)]
+        seeds = [Training(seed=seed, moments=[Moment(accuracy=0.33)]) for seed in range(n)]
         found = depth(Evidence(name="planted", seeds=seeds, baselines=baselines), DEFAULT)
         if not found.wants_seeds:
             break

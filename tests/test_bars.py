@@ -11,7 +11,7 @@ from walkback.records.bars import BARS, KINDS, bar_for, net_class, weak_bp
 
 def config(data="mnist", net="mlp", **changes):
     (made,) = small_plan(data="digits", net="mlp", net_options={}, rules=["bp"])
-    return made.model_copy(update={"data": data, "net": net, "augment": False} | changes)
+    return made.changed(**{"data": data, "net": net, "augment": False} | changes)
 
 
 def test_every_bar_is_in_order_and_has_a_source_that_is_not_ours():
@@ -24,11 +24,11 @@ def test_every_bar_is_in_order_and_has_a_source_that_is_not_ours():
 
 
 def test_closed_form_the_sentence_names_both_figures_and_the_source():
-    said = weak_bp(config(), 0.95)
-    assert ".950" in said
-    assert ".975" in said
-    assert "arXiv:1901.06656" in said
-    assert "without augmentation" in said
+    output = weak_bp(config(), 0.95)
+    assert ".950" in output
+    assert ".975" in output
+    assert "arXiv:1901.06656" in output
+    assert "without augmentation" in output
     assert weak_bp(config(), 0.975) is None
     assert weak_bp(config("cifar10", augment=True), 0.61).count(".620") == 1
     assert weak_bp(config("cifar10"), 0.61) is None

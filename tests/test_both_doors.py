@@ -10,7 +10,7 @@ from walkback.audits.measured import measured
 from walkback.audits.reference import Asked
 from walkback.data import load
 from walkback.probes.observe import credits_of, one_pass
-from walkback.records.evidence import moment_of_snapshot, with_probes
+from walkback.records import moment_of_snapshot, with_probes
 from walkback.rules import Batch
 from walkback.train import Trainer, deep_probes, plan
 from walkback.train.streams import stream

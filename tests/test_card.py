@@ -171,7 +171,7 @@ class HiddenSigns(DrawnFeedback):
 def test_planted_rules_that_say_random_and_use_the_weights_are_exposed(rule, transport):
     found = uses(rule)
     assert places(found) == (transport,) * 3
-    card = Card.model_validate({"rule": "planted", "net": "", **found})
+    card = Card(rule="planted", net="", **found)
     assert card.is_backprop == (rule in (SaysRandom, OnlyInTraining, AfterWarmUp, Cached, CopiedAtInit))
 
 
@@ -254,7 +254,7 @@ class Estimates(LayerFeedback):
 def test_planted_weights_estimated_from_a_batchs_activity_show_in_the_update_at_a_training_batch():
     """It reads no weight, and of four samples it knows little; of a training batch it does what backprop does."""
     found = uses(Estimates)
-    card = Card.model_validate({"rule": "planted", "net": "", "products": 1, "time": 1, "memory": 1, **found})
+    card = Card(rule="planted", net="", products=1, time=1, memory=1, **found)
     assert places(found) == ("none",) * 3
     assert max(min(values) for values in card.alignment.values()) < 0.95
     assert card.nearness > 0.99
@@ -279,7 +279,7 @@ def test_closed_form_the_cosine_in_training_is_that_of_the_rules_step():
     found = uses(Reversed)
     assert found["alignment"]["new"] == pytest.approx([-1] * 3)
     assert found["in_training"]["new"] == pytest.approx([1] * 3)
-    assert Card.model_validate({"rule": "planted", "net": "", **found}).is_backprop
+    assert Card(rule="planted", net="", **found).is_backprop
 
 
 # Rules that must not be accused.
@@ -468,7 +468,7 @@ def a_card(rule="mono-forward", **changes):
         "alignment": {"new": [0.1, 0.2], "trained": [0.3, -0.4]}, "by_rule": 9, "by_gradient": 1, "products": 12.34,
         "time": 11.1, "memory": 10.2,
     }  # fmt: skip
-    return Card.model_validate(facts | changes)
+    return Card(**facts | changes)
 
 
 def test_the_table_fits_80_columns_and_goes_into_a_page(tmp_path):

@@ -16,7 +16,8 @@ from walkback.checks.reference import cause, chord, norm
 from walkback.checks.scale import growth, growth_over_init
 from walkback.checks.student import central, mean_interval, two_sided
 from walkback.checks.verdict import not_finite
-from walkback.records.evidence import Evidence, Moment, SeedEvidence
+from walkback.records import Evidence, Moment, Training
+from walkback.records.record import parse
 
 UP, DOWN = math.inf, -math.inf
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
@@ -388,7 +389,7 @@ def test_the_floor_is_a_warning_and_says_why() -> None:
 
 def test_an_embedding_that_grew_is_seen_from_the_start_of_the_training() -> None:
     first, last = moment(epoch=0), moment(hidden_norms=[2e4] * 5, gradient_norms=[1e-9] * 5)
-    found = reference(Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[first, last])]))
+    found = reference(Evidence(name="x", seeds=[Training(seed=1, moments=[first, last])]))
     assert found.warnings == [
         "seed 1: below the published floor. F.cosine_similarity clamps small norms, and would be off by "
         "1e-06 here. It is small because the stream is large (at its end 2,220× its size at the start).",
@@ -465,8 +466,8 @@ def test_what_one_moment_tells() -> None:
 
 
 def test_first_fired_says_what_it_does_not_know() -> None:
-    undated = SeedEvidence(seed=1, moments=[Moment(hidden_norms=[1, 99])])
-    never = SeedEvidence(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
+    undated = Training(seed=1, moments=[Moment(hidden_norms=[1, 99])])
+    never = Training(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
     found = first_fired(Evidence(name="x", residual=True, seeds=[undated]))
     assert found["scale"].epochs == {"1": None}
     assert found["scale"].says == "known at 1 of 1 moments; it fired, at an epoch that is not recorded"
@@ -487,8 +488,7 @@ def test_the_judgement_carries_everything() -> None:
     assert (found.thresholds_version, found.protocol, found.notes) == ("walkback-3", "ours", ["a note"])
     assert found.median_cosine == 0.9
     assert (found.rates, found.trials["bp"]) == ("tuned", 5)
-    text = found.model_dump_json()
-    assert type(found).model_validate_json(text) == found
+    assert parse(type(found), found.text().encode(), "it") == found
     one = judge(subject(accuracy=(0.5,))).accuracy
     assert (one.mean, one.std, one.n) == (0.5, None, 1)
     none = judge(subject({"accuracy": None})).accuracy
@@ -536,10 +536,10 @@ def test_nothing_known_is_said_by_every_check() -> None:
 def test_two_seeds_have_a_spread_and_time_knows_the_stream() -> None:
     assert judge(subject(accuracy=(0.5, 0.7))).accuracy.std == pytest.approx(math.sqrt(0.02))
     grown = Moment(epoch=1, hidden_norms=[1, 99])
-    unborn = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[grown])])
+    unborn = Evidence(name="x", residual=False, seeds=[Training(seed=1, moments=[grown])])
     assert first_fired(unborn)["scale"].epochs == {"1": None}
     begun = Moment(epoch=0, hidden_norms=[1, 1])
-    dated = Evidence(name="x", residual=False, seeds=[SeedEvidence(seed=1, moments=[begun, grown])])
+    dated = Evidence(name="x", residual=False, seeds=[Training(seed=1, moments=[begun, grown])])
     assert first_fired(dated)["scale"].epochs == {"1": 1}
     assert fires_at(grown, residual=False, start=Moment(hidden_norms=[1, 2]))["scale"] is False
     assert fires_at(grown, residual=None, start=begun)["scale"] is None

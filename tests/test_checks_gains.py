@@ -82,7 +82,7 @@ def test_property_the_interval_covers_the_gain_on_all_images() -> None:
 
 def test_predictions_that_are_named_and_not_there_leave_no_interval() -> None:
     whole = subject()
-    less = whole.model_copy(update={"seeds": [s.model_copy(update={"hits": None}) for s in whole.seeds]})
+    less = whole.changed(seeds=[s.changed(hits=None) for s in whole.seeds])
     found = judge(less)
     assert found.verdict == "open"
     assert "restore predictions.npy" in next(f.says for f in found.findings if f.check == "depth")
@@ -205,8 +205,8 @@ def test_unequal_effort_is_a_symptom_and_decides_nothing() -> None:
 
 def test_a_diverged_seed_counts_as_guessing_whatever_its_last_snapshot_shows() -> None:
     seeds = subject(seeds=12).seeds
-    ended = [seed.model_copy(update={"ended": "diverged"} if place < 2 else {}) for place, seed in enumerate(seeds)]
-    found = judge(subject(seeds=12).model_copy(update={"seeds": ended}))
+    ended = [seed.changed(**{"ended": "diverged"} if place < 2 else {}) for place, seed in enumerate(seeds)]
+    found = judge(subject(seeds=12).changed(seeds=ended))
     assert found.verdict == "open"
     assert "Seeds that gain nothing: 2 of 12" in next(f.says for f in found.findings if f.check == "depth")
     assert "Seeds 42 and 123 diverged and count as guessing." in found.symptoms
@@ -230,7 +230,7 @@ def test_less_evidence_never_makes_the_lower_half_trained() -> None:
     assert reach(asked).outcome == "not asked"
     for gone in ("bp", "half_bp"):
         less = {n: b for n, b in asked.baselines.items() if n != gone}
-        assert reach(asked.model_copy(update={"baselines": less})).outcome == "open"
+        assert reach(asked.changed(baselines=less)).outcome == "open"
 
 
 def test_seeds_that_would_settle_it_are_wanted() -> None:

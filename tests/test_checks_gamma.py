@@ -181,9 +181,9 @@ def test_not_measurable_is_no_accusation() -> None:
 
 def test_the_weakest_seed_decides_whether_it_was_seen() -> None:
     seeds = subject().seeds
-    some = [seed.model_copy(update={"standing": word}) for seed, word in zip(seeds, ("seen", "in part", "seen", "seen",
+    some = [seed.changed(standing=word) for seed, word in zip(seeds, ("seen", "in part", "seen", "seen",
             "declared"), strict=True)]  # fmt: skip
-    assert standing_of(subject().model_copy(update={"seeds": some})).word == "in part"
+    assert standing_of(subject().changed(seeds=some)).word == "in part"
     assert standing_of(Evidence(name="x")).word == "declared"
 
 

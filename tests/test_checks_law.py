@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from test_checks_planted import IMAGES, dead, hits, moment, null, ok, precise, sizes
 from walkback.checks import DEFAULT, LIMITS, judge, scale
 from walkback.checks.finding import Finding
-from walkback.records import Baseline, Evidence, SeedEvidence
+from walkback.records import Baseline, Evidence, Moment, Training
 from walkback.records.schema import ReadingRecord
 
 NASTY = [math.nan, math.inf, 0.0]
@@ -112,7 +112,7 @@ def drawn_evidence(dice: random.Random) -> Evidence:
         calm = mood | {"growth": [1.0], "nasty": 0.0}
         moments = [drawn_moment(dice, blocks, 0.1, calm, 0), drawn_moment(dice, blocks, value, mood, 100)]
         made.append(
-            SeedEvidence(
+            Training(
                 seed=seed,
                 ended=dice.choice(["finished"] * 30 + ["diverged", "stopped"]),
                 moments=moments[dice.choice([0, 0, 1]) :],
@@ -140,31 +140,33 @@ def part_of(full: Evidence, dice: random.Random, share: float) -> Evidence:
     def gone() -> bool:
         return dice.random() < share
 
-    raw = full.model_dump()
-    for fact in FACTS:
-        raw[fact] = None if gone() else raw[fact]
-    for seed in raw["seeds"]:
-        seed["hits"] = None if gone() else seed["hits"]  # the record names them; the file is not there
-        for one in seed["moments"]:
-            for field in MEASURED:
-                if gone():
-                    one[field] = None
-                elif isinstance(one[field], list):
-                    one[field] = [None if gone() else value for value in one[field]]
-            if gone():  # the older measure may be all that a record has
-                one["reference"] = None
-            if one is seed["moments"][-1] and gone():
-                one["accuracy"] = None
-            if one["growth"] is not None:  # that something lies between the blocks is a fact about the net
-                one["growth"] = [None if gone() else value for value in one["growth"]]
-    for name in list(raw["baselines"]):
-        known = raw["baselines"][name]
-        if gone():
-            del raw["baselines"][name]
-        elif not known["typed"]:
-            known["accuracy"] = {k: None if gone() else v for k, v in known["accuracy"].items()}
-            known["hits"] = {k: None if gone() else v for k, v in known["hits"].items()}
-    return Evidence.model_validate(raw)
+    def some(values: list[Any]) -> list[Any]:
+        return [None if gone() else value for value in values]
+
+    def less(one: Moment, last: bool) -> Moment:
+        found: dict[str, Any] = {}
+        for field in MEASURED:
+            value = getattr(one, field)
+            found[field] = None if gone() else some(value) if isinstance(value, list) else value
+        # The older measure of the reference may be all that a record has; that something lies between the blocks is a
+        # fact about the net.
+        found |= {"reference": None} if gone() else {}
+        found |= {"accuracy": None} if last and gone() else {}
+        return one.changed(**found | ({} if one.growth is None else {"growth": some(one.growth)}))
+
+    def without(known: Baseline) -> Baseline:
+        tables = {} if known.typed else {"accuracy": known.accuracy, "hits": known.hits}
+        return known.changed(**{n: dict(zip(each, some([*each.values()]), strict=True)) for n, each in tables.items()})
+
+    seeds = [
+        seed.changed(
+            hits=None if gone() else seed.hits,  # the record names them; the file is not there
+            moments=[less(one, one is seed.final) for one in seed.moments],
+        )
+        for seed in full.seeds
+    ]
+    kept = {name: without(known) for name, known in full.baselines.items() if not gone()}
+    return full.changed(seeds=seeds, baselines=kept, **{fact: None for fact in FACTS if gone()})
 
 
 NOT_ANSWERED = {"accuracy": {"open"}, "lower_half": {"open"}, "gamma": {"open", "not reported"}}
@@ -199,7 +201,7 @@ def test_the_drawn_evidence_reaches_every_answer_in_whole_and_in_part() -> None:
         for counter, evidence in ((seen, full), (in_part, part)):
             found = judge(evidence).verdicts
             assert found is not None
-            counter.update(found.model_dump().items())
+            counter.update(found.as_dict().items())
     wanted = {("accuracy", w) for w in ("holds", "walked back", "open")}
     wanted |= {("lower_half", w) for w in ("trained", "not trained", "open", "not asked")}
     wanted |= {("gamma", w) for w in ("even", "carried by few", "chance", "not measurable", "open", "not reported")}
@@ -214,19 +216,19 @@ def test_no_piece_of_gammas_evidence_accuses_by_its_absence(field: str) -> None:
 
     for name, (evidence, (_, _, gamma)) in CASES.items():
         less = [
-            seed.model_copy(update={"moments": [*seed.moments[:-1], seed.final.model_copy(update={field: None})]})
+            seed.changed(moments=[*seed.moments[:-1], seed.final.changed(**{field: None})])
             for seed in evidence.seeds if seed.moments
         ]  # fmt: skip
-        found = answers(evidence.model_copy(update={"seeds": less}))[2] if less else gamma
+        found = answers(evidence.changed(seeds=less))[2] if less else gamma
         assert found in (gamma, "open", "not reported"), name
 
 
 def test_the_counterexample_of_the_published_partial_audit() -> None:
     """h_0 = 9, h_L = 4e4, L = 4: a geometric mean of 8 per block, and yet two blocks at 64 fit."""
     whole = [9.0, 9.0 * 64, 9.0 * 64 * 64, 4e4, 4e4]
-    full = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[moment(hidden_norms=whole)])])
+    full = Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=[moment(hidden_norms=whole)])])
     ends = [9.0, None, None, None, 4e4]
-    part = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[moment(hidden_norms=ends)])])
+    part = Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=[moment(hidden_norms=ends)])])
     assert scale(full).outcome == "fires"
     found = scale(part)
     assert (found.outcome, found.basis, found.high) == ("open", "bound", None)
@@ -282,17 +284,21 @@ def test_what_is_not_finite_or_too_little_never_holds(number: int, defect: str) 
     healthy = subject()
     assert judge(healthy).verdict == "holds"
     if defect in ("nan", "inf"):
-        raw = healthy.model_dump()
-        names = ("frozen", "shallow", "bp", "frozen_bp")
-        places = [(raw["baselines"][name]["accuracy"], str(seed.seed)) for name in names for seed in healthy.seeds]
-        places += [(seed["moments"][-1], "accuracy") for seed in raw["seeds"]]
-        table, key = dice.choice(places)
-        table[key] = math.nan if defect == "nan" else math.inf
-        broken = Evidence.model_validate(raw)
+        value = math.nan if defect == "nan" else math.inf
+        at = dice.randrange(len(healthy.seeds))
+        name = dice.choice(["frozen", "shallow", "bp", "frozen_bp", ""])
+        if name:
+            known = healthy.baselines[name]
+            odd = known.changed(accuracy=known.accuracy | {str(healthy.seeds[at].seed): value})
+            broken = healthy.changed(baselines=healthy.baselines | {name: odd})
+        else:
+            seeds = [*healthy.seeds]
+            seeds[at] = seeds[at].changed(moments=[*seeds[at].moments[:-1], seeds[at].final.changed(accuracy=value)])
+            broken = healthy.changed(seeds=seeds)
     elif defect == "one seed":
-        broken = healthy.model_copy(update={"seeds": healthy.seeds[:1]})
+        broken = healthy.changed(seeds=healthy.seeds[:1])
     elif defect == "one class":
-        broken = healthy.model_copy(update={"classes": 1})
+        broken = healthy.changed(classes=1)
     else:
-        broken = dice.choice([Evidence(name="empty"), healthy.model_copy(update={"seeds": []})])
+        broken = dice.choice([Evidence(name="empty"), healthy.changed(seeds=[])])
     assert judge(broken).verdict != "holds"

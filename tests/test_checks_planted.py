@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from walkback.checks import judge
-from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
+from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, Training
 from walkback.records.evidence import Effort
 from walkback.records.schema import ReadingRecord
 
@@ -88,7 +88,7 @@ def subject(
     values = accuracy if isinstance(accuracy, tuple) else tuple(accuracy + jitter for jitter in JITTER[:seeds])
     each = changes * len(values) if len(changes) == 1 else changes or ({},) * len(values)
     made = [
-        SeedEvidence(
+        Training(
             seed=seed, ended=ended, moments=[moment(blocks, **{"accuracy": a, "loss": 1.1 + place / 100} | change)],
             hits=hits(a, place + 100) if predicted else None, predicted=predicted, standing="seen",
         )
@@ -128,8 +128,8 @@ def plain(*changes: dict[str, Any], start: dict[str, Any] | None = None, **field
     own = changes[0].get("start", {}) if changes else {}
     blocks = found.depth or L
     begun = moment(blocks, **{"epoch": 0, "accuracy": 0.1} | own | (start or {}))
-    seeds = [s.model_copy(update={"moments": [begun, *s.moments]}) for s in found.seeds]
-    return found.model_copy(update={"seeds": seeds})
+    seeds = [s.changed(moments=[begun, *s.moments]) for s in found.seeds]
+    return found.changed(seeds=seeds)
 
 
 def answers(evidence: Evidence, **options: Any) -> tuple[str, str, str]:
@@ -179,9 +179,9 @@ CASES: dict[str, tuple[Evidence, tuple[str, str, str]]] = {
     "half of the seeds gain 1 point and half gain 10": (
         but({"half": None}, accuracy=(0.36, 0.45, 0.36, 0.45, 0.36)), (OPEN, OPEN, EVEN)),
     "one seed diverged": (
-        but().model_copy(update={"seeds": [
-            seed.model_copy(update={"ended": "diverged"} if place == 2 else {})
-            for place, seed in enumerate(but().seeds)]}), (OPEN, OPEN, EVEN)),
+        but().changed(seeds=[
+            seed.changed(**{"ended": "diverged"} if place == 2 else {})
+            for place, seed in enumerate(but().seeds)]), (OPEN, OPEN, EVEN)),
     "unfinished": (subject(ended="stopped"), (OPEN, OPEN, EVEN)),
     "one class": (subject(classes=1), (OPEN, OPEN, EVEN)),
     "NaN accuracy": (but(accuracy=(0.6, 0.602, NAN, 0.601, 0.6)), (OPEN, OPEN, EVEN)),
@@ -231,19 +231,19 @@ CASES: dict[str, tuple[Evidence, tuple[str, str, str]]] = {
     "updates in place of credits": (subject(updates(0.9, 0.8, 0.7, 0.9)), FINE),
     "updates, one block alone": (subject(updates(0.9, 0.0, 0.0, 0.0)), (HOLDS, YES, FEW)),
     "what was compared is not what trained": (
-        but().model_copy(update={"seeds": [s.model_copy(update={"standing": "not seen"}) for s in but().seeds]}),
+        but().changed(seeds=[s.changed(standing="not seen") for s in but().seeds]),
         (HOLDS, YES, NONE)),
     "compared in part": (
-        but().model_copy(update={"seeds": [s.model_copy(update={"standing": "in part"}) for s in but().seeds]}),
+        but().changed(seeds=[s.changed(standing="in part") for s in but().seeds]),
         (HOLDS, YES, OPEN)),
     "declared, and the updates disagree": (
-        subject({"measured": updates(0.9, 0.0, 0.01, 0.02)["measured"]}).model_copy(update={"seeds": [
-            s.model_copy(update={"standing": "declared"}) for s in
-            subject({"measured": updates(0.9, 0.0, 0.01, 0.02)["measured"]}).seeds]}), (HOLDS, YES, OPEN)),
+        subject({"measured": updates(0.9, 0.0, 0.01, 0.02)["measured"]}).changed(seeds=[
+            s.changed(standing="declared") for s in
+            subject({"measured": updates(0.9, 0.0, 0.01, 0.02)["measured"]}).seeds]), (HOLDS, YES, OPEN)),
     # --- nothing ---
     "empty": (Evidence(name="empty"), (OPEN, OPEN, NONE)),
     "seeds without a moment": (
-        Evidence(name="x", seeds=[SeedEvidence(seed=1), SeedEvidence(seed=2)]), (OPEN, OPEN, NONE)),
+        Evidence(name="x", seeds=[Training(seed=1), Training(seed=2)]), (OPEN, OPEN, NONE)),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from test_checks_planted import moment, ok, subject
 from walkback.checks import depth, first_fired, judge, reference, scale
-from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
+from walkback.records import Baseline, Evidence, Moment, Training
 
 FROZEN = Baseline.number(0.349)
 
@@ -17,7 +17,7 @@ def row(accuracy: float, *, frozen: Baseline | None = FROZEN, **known: Any) -> E
     known = {"reference_batch": 128} | known if "gradient_norms" in known else known
     return Evidence(
         name="row", residual=True, baselines={} if frozen is None else {"frozen": frozen},
-        seeds=[SeedEvidence(moments=[Moment(accuracy=accuracy, **known)])],
+        seeds=[Training(moments=[Moment(accuracy=accuracy, **known)])],
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_ep_holds_as_its_authors_say_because_no_frozen_net_of_its_own_is_publish
 
 def test_ep_held_against_the_frozen_net_of_dfa_would_be_walked_back() -> None:
     """The rule as printed, .316 against .349, contradicts the verdict as printed; we do not hide it."""
-    against = EP.model_copy(update={"baselines": {"frozen": FROZEN}})
+    against = EP.changed(baselines={"frozen": FROZEN})
     assert fired(against) == ("walked back", ["depth"])
 
 
@@ -95,7 +95,7 @@ def test_a_net_at_random_init_fires_neither_scale_nor_reference() -> None:
 def test_the_temporal_replay_is_dated_seed_by_seed() -> None:
     """Scale first fires at epochs 8, 11 and 8, the floor at 4, 4 and 3; bp never."""
 
-    def training(seed: int, scale_from: int, floor_from: int) -> SeedEvidence:
+    def training(seed: int, scale_from: int, floor_from: int) -> Training:
         moments = [
             moment(
                 epoch=epoch,
@@ -104,7 +104,7 @@ def test_the_temporal_replay_is_dated_seed_by_seed() -> None:
             )
             for epoch in range(15)
         ]
-        return SeedEvidence(seed=seed, moments=moments)
+        return Training(seed=seed, moments=moments)
 
     dfa = Evidence(name="dfa", residual=True, seeds=[training(42, 8, 4), training(123, 11, 4), training(456, 8, 3)])
     found = first_fired(dfa)
@@ -205,17 +205,17 @@ def test_what_is_not_finite_neither_passes_nor_holds(bad: float) -> None:
 
 
 def test_without_a_residual_stream_scale_is_not_asked() -> None:
-    flat = DFA.model_copy(update={"residual": False})
+    flat = DFA.changed(residual=False)
     found = scale(flat, protocol="published")
     assert found.outcome == "not applicable"
     assert found.says == "The net has no residual stream whose growth could be judged."
     only = Evidence(name="x", residual=False)
     assert judge(only, protocol="published").verdict == "inconclusive"
-    assert scale(DFA.model_copy(update={"residual": None}), protocol="published").outcome == "fires"
+    assert scale(DFA.changed(residual=None), protocol="published").outcome == "fires"
 
 
 def test_an_unknown_batch_is_taken_as_it_is_and_a_proxy_is_named() -> None:
-    log = Evidence(name="x", residual=True, seeds=[SeedEvidence(moments=[Moment(gradient_at={1: 1.0, 2: 5e-8})])])
+    log = Evidence(name="x", residual=True, seeds=[Training(moments=[Moment(gradient_at={1: 1.0, 2: 5e-8})])])
     found = reference(log, protocol="published")
     assert (found.outcome, found.basis, found.value) == ("fires", "proxy", 5e-8)
     assert found.warnings == [

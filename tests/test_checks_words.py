@@ -198,7 +198,7 @@ def test_every_seed_has_its_own_number() -> None:
 def test_a_plain_net_by_seed_is_held_against_its_init() -> None:
     evidence = plain({"hidden_norms": [1.0, 8.0, 8.0, 8.0, 8.0], "start": {"hidden_norms": [1.0, 2.0, 2.0, 2.0, 2.0]}})
     assert list(scale.by_seed(evidence, DEFAULT).values()) == pytest.approx([4.0] * 3)
-    streamed = evidence.model_copy(update={"residual": True})
+    streamed = evidence.changed(residual=True)
     assert list(scale.by_seed(streamed, DEFAULT).values()) == pytest.approx([8.0] * 3)
 
 
@@ -247,7 +247,7 @@ JUDGED = {
 
 def audited(*verdicts: str, valid: bool = True) -> Audit:
     controls = [Control(name="bp", expected="holds", got="holds" if valid else "open", ok=valid)]
-    named = [JUDGED[verdict].model_copy(update={"name": f"s{place}"}) for place, verdict in enumerate(verdicts)]
+    named = [JUDGED[verdict].changed(name=f"s{place}") for place, verdict in enumerate(verdicts)]
     assert [one.verdict for one in named] == list(verdicts)
     return Audit(
         valid=valid, says="x", protocol="ours", thresholds=DEFAULT, controls=controls, subjects=named
@@ -271,7 +271,7 @@ def test_the_exit_status(verdicts: tuple[str, ...], valid: bool, status: int) ->
 )
 def test_strict_asks_the_lower_half_as_well_and_gamma_never_counts(half: float, strict: bool, status: int) -> None:
     judged = judge(planted.subject({"cosine_out": None}, baselines={"half": around(half)}))
-    audit = audited("holds").model_copy(update={"subjects": [judged]})
+    audit = audited("holds").changed(subjects=[judged])
     assert judged.verdict == "holds"
     assert audit.exit_status(strict) == status
 
@@ -281,7 +281,7 @@ def test_an_audit_is_written_and_read_whole(tmp_path: Path) -> None:
     path = audit.write(tmp_path / "new" / "place")
     assert path == tmp_path / "new" / "place" / "audit.json"
     text = path.read_text()
-    assert text.startswith('{\n "schema": "walkback.audit/2",\n "valid": true,')
+    assert text.startswith('{\n "schema": "walkback.audit/3",\n "valid": true,')
     assert text.endswith("}\n")
     assert Audit.read(path.parent) == Audit.read(str(path)) == audit
     other = path.rename(tmp_path / "theirs.json")
@@ -292,13 +292,13 @@ def test_an_audit_is_written_and_read_whole(tmp_path: Path) -> None:
 
 def test_an_audit_that_lacks_a_later_threshold_gets_its_default(tmp_path: Path) -> None:
     fewer = {name: one for name, one in DEFAULT.table.items() if name != "reach.margin"}
-    old = DEFAULT.model_copy(update={"table": fewer, "version": "walkback-1"})
+    old = DEFAULT.changed(table=fewer, version="walkback-1")
     assert completed(old).table == DEFAULT.table
     assert completed(old).version == "walkback-1"
     assert completed(DEFAULT) is DEFAULT
-    moved = {"scale.growth": DEFAULT.table["scale.growth"].model_copy(update={"value": 60})}
-    assert completed(DEFAULT.model_copy(update={"table": moved}))["scale.growth"] == 60
-    audit = audited("holds").model_copy(update={"thresholds": old})
+    moved = {"scale.growth": DEFAULT.table["scale.growth"].changed(value=60)}
+    assert completed(DEFAULT.changed(table=moved))["scale.growth"] == 60
+    audit = audited("holds").changed(thresholds=old)
     audit.write(tmp_path)
     again = Audit.read(tmp_path)
     assert again is not None
@@ -307,7 +307,7 @@ def test_an_audit_that_lacks_a_later_threshold_gets_its_default(tmp_path: Path) 
 
 def test_a_damaged_audit_names_the_file_and_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
-    path.write_text('{"schema": "walkback.audit/2"}')
+    path.write_text('{"schema": "walkback.audit/3"}')
     with pytest.raises(RecordError) as error:
         Audit.read(tmp_path)
     assert str(path) in error.value.what
@@ -325,7 +325,7 @@ SETTINGS = [SettingValidity(name="mnist1d", valid=True, subjects=["s0"]),
 
 def test_settings_count_by_their_own_controls(tmp_path: Path) -> None:
     one = audited("holds", "walked back", "holds", valid=False)
-    several = one.model_copy(update={"settings": SETTINGS})
+    several = one.changed(settings=SETTINGS)
     assert [several.counts(name) for name in ("s0", "s1", "s2")] == [True, False, True]  # s2 has no controls
     assert [one.counts(name) for name in ("s0", "s1")] == [False, False]
     assert audited("holds").counts("s0")
@@ -333,13 +333,13 @@ def test_settings_count_by_their_own_controls(tmp_path: Path) -> None:
     assert one.void_words == "This audit is invalid: its verdicts do not count."
     assert several.void_words == "This audit is invalid in 1 of 2 settings, whose verdicts do not count."
     written = json.loads(several.write(tmp_path).read_text())
-    assert written["settings"] == [setting.model_dump() for setting in SETTINGS]
+    assert written["settings"] == [setting.as_dict() for setting in SETTINGS]
     assert Audit.read(tmp_path) == several
     assert "settings" not in json.loads(one.write(tmp_path).read_text())
     for valid in (True, False):
-        wrong = [setting.model_copy(update={"valid": not valid}) for setting in SETTINGS]
+        wrong = [setting.changed(valid=not valid) for setting in SETTINGS]
         with pytest.raises(ValueError, match=f"valid is {valid}, and its settings say otherwise"):
-            Audit.model_validate(audited("holds", valid=valid).model_dump(by_alias=True) | {"settings": wrong})
+            Audit.from_plain(audited("holds", valid=valid).as_dict() | {"settings": wrong})
 
 
 def test_records_that_are_copies_hold_by_neither_protocol() -> None:
@@ -448,9 +448,9 @@ def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
     """Where the gradient is below the floor, the cause is told by the thresholds of the audit."""
     small = subject({"gradient_norms": [1e-9] * 5, "loss": 0.15, "precision": precise(1e-6)})
     assert "small loss explains it" in "".join(reference(small).warnings)
-    stricter = completed(DEFAULT.model_copy(update={"table": dict(DEFAULT.table)}))
-    loss = stricter.table["reference.small_loss"].model_copy(update={"value": 0.2})
-    stricter = stricter.model_copy(update={"table": {**stricter.table, "reference.small_loss": loss}})
+    stricter = completed(DEFAULT.changed(table=dict(DEFAULT.table)))
+    loss = stricter.table["reference.small_loss"].changed(value=0.2)
+    stricter = stricter.changed(table={**stricter.table, "reference.small_loss": loss})
     assert "Neither" not in "".join(reference(small, stricter).warnings)
 
 
@@ -485,7 +485,7 @@ def test_a_gain_next_to_the_required_one_is_said_with_the_digits_that_tell_them_
 
 
 def test_the_precision_is_told_by_what_was_compared() -> None:
-    by_steps = precise(0.002).model_copy(update={"differences": True})
+    by_steps = precise(0.002).changed(differences=True)
     says = reference(subject({"precision": by_steps})).says
     assert says.startswith("The deepest gradient is precise: finite differences of two step sizes disagree on its ")
     assert "direction by 0.002 (limit 0.01)" in says

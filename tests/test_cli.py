@@ -24,7 +24,7 @@ def test_help_does_not_import_torch():
         "import sys\nfrom walkback.cli import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
         "try:\n    app(['train', '--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'numpy', 'pydantic', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numpy', 'msgspec', 'sklearn', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     assert "train" in said_by(code)

@@ -1,4 +1,4 @@
-"""A folder's audit stays its audit: controls that misbehaved are not forgotten, whatever is done to audit.json."""
+"""Controls are found among the runs each time: no audit.json, and nothing that is deleted, makes an audit valid."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from report_material import config, write_run
-from walkback.audits import judge_crowd, judge_paths, report_paths, told_by
+from walkback.audits import audits_of, judge_paths, report_paths
 from walkback.checks import DEFAULT, Audit
 from walkback.cli import app
 from walkback.errors import WalkbackError
@@ -21,8 +21,8 @@ BAD, GOOD = "bad", "good"
 
 def write_audit(out: Path, bp: float, **changes: Any) -> Path:
     """bp reaches `bp` beside a frozen net at 0.40 and a shallow one at 0.35. With little gain it is no reference."""
-    told = {"bp": (bp, 0.45, [0.95] * 3), "fa": (0.60, 0.55, [0.9] * 3), "random": (0.30, None, [0.0] * 3)}
-    for rule, (reaches, half, cosines) in told.items():
+    rules = {"bp": (bp, 0.45, [0.95] * 3), "fa": (0.60, 0.55, [0.9] * 3), "random": (0.30, None, [0.0] * 3)}
+    for rule, (reaches, half, cosines) in rules.items():
         for seed in (1, 2, 3):
             write_run(out, config(rule, seed, **changes), 1.2, reaches, cosines)
             write_run(out, config(rule, seed, train_last=0, **changes), 1.0, 0.40, cosines)
@@ -89,9 +89,13 @@ FOOLING: dict[str, Callable[[Path, Path], None]] = {
     "audit.json edited": edited,
     "audit.json of another folder": exchanged,
     "a subject's runs removed": remove("-fa-", "-fa_k"),
+    "runs added": added,
+}
+NOT_CONTROLLED: dict[str, Callable[[Path, Path], None]] = {
+    "the failed control's runs removed": remove("-bp-s"),
     "the random control's runs removed": remove("-random"),
     "a control's frozen net removed": remove("-random_k_0-"),
-    "runs added": added,
+    "all but the subject's removed": remove("-bp", "-random"),
 }
 
 
@@ -99,20 +103,35 @@ FOOLING: dict[str, Callable[[Path, Path], None]] = {
 def test_planted_an_invalid_audit_stays_invalid(folder: Path, both: Path, how: str) -> None:
     FOOLING[how](folder, both)
     found = judge_paths(folder)
-    (told,) = told_by(folder)
-    assert not found.valid
+    assert found.valid is False
     assert found.exit_status() == 4
-    assert found == report_paths(folder).audit == told.audit
+    assert [found] == audits_of(folder)
+    assert found == report_paths(folder)
     assert "bp: expected gains by depth, Γ even, got it gains" in found.says
-    one_by_one = judge_paths(*find_runs(folder))
-    assert one_by_one.model_copy(update={"says": found.says}) == found
+    assert judge_paths(*find_runs(folder)) == found
 
 
-def test_planted_a_valid_flag_that_contradicts_its_controls_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("how", NOT_CONTROLLED)
+def test_planted_deleting_a_control_never_makes_an_audit_valid(folder: Path, both: Path, how: str) -> None:
+    """Neither one that failed nor one of a good folder: what is left is not controlled, and says so."""
+    for place in (folder, Path(shutil.copytree(both / GOOD, folder.parent / "good"))):
+        NOT_CONTROLLED[how](place, both)
+        found = judge_paths(place)
+        assert found.valid is None
+        assert found.controls == []
+        assert found.not_controlled == [subject.name for subject in found.subjects]
+        assert not any(case.controlled for case in found.cases)
+        assert found.says.startswith("Not controlled: ")
+        assert found.exit_status(strict=True) == 4
+        assert found.exit_status() != 4
+
+
+def test_planted_an_audit_json_alone_that_contradicts_its_controls_is_refused(folder: Path, tmp_path: Path) -> None:
     raw = json.loads((folder / "audit.json").read_text())
-    (folder / "audit.json").write_text(json.dumps(raw | {"valid": True}))
-    with pytest.raises(WalkbackError, match=r"valid is True, but bp did not behave as expected \[valid\]"):
-        judge_paths(folder)
+    for valid in (True, None):
+        (tmp_path / "audit.json").write_text(json.dumps(raw | {"valid": valid}))
+        with pytest.raises(WalkbackError, match=r"but bp did not behave as expected \[valid\]"):
+            audits_of(tmp_path / "audit.json")
 
 
 def test_planted_thresholds_of_the_command_line_are_those_of_the_controls(both: Path) -> None:
@@ -120,23 +139,6 @@ def test_planted_thresholds_of_the_command_line_are_those_of_the_controls(both: 
     found = judge_paths(both / GOOD, thresholds=DEFAULT.but("depth.margin", 0.5))
     assert not found.valid
     assert judge_paths(both / GOOD, thresholds=DEFAULT).valid
-
-
-def test_some_of_the_runs_of_an_invalid_audit_are_not_valid_by_themselves(folder: Path) -> None:
-    found = judge_paths(*[run for run in find_runs(folder) if "-fa" in run.name])
-    assert not found.valid
-    assert "its controls are not among these runs" in found.says
-
-
-def test_controls_that_are_not_there_are_not_made_up(both: Path, tmp_path: Path) -> None:
-    """The good folder without its random runs: its audit.json is taken at its word, and says so; without it, none."""
-    folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
-    remove("-random")(folder, both)
-    stated = judge_paths(folder)
-    assert stated.valid
-    assert "its controls are not among these runs" in stated.says
-    (folder / "audit.json").unlink()
-    assert judge_paths(folder).controls == []
 
 
 def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Path, capsys: Any) -> None:
@@ -160,33 +162,14 @@ def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Pat
     assert "does not count" in page(report_paths(folder))
 
 
-def test_planted_other_words_are_not_other_judgements(both: Path, tmp_path: Path) -> None:
-    """The audit.json of another version, whose sentences differ, vouches for its runs; and ours are shown.
-
-    So a sentence that somebody edited is not shown either.
-    """
-    folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
-    before = judge_paths(folder)
-    raw: dict[str, Any] = json.loads((folder / "audit.json").read_text())
-    for subject in raw["subjects"]:
-        subject |= {"says": "Worded by somebody else.", "notes": ["and noted"]}
-        for finding in subject["findings"]:
-            finding["says"] = "Worded by somebody else."
-    (folder / "audit.json").write_text(json.dumps(raw))
-    assert judge_paths(folder) == before
-    raw["subjects"][0]["findings"][0]["value"] = 3.0  # a fact
-    (folder / "audit.json").write_text(json.dumps(raw))
-    assert "differently, so its runs were different ones" in judge_paths(folder).says
-
-
 def test_an_audit_of_an_older_version_counts_for_nothing_beside_its_runs(both: Path, tmp_path: Path) -> None:
     """Its answers were by other rules: all is judged anew. Alone it is refused, with what to do."""
     folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
-    text = (folder / "audit.json").read_text().replace("walkback.audit/2", "walkback.audit/1", 1)
+    text = (folder / "audit.json").read_text().replace("walkback.audit/3", "walkback.audit/2", 1)
     (folder / "audit.json").write_text(text)
     assert judge_paths(folder) == judge_paths(both / GOOD)
     with pytest.raises(WalkbackError, match="judge its runs again"):
-        told_by(folder / "audit.json")
+        audits_of(folder / "audit.json")
 
 
 # --- several settings in one folder: each goes by its own controls ---------------------------------------------------
@@ -224,11 +207,9 @@ def test_planted_a_bad_control_voids_its_own_setting_and_no_other(mixed: Path) -
     assert found.exit_status() == 4
     assert found.void_words == "This audit is invalid in 1 of 2 settings, whose verdicts do not count."
     assert "Those of the other settings do." in found.says
-    (told,) = told_by(mixed)
-    assert found == report_paths(mixed).audit == told.audit == judge_crowd(mixed)[0]
+    assert found == report_paths(mixed)
     found.write(mixed)
     assert Audit.read(mixed) == found
-    assert judge_paths(mixed) == found  # by the audit.json beside the runs
 
 
 def test_the_repair_is_valid_in_both_settings(mixed: Path) -> None:
@@ -266,55 +247,54 @@ def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
     assert "The settings, each with controls of its own" in text
 
 
-def test_planted_taking_the_bad_controls_away_makes_nothing_count(mixed: Path, both: Path) -> None:
-    judge_paths(mixed).write(mixed)
+def test_planted_taking_the_bad_controls_away_makes_nothing_valid(mixed: Path) -> None:
     for run in find_runs(mixed):
         if "-random" in run.name and json.loads((run / "config.json").read_text())["epochs"] == 4:
             shutil.rmtree(run)
     found = judge_paths(mixed)
-    assert sorted(counted(found).values()) == [False, False, True, True]
-    assert {name for name, counts in counted(found).items() if not counts} == {"bp · 4 epochs", "fa · 4 epochs"}
-    assert found.exit_status() == 4
+    assert found.valid is None
+    assert found.not_controlled == ["bp · 4 epochs", "fa · 4 epochs"]
+    assert "Not controlled: bp · 4 epochs and fa · 4 epochs; no controls were trained in their setting." in found.says
+    assert found.exit_status(strict=True) == 4
 
 
-def test_a_subject_whose_setting_has_no_controls_counts_by_itself_and_that_is_said(folder: Path) -> None:
-    (folder / "audit.json").unlink()
+def test_a_subject_whose_setting_has_no_controls_is_not_controlled(folder: Path) -> None:
     for seed in (1, 2, 3):
         write_run(folder, config("dfa", seed, epochs=8), 200.0, 0.3, [0.4, 0.0, 0.0])
     found = judge_paths(folder)
     assert counted(found) == {"bp": False, "fa": False, "dfa": True}
-    assert "No controls were trained in the setting of dfa." in found.says
+    assert [case.controlled for case in found.cases] == [True, False, True]
+    assert "Not controlled: dfa; no controls were trained in their setting." in found.says
     for epochs in (16, 32, 64):
         write_run(folder, config("dfa", 1, epochs=epochs), 200.0, 0.3, [0.4, 0.0, 0.0])
-    assert "trained in the setting of 4 subjects, such as dfa · " in judge_paths(folder).says
+    assert "Not controlled: 4 subjects, such as dfa · " in judge_paths(folder).says
 
 
-def test_an_audit_of_one_setting_is_written_as_ever_and_a_contradiction_is_refused(both: Path, mixed: Path) -> None:
+def test_an_audit_of_one_setting_is_written_without_settings_and_a_contradiction_is_refused(
+    both: Path, mixed: Path, tmp_path: Path
+) -> None:
     assert "settings" not in json.loads((both / GOOD / "audit.json").read_text())
     raw = json.loads(judge_paths(mixed).write(mixed).read_text())
-    bad, good = sorted(raw["settings"], key=lambda setting: setting["valid"])
-    bad["valid"] = True
-    (mixed / "audit.json").write_text(json.dumps(raw))
+    for setting in raw["settings"]:
+        setting["valid"] = True
+    (tmp_path / "audit.json").write_text(json.dumps(raw))
     with pytest.raises(WalkbackError, match="its settings say otherwise"):
-        judge_paths(mixed)
-    good["valid"] = False  # the wrong one: what the runs show stands
-    (mixed / "audit.json").write_text(json.dumps(raw))
-    assert counted(judge_paths(mixed)) == COUNTED
+        audits_of(tmp_path / "audit.json")
 
 
 def test_nothing_is_judged_or_read_twice(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six subjects beside an audit.json that does not vouch for them; the page, the form and the tables judge none."""
-    from walkback.audits import controls, records
+    """Six subjects; the page, the form and the tables judge none, and read no folder again."""
+    from walkback.audits import spine
+    from walkback.records import folder
     from walkback.report.audit_tables import audit_tables
 
-    judge_paths(mixed).model_copy(update={"subjects": [], "settings": []}).write(mixed)
     asked: list[str] = []
     read: list[Path] = []
-    judge, read_run = controls.judge, records.read_run
-    monkeypatch.setattr(controls, "judge", lambda e, *way: asked.append(e.name) or judge(e, *way))
-    monkeypatch.setattr(records, "read_run", lambda path: read.append(path) or read_run(path))
-    material = report_paths(mixed)
-    page(material)
-    audit_tables(material.audit, material.trained)
+    judge, read_contents = spine.judge, folder.read_contents
+    monkeypatch.setattr(spine, "judge", lambda e, *way: asked.append(e.name) or judge(e, *way))
+    monkeypatch.setattr(folder, "read_contents", lambda run: read.append(run.path) or read_contents(run))
+    audit = report_paths(mixed)
+    page(audit)
+    audit_tables(audit)
     assert len(asked) == len(set(asked)) == 6
     assert sorted(read) == sorted(find_runs(mixed))

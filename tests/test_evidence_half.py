@@ -9,17 +9,20 @@ import torch
 
 import walkback as wb
 from report_material import config, write_run
-from walkback.audits import audit_plan, evidence_by_subject
+from walkback.audits import audit_plan
 from walkback.checks import judge, reach
 from walkback.errors import BadValue
-from walkback.records import Evidence, Run, evidence_of_log, read_run
-from walkback.records.evidence import half
+from walkback.records import Evidence, Run, evidence_of_log, half, read_run, subjects_of_runs
 
 
 def trained(place: Path, rule: str, last: int, reaches: float, depth: int = 4, **changes: Any) -> list[Run]:
     """Three seeds of a net whose last blocks train."""
     configs = [config(rule, seed, depth=depth, train_last=last, **changes) for seed in (1, 2, 3)]
     return [read_run(write_run(place, c, 1.2, reaches, [0.9] * depth)) for c in configs]
+
+
+def evidences(runs: list[Run]) -> list[Evidence]:
+    return [subject.evidence for subject in subjects_of_runs(runs)]
 
 
 def means(evidence: Evidence) -> dict[str, float]:
@@ -38,7 +41,7 @@ def test_the_upper_half_is_found_by_its_config_and_is_no_subject(tmp_path: Path,
             ("fa", depth, 0.50), ("fa", rung, 0.45), ("fa", 0, 0.30), ("bp", depth, 0.62), ("bp", rung, 0.55),
         )
     ))  # fmt: skip
-    found = {e.name: e for e in evidence_by_subject(runs)}
+    found = {e.name: e for e in evidences(runs)}
     assert list(found) == ["fa", "bp"]
     for name, own in (("fa", 0.45), ("bp", 0.55)):
         assert means(found[name])["half"] == pytest.approx(own, abs=0.005)
@@ -49,7 +52,7 @@ def test_the_upper_half_is_found_by_its_config_and_is_no_subject(tmp_path: Path,
 
 def test_other_rungs_and_rungs_alone_stay_subjects(tmp_path: Path) -> None:
     runs = [*trained(tmp_path, "fa", 4, 0.5), *trained(tmp_path, "fa", 3, 0.5), *trained(tmp_path, "bp", 2, 0.55)]
-    found = {e.name: e for e in evidence_by_subject(runs)}
+    found = {e.name: e for e in evidences(runs)}
     assert set(found) == {"fa", "fa k=3", "bp k=2"}
     assert found["fa k=3"].trained == 3
     assert "half" not in found["fa k=3"].baselines
@@ -65,21 +68,21 @@ def test_a_net_of_another_penalty_or_budget_is_not_its_upper_half(tmp_path: Path
         *trained(tmp_path, "dfa", 4, 0.5, penalty=0.1), *trained(tmp_path, "dfa", 2, 0.3),
         *trained(tmp_path, "dfa", 2, 0.4, penalty=0.1, epochs=5),
     ]  # fmt: skip
-    found = {e.trained: e for e in evidence_by_subject(runs)}
+    found = {e.trained: e for e in evidences(runs)}
     assert "half" not in found[None].baselines
 
 
-def test_what_bps_lower_half_brings_is_told_by_two_nets_of_one_penalty(tmp_path: Path) -> None:
+def test_what_bps_lower_half_brings_is_shown_by_two_nets_of_one_penalty(tmp_path: Path) -> None:
     """bp with λ = 0.1 in both, and without a penalty in full only: the two that go together are taken, or neither."""
     runs = [
         *trained(tmp_path, "dfa", 4, 0.5, penalty=0.1), *trained(tmp_path, "bp", 4, 0.6),
         *trained(tmp_path, "bp", 2, 0.2, penalty=0.1),
     ]  # fmt: skip
-    (subject,) = [e for e in evidence_by_subject(runs) if e.rule == "dfa"]
+    (subject,) = [e for e in evidences(runs) if e.rule == "dfa"]
     assert means(subject)["bp"] == pytest.approx(0.6, abs=0.005)
     assert "half_bp" not in subject.baselines
     more = [*runs, *trained(tmp_path, "bp", 2, 0.58)]
-    (subject,) = [e for e in evidence_by_subject(more) if e.rule == "dfa"]
+    (subject,) = [e for e in evidences(more) if e.rule == "dfa"]
     assert means(subject)["half_bp"] == pytest.approx(0.58, abs=0.005)
 
 
@@ -96,11 +99,11 @@ def test_an_audit_trains_the_rung_of_every_subject_and_of_bp_but_not_of_the_cont
 
 
 def ladder(*rungs: int, depth: int | None = 4) -> list[Evidence]:
-    told = {
+    rungs_of = {
         method: {str(k): {str(seed): {"final_acc": 0.3 + 0.1 * k / 4 + seed / 1000} for seed in (1, 2)} for k in rungs}
         for method in ("bp", "dfa")
     }
-    return evidence_of_log({"results": told} | ({} if depth is None else {"config": {"L": depth}}))
+    return evidence_of_log({"results": rungs_of} | ({} if depth is None else {"config": {"L": depth}}))
 
 
 def test_a_ladder_in_a_log_brings_its_middle_rung() -> None:

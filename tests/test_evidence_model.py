@@ -1,17 +1,29 @@
 """Evidence refuses what cannot be meant, keeps what is not finite, and is read from our own run folders."""
 
-import dataclasses
 import math
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from msgspec import ValidationError
 
 import made_up
 from walkback.errors import RecordError
-from walkback.records import DeepProbes, NullRecord, PrecisionRecord, Run, RunConfig, Snapshot, Valued
-from walkback.records.evidence import Baseline, Evidence, Moment, SeedEvidence
-from walkback.records.run_evidence import evidence_of_runs
+from walkback.records import (
+    Baseline,
+    DeepProbes,
+    Evidence,
+    Moment,
+    NullRecord,
+    PrecisionRecord,
+    Run,
+    RunConfig,
+    Snapshot,
+    Training,
+    Valued,
+    evidence_of_runs,
+)
+from walkback.records.record import parse
+from walkback.records.training import Contents
 
 NAN = math.nan
 COSINE = made_up.cosine(0.5)
@@ -25,18 +37,18 @@ COSINE = made_up.cosine(0.5)
         ({"hidden_norms": [1.0, -2.0]}, "a size cannot be negative"),
         ({"gradient_at": {2: -1.0}}, "a size cannot be negative"),
         ({"hidden_norms": [1.0]}, "by hidden_norms the net has no blocks"),
-        ({"hidden_norms": [1.0, 2.0], "cosine": [COSINE] * 2}, "hidden_norms means 1, cosine means 2"),
+        ({"hidden_norms": [1.0, 2.0], "cosine": [COSINE.as_dict()] * 2}, "hidden_norms means 1, cosine means 2"),
         ({"gradient_norms": [1.0, 2.0], "rho": [0.1] * 3}, "gradient_norms means 1, rho means 3"),
-        ({"hidden_norms": [1.0, 2.0], "deepest_hidden": 2.0}, "deepest_hidden is for logs that do not tell L"),
-        ({"gradient_norms": [1.0, 2.0], "gradient_at": {1: 2.0}}, "gradient_at is for logs that do not tell L"),
-        ({"epoch": -1}, "greater than or equal to 0"),
-        ({"reference_batch": 0}, "greater than or equal to 1"),
-        ({"what": 1}, "Extra inputs"),
+        ({"hidden_norms": [1.0, 2.0], "deepest_hidden": 2.0}, "deepest_hidden is for logs that do not state L"),
+        ({"gradient_norms": [1.0, 2.0], "gradient_at": {1: 2.0}}, "gradient_at is for logs that do not state L"),
+        ({"epoch": -1}, ">= 0"),
+        ({"reference_batch": 0}, ">= 1"),
+        ({"what": 1}, "unknown field `what`"),
     ],
 )
 def test_a_moment_that_cannot_be_is_refused(fields: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError, match=what):
-        Moment(**fields)
+        Moment.from_plain(fields)
 
 
 def test_what_is_not_finite_is_kept_and_written_as_text() -> None:
@@ -44,7 +56,7 @@ def test_what_is_not_finite_is_kept_and_written_as_text() -> None:
     text = kept.text()
     assert '"accuracy":"NaN"' in text
     assert '"hidden_norms":["NaN","Infinity",null]' in text
-    again = Moment.model_validate_json(text)
+    again = parse(Moment, text.encode(), "it")
     assert again.text() == text
     assert again.accuracy is not None
     assert math.isnan(again.accuracy)
@@ -55,29 +67,29 @@ def test_empty_lists_tell_nothing() -> None:
 
 
 def test_evidence_that_disagrees_with_itself_is_refused() -> None:
-    two = SeedEvidence(seed=1, moments=[Moment(hidden_norms=[1.0, 1.0, 1.0])])
-    three = SeedEvidence(seed=2, moments=[Moment(cosine=[COSINE] * 3)])
-    with pytest.raises(ValidationError, match="hidden_norms of seed 1, moment 0 means 2, cosine of seed 2"):
+    two = Training(seed=1, moments=[Moment(hidden_norms=[1.0, 1.0, 1.0])])
+    three = Training(seed=2, moments=[Moment(cosine=[COSINE] * 3)])
+    with pytest.raises(ValueError, match="hidden_norms of seed 1, moment 0 means 2, cosine of seed 2"):
         Evidence(name="x", seeds=[two, three])
-    with pytest.raises(ValidationError, match="depth means 4, hidden_norms of seed 1, moment 0 means 2"):
+    with pytest.raises(ValueError, match="depth means 4, hidden_norms of seed 1, moment 0 means 2"):
         Evidence(name="x", depth=4, seeds=[two])
-    with pytest.raises(ValidationError, match="seed 1 is there twice"):
+    with pytest.raises(ValueError, match="seed 1 is there twice"):
         Evidence(name="x", seeds=[two, two])
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+    with pytest.raises(ValueError, match="cannot have 0 blocks"):
         Evidence(name="x", depth=0)
-    with pytest.raises(ValidationError, match="baselines"):
+    with pytest.raises(ValueError, match="baselines: thawed is not one of frozen"):
         Evidence(name="x", baselines={"thawed": Baseline.number(0.3)})  # type: ignore[dict-item]
 
 
-def test_the_number_of_blocks_is_stated_or_told() -> None:
-    told = SeedEvidence(moments=[Moment(), Moment(cosine=[COSINE] * 3)])
-    assert Evidence(name="x", seeds=[told]).blocks == 3
+def test_the_number_of_blocks_is_stated_or_that_of_a_list() -> None:
+    seed = Training(moments=[Moment(), Moment(cosine=[COSINE] * 3)])
+    assert Evidence(name="x", seeds=[seed]).blocks == 3
     assert Evidence(name="x", depth=7).blocks == 7
-    assert Evidence(name="x", seeds=[SeedEvidence(moments=[Moment()])]).blocks is None
+    assert Evidence(name="x", seeds=[Training(moments=[Moment()])]).blocks is None
 
 
 def test_labels_and_final_moments() -> None:
-    seeds = [SeedEvidence(seed=42), SeedEvidence(), SeedEvidence(moments=[Moment(epoch=1), Moment(epoch=2)])]
+    seeds = [Training(seed=42), Training(), Training(moments=[Moment(epoch=1), Moment(epoch=2)])]
     evidence = Evidence(name="x", seeds=seeds)
     assert evidence.labels() == ["42", "?2", "?3"]
     assert [seed.final.epoch for seed in evidence.seeds] == [None, None, 2]
@@ -88,25 +100,25 @@ def test_baselines() -> None:
     assert Baseline.by_seed({-1: 0.3, 2: None}).accuracy == {"-1": 0.3, "2": None}
     assert not Baseline.by_seed({1: 0.3}, typed=True).alone
     assert not Baseline(accuracy={"?": 0.3}).alone
-    with pytest.raises(ValidationError, match="cannot be combined with others"):
+    with pytest.raises(ValueError, match="cannot be combined with others"):
         Baseline(accuracy={"?": 0.3, "1": 0.3})
-    with pytest.raises(ValidationError, match="'one' is not"):
+    with pytest.raises(ValueError, match="'one' is not"):
         Baseline(accuracy={"one": 0.3})
-    with pytest.raises(ValidationError, match="at least 1 item"):
+    with pytest.raises(ValueError, match="it is empty"):
         Baseline(accuracy={})
-    with pytest.raises(ValidationError, match="a percentage"):
+    with pytest.raises(ValueError, match="a percentage"):
         Baseline.number(34.9)
 
 
 def test_records_of_precision_and_null() -> None:
-    with pytest.raises(ValidationError, match="negative"):
+    with pytest.raises(ValueError, match="negative"):
         PrecisionRecord(chord=-1.0, clamped=0.0, samples=1, status="ok")
-    with pytest.raises(ValidationError, match="negative"):
+    with pytest.raises(ValueError, match="negative"):
         NullRecord(mean=0.0, std=-1.0, n=20, kind="k")
 
 
 def test_frozen() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         Moment().epoch = 3  # type: ignore[misc]
 
 
@@ -134,7 +146,8 @@ def run(
     **changes: Any,
 ) -> Run:
     snapshots = [snapshot(0, 0.1), snapshot(3, accuracy)]
-    return dataclasses.replace(made_up.run(config(**changes), snapshots, probes, status), notes=list(notes))
+    made = made_up.run(config(**changes), snapshots, probes, status)
+    return Run(made.path, made.config, None, made.result, Contents(snapshots, probes, notes))
 
 
 BP = {"rule": "bp", "rule_options": {}}
@@ -160,7 +173,7 @@ def test_what_was_measured_at_the_end_is_of_the_last_moment() -> None:
     null, good = NullRecord(mean=0.0, std=0.1, n=20, kind="k"), Valued(value=0.5, status="ok")
     precise = PrecisionRecord(chord=1e-7, clamped=0.0, samples=9, status="ok")
     probes = DeepProbes(
-        step=30, images=64, precision=[precise.model_copy(update={"chord": 0.9})] * 2 + [precise], null=[null] * 2,
+        step=30, images=64, precision=[precise.changed(chord=0.9)] * 2 + [precise], null=[null] * 2,
         null_out=[null] * 2, null_gamma=null, drift=Valued(value=NAN, status="not finite"), drift_batches=1,
         rho=[good, Valued(value=NAN, status="zero credit")], nudging=[good] * 2, functional_images=9,
     )  # fmt: skip
@@ -168,7 +181,7 @@ def test_what_was_measured_at_the_end_is_of_the_last_moment() -> None:
     assert (first.precision, first.null) == (None, None)
     assert (last.precision, last.null, last.null_out, last.null_gamma) == (precise, [null] * 2, [null] * 2, null)
     assert (last.drift, last.rho, last.nudging) == (None, [0.5, None], [0.5, 0.5])
-    stale = evidence_of_runs("dfa", [run(probes=probes.model_copy(update={"step": 20}))])
+    stale = evidence_of_runs("dfa", [run(probes=probes.changed(step=20))])
     assert stale.seeds[0].final.precision is None
 
 
@@ -271,10 +284,10 @@ def test_runs_that_are_not_one_subject_are_refused() -> None:
         evidence_of_runs("x", [run(), run()])
 
 
-def test_depth_and_residual_are_told_by_the_config() -> None:
+def test_depth_and_residual_are_those_of_the_config() -> None:
     plain = evidence_of_runs("x", [run(net_options={"depth": 2, "skip": False})])
     assert plain.residual is False
     other = evidence_of_runs("x", [run(net="somebody's", net_options={}, blocks=2, residual=False)])
     assert (other.depth, other.residual) == (2, False)
-    with pytest.raises(ValidationError, match="blocks"):
+    with pytest.raises(ValueError, match="blocks"):
         run(net="somebody's", net_options={})

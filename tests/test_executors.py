@@ -80,6 +80,7 @@ def test_names_and_options_that_nobody_knows():
         ("slurm", {"requeue": "perhaps"}),
         ("slurm", {"partition": "a b"}),
         ("slurm", {"partition": "a\n#SBATCH --uid=0"}),
+        ("slurm", {"partition": "a\n"}),
         ("slurm", {"time": ""}),
         ("slurm", {"sbatch": "rm -rf"}),
         ("slurm", {"sbatch": "'--comment=a\nrm'"}),

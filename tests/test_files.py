@@ -22,9 +22,10 @@ from conftest import small_plan
 from fake_runs import write_run
 from fuzz import LOGS, dirty
 from walkback import cli, files, plain
-from walkback.audits import judge_paths
+from walkback.audits import audit_subjects, judge_paths
 from walkback.errors import RecordError, WalkbackError
-from walkback.records import RunFolder, read_run
+from walkback.records import RunFolder, Subject, evidence_of_log, read_run
+from walkback.records.training import Contents
 from walkback.report.tables import Table, table_text
 from walkback.report.terminal import runs_table, show_run
 from walkback.report.verdicts import print_audit
@@ -209,30 +210,26 @@ def test_a_name_in_a_log_is_words_on_the_terminal(name):
     out = io.StringIO()
     print_audit(found, Console(file=out, width=200, force_terminal=False))
     assert not dirty(out.getvalue())
-    shown = plain.seen(name).strip()
+    shown = plain.seen(found.subjects[0].name).strip()  # half a character is ? there, as no JSON can be written with it
     assert shown in out.getvalue()
-    assert sum(line.lstrip().startswith(shown or "\0") for line in out.getvalue().splitlines()) <= 2
+    assert sum(line.lstrip().startswith(shown or "\0") for line in out.getvalue().splitlines()) <= 2 or shown == "?"
     if name.isascii() and name.isprintable():
         assert name in out.getvalue()
 
 
 def judge_paths_of(raw):
-    from walkback.audits.controls import judged
-    from walkback.checks import DEFAULT
-    from walkback.records import evidence_of_log
-
-    return judged(evidence_of_log(raw), DEFAULT, "ours")
+    return audit_subjects([Subject(each.name, each) for each in evidence_of_log(raw)])
 
 
 @pytest.mark.parametrize("name", NASTY)
 def test_a_run_is_words_on_the_terminal(tmp_path, name):
     (config,) = small_plan(epochs=1)
     run = read_run(write_run(tmp_path, config))
-    odd = run.config.model_copy(update={"rule": name, "data": name, "net_options": {name: name}})
-    result = run.result.model_copy(update={"status": "diverged", "says": name})
-    cosine = [c.model_copy(update={"status": name}) for c in run.snapshots[-1].cosine]
-    last = run.snapshots[-1].model_copy(update={"cosine": cosine})
-    run = type(run)(run.path / name, odd, None, [last], result, None, [name])
+    odd = run.config.changed(rule=name, data=name, net_options={name: name})
+    result = run.result.changed(status="diverged", says=name)
+    cosine = [c.changed(status=name) for c in run.snapshots[-1].cosine]
+    last = run.snapshots[-1].changed(cosine=cosine)
+    run = type(run)(run.path / name, odd, None, result, Contents([last], notes=[name]))
     out = io.StringIO()
     console = Console(file=out, width=300)
     show_run(run, console)

@@ -16,7 +16,7 @@ from mutate import as_json, as_safetensors, places
 from walkback import files
 from walkback.errors import RecordError
 from walkback.plain import error_words
-from walkback.records import load_tensors, read_foreign
+from walkback.records import load_tensors, read_log
 
 COUNT = int(os.environ.get("WALKBACK_FUZZ", "300"))
 
@@ -85,7 +85,7 @@ def test_the_same_number_is_the_same_case():
 def test_every_number_of_a_log_is_bounded(tmp_path, changed, why):
     (tmp_path / "log.json").write_text(json.dumps(changed if set(changed) - {"config"} else LOGS["sparse"] | changed))
     with pytest.raises(RecordError, match=why) as error:
-        read_foreign(tmp_path / "log.json")
+        read_log(tmp_path / "log.json")
     assert error.value.remedy
 
 
@@ -120,7 +120,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
     with (tmp_path / "log.json").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(RecordError, match="1,048,576 MB, and at most 64 MB"):
-        read_foreign(tmp_path / "log.json")
+        read_log(tmp_path / "log.json")
 
 
 def test_mutated_headers_of_a_checkpoint_are_damage(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from report_material import config, write_run
-from walkback.audits import judge_paths, report_paths, told_by
+from walkback.audits import audits_of, judge_paths, report_paths
 from walkback.checks import Audit, judge
 from walkback.errors import WalkbackError
 from walkback.records import (
@@ -26,7 +26,7 @@ from walkback.records import (
     join_seeds,
     read_run,
 )
-from walkback.records.doubts import doubts_of
+from walkback.records.duplicates import doubts_of
 from walkback.records.predictions import Predictions, digest, packed, unpacked
 
 ROOT = Path(__file__).parent.parent
@@ -110,7 +110,7 @@ def reconfigured(**changes: Any) -> Callable[[Path], None]:
     def mutate(folder: Path) -> None:
         run = run_of(folder)
         edit(run / "config.json", lambda raw: raw.update(changes))
-        made = RunConfig.model_validate_json((run / "config.json").read_text())
+        made = RunConfig.from_plain(json.loads((run / "config.json").read_text()))
         run.rename(folder / made.folder())
 
     return mutate
@@ -191,19 +191,9 @@ def saved(dtype: str, rows: int = 2) -> Callable[[Predictions], bytes]:
     return change
 
 
-def audit(place: str, value: Any) -> Callable[[Path], None]:
-    def mutate(folder: Path) -> None:
-        judge_paths(folder).write(folder)
-        control = {"name": "bp", "expected": "holds", "got": "holds", "ok": True}
-        edit(folder / "audit.json", lambda raw: raw.update(controls=[control]))
-        edit(folder / "audit.json", put(place, value))
-
-    return mutate
-
-
 # invariant, what is broken, and the field that the refusal names ("": it is read, and does not hold)
 CASES: list[tuple[str, Callable[[Path], None], str]] = [
-    ("share", last("accuracy", 1.2, also_result=True), "line 5: accuracy"),
+    ("share", last("accuracy", 1.2), "line 5: accuracy"),
     ("share", of("result.json", "accuracy", -0.1), "result.json: accuracy"),
     ("size", last("hidden_norms.1", -1.0), "hidden_norms"),
     ("size", last("gradient_norms.3", -1e-9), "gradient_norms"),
@@ -248,6 +238,7 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("test-size", last("accuracy", 0.6004, also_result=True), "accuracy"),
     ("test-size", reconfigured(probe_images=256), "probe_images"),
     ("samples", last("cosine.0.total", 600), "cosine.0.total"),
+    ("share", of("result.json", "accuracy", 1.2), "result.json: accuracy"),
     ("result", of("result.json", "accuracy", 0.9), "result.json: accuracy"),
     ("result", of("result.json", "loss", 0.9), "result.json: loss"),
     ("result", of("result.json", "epochs", 3), "result.json: epochs"),
@@ -284,13 +275,6 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
     ("checkpoint", checkpoint(config="0123456789"), "checkpoint.safetensors: config"),
     ("checkpoint", checkpoint(step=96), "checkpoint.safetensors: step"),
     ("checkpoint", checkpoint("adam.m.net.blocks.0.weight"), "block 0 was trained"),
-    ("valid", audit("valid", False), "valid is False"),
-    ("valid", audit("controls.0.got", "open"), "bp must be holds"),
-    ("verdict", audit("subjects.0.findings.0.outcome", "fires"), "depth is fires"),
-    ("verdict", audit("subjects.0.findings.1.outcome", "open"), "reach is open"),
-    ("verdict", audit("subjects.0.findings.3.outcome", "fires"), "not every check of it passes"),
-    ("verdict", audit("subjects.0.verdicts.accuracy", "open"), "its accuracy is open"),
-    ("verdict", audit("subjects.0.verdicts", None), "no answers"),
     ("same-records", copied("-bp-s{}-"), ""),
     ("same-records", copied("-bp_k_0-s{}-"), ""),
     ("same-data", of("environment.json", "data_fingerprint", "0f" * 8), ""),
@@ -317,7 +301,7 @@ def test_planted_impossible_evidence_is_refused_by_field_or_does_not_hold(
         assert f"[{name}]" in refused.value.what
         assert field in refused.value.what
         assert refused.value.remedy
-        for reader in (report_paths, told_by):
+        for reader in (report_paths, audits_of):
             with pytest.raises(WalkbackError):
                 reader(folder)
         return
@@ -326,6 +310,34 @@ def test_planted_impossible_evidence_is_refused_by_field_or_does_not_hold(
         (found,) = judge_paths(folder, protocol=protocol).subjects
         assert found.verdict != "holds"
         assert f"[{name}]" in " ".join([found.says, *found.notes])
+
+
+# of an audit.json that has no runs beside it: what is broken, and what the refusal says
+AUDITS: list[tuple[str, str, Any, str]] = [
+    ("valid", "valid", False, "valid is False"),
+    ("valid", "controls.0.got", "open", "bp must be holds"),
+    ("verdict", "subjects.0.findings.0.outcome", "fires", "depth is fires"),
+    ("verdict", "subjects.0.findings.1.outcome", "open", "reach is open"),
+    ("verdict", "subjects.0.findings.3.outcome", "fires", "not every check of it passes"),
+    ("verdict", "subjects.0.verdicts.accuracy", "open", "its accuracy is open"),
+    ("verdict", "subjects.0.verdicts", None, "no answers"),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "value", "words"), AUDITS, ids=[f"{a[0]}-{a[1]}" for a in AUDITS])
+def test_planted_audit_that_contradicts_itself_is_refused(
+    sound: Path, tmp_path: Path, name: str, place: str, value: Any, words: str
+) -> None:
+    control = {"name": "bp", "expected": "holds", "got": "holds", "ok": True}
+    judge_paths(sound).write(tmp_path)
+    file = tmp_path / "audit.json"
+    edit(file, lambda raw: raw.update(controls=[control], not_controlled=[], valid=True))
+    assert audits_of(file)[0].valid
+    edit(file, put(place, value))
+    with pytest.raises(WalkbackError) as refused:
+        audits_of(file)
+    assert f"[{name}]" in refused.value.what
+    assert words in refused.value.what
 
 
 def test_gradients_that_are_all_zero_open_gamma_and_say_nothing_of_accuracy(folder: Path) -> None:
@@ -413,14 +425,14 @@ def test_planted_logs_with_the_same_norms_are_copies() -> None:
 @pytest.mark.parametrize("change", [0.0, 1e-9, -1e-6, 5e-5])
 def test_planted_a_copy_with_its_digits_touched_up_is_a_copy(folder: Path, change: float) -> None:
     """Every size of seed 2 is that of seed 1 but for a little; its accuracy stays its own."""
-    (one,) = [case.evidence for told in told_by(folder) for case in told.subjects]
-    copy = one.seeds[0].model_copy(update={"seed": 2, "moments": [touched(m, change) for m in one.seeds[0].moments]})
+    (one,) = [case.evidence for audit in audits_of(folder) for case in audit.cases]
+    copy = one.seeds[0].changed(seed=2, moments=[touched(m, change) for m in one.seeds[0].moments])
     assert judge(one).verdict == "holds"
-    touched_up = judge(one.model_copy(update={"seeds": [one.seeds[0], copy, *one.seeds[2:]]}))
+    touched_up = judge(one.changed(seeds=[one.seeds[0], copy, *one.seeds[2:]]))
     assert touched_up.verdict == "open"
     assert "[same-records]" in touched_up.says
-    honest = copy.model_copy(update={"moments": [touched(m, 1e-2) for m in one.seeds[0].moments]})
-    assert judge(one.model_copy(update={"seeds": [one.seeds[0], honest, *one.seeds[2:]]})).verdict == "holds"
+    honest = copy.changed(moments=[touched(m, 1e-2) for m in one.seeds[0].moments])
+    assert judge(one.changed(seeds=[one.seeds[0], honest, *one.seeds[2:]])).verdict == "holds"
 
 
 def touched(moment: Moment, change: float) -> Moment:
@@ -429,18 +441,18 @@ def touched(moment: Moment, change: float) -> Moment:
     for name in ("hidden_norms", "gradient_norms"):
         norms = getattr(moment, name)
         fields[name] = [n * (1 + change / (place + 1)) for place, n in enumerate(norms)]
-    return moment.model_copy(update=fields)
+    return moment.changed(**fields)
 
 
 def test_no_recorded_subject_is_taken_for_a_copy() -> None:
-    subjects = [case.evidence for told in told_by(ROOT / "results") for case in told.subjects]
+    subjects = [case.evidence for audit in audits_of(ROOT / "results") for case in audit.cases]
     several = [evidence for evidence in subjects if len(evidence.seeds) > 1]
     assert len(several) > 20
     assert not [doubt for evidence in several for doubt in doubts_of(evidence) if "same-records" in doubt]
 
 
 def test_every_invariant_is_broken_above() -> None:
-    assert {name for name, _, _ in (*CASES, *LOGS)} == set(INVARIANTS)
+    assert {name for name, *_ in (*CASES, *LOGS, *AUDITS)} == set(INVARIANTS)
 
 
 def test_every_recorded_run_and_audit_keeps_every_invariant() -> None:

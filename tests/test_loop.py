@@ -5,6 +5,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -252,6 +253,7 @@ def test_property_stop_anywhere_and_go_on_bit_for_bit(tmp_path):
         ({"net_options": {"width": 0}}, "width"), ({"net_options": {"depth": -1}}, "depth"), ({"rules": []}, "rule"),
         ({"augment": True}, "augment"), ({"normalize": "sampel"}, "sample"),
         ({"rule_options": {"beta": 1}}, "beta"), ({"probe_images": 0}, "probe"),
+        ({"schedule": "linear"}, "'cosine' or 'constant'"), ({"epochs": 2.5}, "int"), ({"lr": object()}, "recorded"),
     ],
 )  # fmt: skip
 def test_error_impossible_values_are_refused_before_anything_starts(asked, word):
@@ -271,6 +273,8 @@ def test_plan_resolves_every_default_and_names_runs_by_what_they_are():
     assert full.folder().endswith(full.hash())
     assert seed_list(5) == [42, 123, 456, 1001, 1002]
     assert [c.seed for c in small_plan(seeds=[5, 5, 6])] == [5, 6]
+    of_numpy = {"lr": np.float64(1e-3), "epochs": np.int64(3), "weight_decay": np.float32(0.5), "seeds": [np.int64(42)]}
+    assert small_plan(**of_numpy)[0].hash() == small_plan(weight_decay=0.5)[0].hash()
 
 
 def test_records_are_plain_json(tmp_path):

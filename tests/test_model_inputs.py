@@ -24,7 +24,7 @@ def measured(
 ) -> tuple[Any, list[str]]:
     audit = wb.audit(Net() if model is None else model, batches, blocks, residual=True, **options)
     (moment,) = audit.evidence.seeds[0].moments
-    return moment.model_dump(), audit.subjects[0].notes
+    return moment.as_dict(), audit.subjects[0].notes
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def numbers(model: nn.Module, **options: Any) -> tuple[Any, list[str]]:
     """What was measured, and the notes."""
     audit = wb.audit(model, [data()], "layers.*", residual=True, **options)
     (moment,) = audit.evidence.seeds[0].moments
-    return moment.model_dump(), audit.subjects[0].notes
+    return moment.as_dict(), audit.subjects[0].notes
 
 
 SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 import walkback as wb
 from strangers import CLASSES, WIDTH, Net, data
-from walkback.audits.result import ModelAudit
-from walkback.checks import Audit
+from walkback.checks import Audit, Control
 from walkback.errors import BadValue
 from walkback.probes import look, median_norm
 
@@ -25,12 +24,12 @@ def ones(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
 
 
 @pytest.fixture(scope="module")
-def audit() -> ModelAudit:
+def audit() -> Audit:
     models = {42: Net(seed=1), 7: Net(seed=2)}
     return wb.audit(models, [(X, Y)], "layers.*", residual=True, credits=ones, name="mine", frozen=[0.2, 0.21])
 
 
-def test_repr_is_three_lines(audit: ModelAudit) -> None:
+def test_repr_is_three_lines(audit: Audit) -> None:
     lines = repr(audit).splitlines()
     assert str(audit) == repr(audit)
     assert len(lines) == 3
@@ -44,7 +43,8 @@ def test_repr_is_three_lines(audit: ModelAudit) -> None:
     assert len(repr(nasty).split("\n")) == 3
     assert "\x1b" not in repr(nasty)
     assert "accuracy 0." in repr(nasty).split("\n")[0]
-    invalid = nasty.model_copy(update={"valid": False})
+    failed = Control(name="bp", expected="gains", got="nothing", ok=False)
+    invalid = nasty.changed(valid=False, controls=[failed])
     assert "invalid audit" in repr(invalid).split("\n")[0]
 
 
@@ -57,7 +57,7 @@ class Tags(HTMLParser):
         self.tags.append(tag)
 
 
-def test_html_for_notebooks_is_small_and_escaped(audit: ModelAudit) -> None:
+def test_html_for_notebooks_is_small_and_escaped(audit: Audit) -> None:
     html = audit._repr_html_()
     assert "‖h‖" in html
     assert "layers.1" in html
@@ -69,11 +69,11 @@ def test_html_for_notebooks_is_small_and_escaped(audit: ModelAudit) -> None:
                                 "i", "sub"}  # fmt: skip
     assert "&lt;script&gt;" in nasty
     deep = wb.audit([Net(seed=s) for s in range(3)], [(X, Y)], "layers.*")
-    deep._layers = {seed: layers * 30 for seed, layers in deep._layers.items()}
+    deep.with_records(layers={seed: layers * 30 for seed, layers in deep.layers.items()})
     assert "210 more rows in audit.blocks()" in deep._repr_html_()
 
 
-def test_the_page_is_the_page_of_walkback_report(audit: ModelAudit, tmp_path: Any) -> None:
+def test_the_page_is_the_page_of_walkback_report(audit: Audit, tmp_path: Any) -> None:
     path = audit.to_html(tmp_path / "deep" / "mine.html")
     content = path.read_text()
     assert content.startswith("<!doctype html>")
@@ -83,7 +83,7 @@ def test_the_page_is_the_page_of_walkback_report(audit: ModelAudit, tmp_path: An
     assert again.read_text() == content
 
 
-def test_second_implementation_rows_per_block(audit: ModelAudit) -> None:
+def test_second_implementation_rows_per_block(audit: Audit) -> None:
     rows = audit.blocks()
     assert [(row["seed"], row["block"], row["name"]) for row in rows] == [
         (seed, *place) for seed in (42, 7) for place in ((-1, "input of layers.0"), (0, "layers.0"), (1, "layers.1"))
@@ -100,7 +100,7 @@ def test_second_implementation_rows_per_block(audit: ModelAudit) -> None:
     assert json.loads(json.dumps(rows))
 
 
-def test_an_audit_is_written_and_read_as_any_other(audit: ModelAudit, tmp_path: Any) -> None:
+def test_an_audit_is_written_and_read_as_any_other(audit: Audit, tmp_path: Any) -> None:
     audit.write(tmp_path)
     read = Audit.read(tmp_path)
     assert type(read) is Audit
@@ -134,11 +134,11 @@ def test_second_implementation_a_metric_is_the_score(tmp_path: Any) -> None:
         audit = wb.audit(models, batches, "layers.*", metric=metric, **options)
         assert [s.final.accuracy for s in audit.evidence.seeds] == pytest.approx(wanted, rel=1e-5)
     named = wb.audit(models, batches, "layers.*", metric=near, **options)
-    (depth,) = (f for f in named.subjects[0].findings if f.check == "depth")
-    assert any(
-        "a point is 0.01 of the metric near; the limit of +2 points was set for accuracy" in w for w in depth.warnings
-    )
-    assert any("scored by metric near" in note for note in named.subjects[0].notes)
+    notes = named.subjects[0].notes
+    assert any("a point is 0.01 of the metric near; the limit of +2 points was set for accuracy" in n for n in notes)
+    assert any("scored by metric near" in note for note in notes)
+    alone = wb.audit(models, batches, "layers.*", metric=near, residual=True, loss=regression)
+    assert not any("set for accuracy" in note for note in alone.subjects[0].notes), "no gain, no limit"
     assert named.to_html(tmp_path / "page.html").exists()
 
 

@@ -115,6 +115,7 @@ EXECUTORS.add("last-first", LastFirst)
 
 from walkback.report.tables import Table
 from walkback.studies.base import Study, register
+from walkback.studies.quantities import ACCURACY
 
 
 def arms(extent):
@@ -122,7 +123,7 @@ def arms(extent):
 
 
 def tables(g):
-    return [Table("mini", "Planted", ["rule", "accuracy"], [["halfway", g.last("halfway", lambda s: s.accuracy)]])]
+    return [Table("mini", "Planted", ["rule", "accuracy"], [["halfway", g.last("halfway", ACCURACY)]])]
 
 
 register(Study("mini", "Is a study one new file?", arms, tables))

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.records import read_foreign
+from walkback.records import read_log
 
 sys.path.append(str(Path(__file__).parent.parent / "bench"))
 
@@ -95,7 +95,7 @@ def test_finite_differences_biotorch_is_measured_truly(rule, tmp_path):
     expected = "direct feedback" if rule == "dfa" else "crosses"
     assert all(look.crosses == [expected] * 2 for look in watch.looks[:-1])
     assert all(reading.status == "ok" for reading in watch.looks[0].moment.measured["update on the probe"])
-    assert read_foreign(tmp_path / "run.jsonl")[0].seeds[0].ended == "finished"
+    assert read_log(tmp_path / "run.jsonl")[0].seeds[0].ended == "finished"
 
     x, y = x[:64], y[:64]
     torch.manual_seed(9)

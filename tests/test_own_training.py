@@ -13,13 +13,14 @@ from torch import nn
 
 import own_loops as loops
 import walkback as wb
-from walkback.audits import report_paths, told_by
+from walkback.audits import audits_of
 from walkback.audits.training.source import fingerprint
 from walkback.cli import app
 from walkback.errors import Busy, RecordError, WalkbackError
 from walkback.records import load_tensors
+from walkback.records.looks import read_looks
+from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training
 from walkback.records.predictions import PREDICTIONS
-from walkback.records.training import WEIGHTS, find_trainings, read_training
 from walkback.report.form import fill, render
 
 SEEDS = 5
@@ -75,14 +76,13 @@ def test_known_answer_backprop_holds_and_every_control_is_as_it_must_be(whole):
 def test_second_way_the_folder_read_again_gives_the_same_audit(whole, tmp_path):
     folder, audit = whole
     assert wb.judge_paths(folder).text() == audit.text()
-    (told,) = told_by(folder)
-    assert told.audit.text() == audit.text()
-    assert "your training" in render([fill(case, told.audit) for case in told.subjects], "markdown")
-    assert report_paths(folder).audit.text() == audit.text()
+    (again,) = audits_of(folder)
+    assert again.text() == audit.text()
+    assert "your training" in render([fill(case, again) for case in again.cases], "markdown")
     assert "your training" in audit.to_html(tmp_path / "page.html").read_text()
-    one = find_trainings(folder)[0]
+    one = find_loop_trainings(folder)[0]
     assert wb.judge_paths(folder, protocol="published").protocol == "published"
-    assert read_training(one).record.setting.name == "your training"
+    assert read_loop_training(one)[0].setting.name == "your training"
 
 
 def test_without_its_audit_json_the_folder_gives_the_same_answer(copied, whole):
@@ -107,7 +107,7 @@ def test_the_kept_weights_are_those_of_the_trained_net(whole):
     model = loops.make_model(42)
     model.load_state_dict(load_tensors(place / WEIGHTS)[0])
     x, y = loops.test[0]
-    assert (model(x).argmax(1) == y).double().mean() == pytest.approx(read_training(place).record.accuracy)
+    assert (model(x).argmax(1) == y).double().mean() == pytest.approx(read_loop_training(place)[0].accuracy)
 
 
 def edited(path, change):
@@ -191,10 +191,12 @@ def test_seeds_are_added_only_where_an_interval_is_open(tmp_path):
     said = []
     audit = audited(tmp_path, seeds="auto", max_seeds=5, train_bp=None, reach=False, say=said.append)
     assert audit.thresholds.version.endswith("seeds auto up to 5")
-    assert audit.finished
     assert audit.subjects[0].accuracy.n == 3
     assert any("more seeds would not settle it" in line and "Not here: shallow, bp" in line for line in said), said
     assert wb.judge_paths(tmp_path).text() == audit.text()
+    assert read_looks(tmp_path).looks == [3, 5]
+    again = audited(tmp_path, seeds=3, train_bp=None, reach=False)
+    assert again.thresholds == audit.thresholds, "a number that is fixed after a look earns no narrower intervals"
 
 
 # --- what is missing, and what is wrong -------------------------------------------------------------------------------
@@ -217,7 +219,7 @@ def test_the_plain_loop_is_backprop(tmp_path):
     batches = [(loops.X[n : n + 64], loops.Y[n : n + 64]) for n in range(0, 1600, 64)]
     options = {"train_batches": batches, "epochs": 2, "optimizer": lambda p: torch.optim.Adam(p, lr=2e-2)}
     audit = audited(tmp_path, train_bp=None, seeds=1, reach=False, **options)
-    bp, frozen = (read_training(next(tmp_path.glob(f"bp-{part}-*"))).record for part in ("all", "frozen"))
+    bp, frozen = (read_loop_training(next(tmp_path.glob(f"bp-{part}-*")))[0] for part in ("all", "frozen"))
     assert bp.accuracy > 0.65 > 0.6 > frozen.accuracy
     assert bp.setting.bp == "a plain loop of ours"
     assert frozen.moved == [0, 0]
@@ -237,12 +239,12 @@ def test_test_samples_that_are_trained_on_are_noticed(tmp_path):
     assert audit.subjects[0].verdict != "holds"
 
 
-def test_a_seed_that_raises_is_told_by_its_own_line_and_the_others_are_kept(tmp_path):
+def test_a_seed_that_raises_is_named_by_its_own_line_and_the_others_are_kept(tmp_path):
     audit = audited(tmp_path, loops.raises_once, train_bp=None, seeds=2, reach=False)
     (problem,) = [p for p in audit.problems if p.startswith("subject, seed 123")]
     assert "RuntimeError: out of luck (own_loops.py, line" in problem
     assert 'raise RuntimeError("out of luck")' in problem
-    kept = read_training(next(tmp_path.glob("subject-all-s42-*"))).record
+    kept = read_loop_training(next(tmp_path.glob("subject-all-s42-*")))[0]
     assert kept.status == "finished"
     assert audit.subjects[0].verdict == "open"
     assert wb.judge_paths(tmp_path).text() == audit.text()
@@ -263,11 +265,11 @@ def test_seeds_that_agree_are_one_training(tmp_path):
         (loops.other_net, "changes the net"),
     ],
 )
-def test_a_loop_that_does_not_train_the_model_is_told_at_once(tmp_path, train, words):
-    with pytest.raises(WalkbackError, match=words) as told:
+def test_a_loop_that_does_not_train_the_model_is_refused_at_once(tmp_path, train, words):
+    with pytest.raises(WalkbackError, match=words) as refused:
         audited(tmp_path, train)
-    assert told.value.remedy
-    assert len(find_trainings(tmp_path)) == 1
+    assert refused.value.remedy
+    assert len(find_loop_trainings(tmp_path)) == 1
 
 
 def no_weights(seed):
@@ -300,10 +302,10 @@ def no_weights(seed):
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_trains(tmp_path, changes, words):
-    with pytest.raises(WalkbackError, match=words) as told:
+    with pytest.raises(WalkbackError, match=words) as refused:
         audited(tmp_path, **changes)
-    assert told.value.remedy
-    assert not find_trainings(tmp_path)
+    assert refused.value.remedy
+    assert not find_loop_trainings(tmp_path)
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
@@ -316,11 +318,11 @@ def test_a_file_is_audited_in_processes_with_the_same_bits(whole, tmp_path, monk
     assert status == 4, "one seed cannot show that bp holds"
     folder = tmp_path / "runs/my_training"
     assert {"audit.json", "report.html"} <= {path.name for path in folder.iterdir()}
-    for path in find_trainings(folder):
-        record = read_training(path).record
+    for path in find_loop_trainings(folder):
+        record = read_loop_training(path)[0]
         twin = next(whole[0].glob(f"{record.who}-{record.part}-s42-*"))
-        assert record.weights == read_training(twin).record.weights, record.label()
-    assert len(find_trainings(folder)) == 9
+        assert record.weights == read_loop_training(twin)[0].weights, record.label()
+    assert len(find_loop_trainings(folder)) == 9
     said = capsys.readouterr().out
     assert "[9 of 9 trainings]" in said
     assert "This audit is invalid" in said.replace("\n", " ")
@@ -335,10 +337,10 @@ def test_a_file_is_audited_in_processes_with_the_same_bits(whole, tmp_path, monk
         ("", ["--device", "cuda"], "--device cannot be used with"),
     ],
 )
-def test_a_file_that_cannot_be_audited_is_told_what_it_needs(tmp_path, text, options, words):
+def test_a_file_that_cannot_be_audited_says_what_it_needs(tmp_path, text, options, words):
     (tmp_path / "my_training.py").write_text(text)
-    with pytest.raises(WalkbackError, match=words) as told:
+    with pytest.raises(WalkbackError, match=words) as refused:
         app(["audit", str(tmp_path / "my_training.py"), *options], result_action="return_value")
-    assert told.value.remedy
+    assert refused.value.remedy
     with pytest.raises(WalkbackError, match="does not exist"):
         app(["audit", str(tmp_path / "other.py")], result_action="return_value")

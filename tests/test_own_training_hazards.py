@@ -29,7 +29,7 @@ MORE = dict.fromkeys(
 def trained(folder, train, who="subject", part="all", seed=42, make=loops.make_model):
     """The record of one training."""
     more = MORE | {"epochs": 1, "reduction": "auto", "residual": True, "files": ()}
-    job = door._job(make, train, loops.test, "blocks.*", seed, None, "theirs", **more)
+    job = door._job(make, train, loops.test, "blocks.*", seed, None, "loop", **more)
     return in_order(job, Wanted(who, part, seed), folder).record
 
 
@@ -45,7 +45,7 @@ def test_bit_for_bit_a_frozen_twin_stays_at_init(tmp_path):
     "train", [loops.ignores_flags, loops.decays_all, loops.swaps_blocks], ids=lambda train: train.__name__
 )
 @pytest.mark.parametrize("part", ["frozen", "half"])
-def test_a_loop_that_moves_frozen_blocks_is_told_by_name(tmp_path, train, part):
+def test_a_loop_that_moves_frozen_blocks_is_named(tmp_path, train, part):
     record = trained(tmp_path, train, part=part)
     assert record.status == "not frozen"
     assert "blocks.0.up.weight" in record.why
@@ -96,7 +96,7 @@ def test_weights_that_are_a_plain_attribute_cannot_be_frozen(tmp_path):
     assert "plain attribute" in record.why
 
 
-def test_running_statistics_may_move_and_are_told(tmp_path):
+def test_running_statistics_may_move_and_are_noted(tmp_path):
     record = trained(tmp_path, loops.train, part="frozen", make=loops.normed_model)
     assert (record.status, record.moved) == ("finished", [0, 0])
     assert any("running statistics" in note for note in record.notes)
@@ -173,7 +173,7 @@ def test_noise_cannot_be_given_to_blocks_that_are_swapped(tmp_path):
     assert "new modules" in record.why
 
 
-def test_a_loop_that_trains_its_head_alone_is_told(tmp_path):
+def test_a_loop_that_trains_its_head_alone_is_noted(tmp_path):
     record = trained(tmp_path, loops.head_only)
     assert record.moved == [0, 0]
     assert "train moved no parameter of any block" in record.notes
@@ -218,14 +218,14 @@ def test_a_loop_that_ends_the_program_is_a_failed_training(tmp_path):
 
 def test_a_loop_that_changes_the_test_samples_changes_no_measurement(tmp_path):
     (x, y), plain = loops.test[0], trained(tmp_path, loops.train)
-    mine = [(x.clone(), y.clone())]
+    given = [(x.clone(), y.clone())]
 
     def train(model, seed):
-        mine[0][0].zero_()
-        mine[0][1].zero_()
+        given[0][0].zero_()
+        given[0][1].zero_()
         loops.train(model, seed)
 
     more = MORE | {"epochs": 1, "reduction": "auto", "residual": True, "files": ()}
-    job = door._job(loops.make_model, train, mine, "blocks.*", 42, None, "theirs", **more)
+    job = door._job(loops.make_model, train, given, "blocks.*", 42, None, "loop", **more)
     record = in_order(job, Wanted("subject", "all", 42), tmp_path).record
     assert (record.accuracy, record.loss) == (plain.accuracy, plain.loss)

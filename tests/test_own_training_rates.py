@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -10,9 +11,9 @@ import own_loops as loops
 import walkback as wb
 from walkback.audits.tuning import GRID
 from walkback.errors import BadValue, RecordError
+from walkback.records.loop_subjects import read_loops
+from walkback.records.loop_training import find_loop_trainings, read_loop_training
 from walkback.records.rates import TRIAL_SEED
-from walkback.records.training import find_trainings, read_training
-from walkback.records.training_evidence import own_trainings
 
 VALIDATION = [loops.samples(200, 3)]
 
@@ -33,7 +34,7 @@ def audited(out, loop=train, **more):
 
 
 def records(folder):
-    return [read_training(path).record for path in find_trainings(folder)]
+    return [read_loop_training(path)[0] for path in find_loop_trainings(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +56,8 @@ def test_every_net_takes_the_rate_that_is_best_on_the_samples_for_it(tuned):
     assert len(best) == 8
     assert {(r.who, r.part): r.lr for r in records(folder) if r.who != "init"} == best
     assert len({r.accuracy for r in trials}) > 5
-    (own,) = own_trainings(find_trainings(folder))
-    effort = own.evidences["subject"].effort
+    (loop,) = read_loops(find_loop_trainings(folder))
+    effort = loop.subjects()[0].evidence.effort
     assert set(effort.trials.values()) == {len(trials) / 8}
     assert effort.rises is None
     assert wb.judge_paths(folder).text() == audit.text()
@@ -80,22 +81,22 @@ def test_law_without_a_trial_of_a_baseline_it_is_not_tuned(tuned, tmp_path):
     shutil.copytree(tuned[0], tmp_path / "runs")
     for path in (tmp_path / "runs/trials").glob("bp-all-*"):
         shutil.rmtree(path)
-    (own,) = own_trainings(find_trainings(tmp_path / "runs"))
-    effort = own.evidences["subject"].effort
+    (loop,) = read_loops(find_loop_trainings(tmp_path / "runs"))
+    effort = loop.subjects()[0].evidence.effort
     assert (effort.tuned, effort.trials["bp"], effort.why) == (False, 0, "no rate was tried for bp")
 
 
-def test_a_bp_that_takes_no_rate_is_told(tmp_path):
+def test_a_bp_that_takes_no_rate_is_noted(tmp_path):
     audit, _ = audited(tmp_path / "runs", train_bp=loops.train, validation=VALIDATION, reach=False)
-    (own,) = own_trainings(find_trainings(tmp_path / "runs"))
-    assert own.evidences["subject"].effort.why == "no rate was tried for bp"
+    (loop,) = read_loops(find_loop_trainings(tmp_path / "runs"))
+    assert loop.subjects()[0].evidence.effort.why == "no rate was tried for bp"
     assert {r.lr for r in records(tmp_path / "runs") if r.who == "bp"} == {None}
     assert wb.judge_paths(tmp_path / "runs").text() == audit.text()
 
 
 def test_the_plain_loop_takes_a_rate_and_one_rate_is_for_all(tmp_path):
     options = {"train_bp": None, "train_batches": [(loops.X, loops.Y)], "epochs": 1, "reach": False}
-    audited(tmp_path / "one", lr=0.5, **options)
+    audited(tmp_path / "one", lr=np.float64(0.5), **options)
     assert {r.lr for r in records(tmp_path / "one") if r.who != "init"} == {0.5}
     assert not (tmp_path / "one/trials").exists()
     _, said = audited(tmp_path / "own", **options)
@@ -115,4 +116,4 @@ def needs(model, seed, lr):
 def test_error_what_cannot_be_meant_is_refused_before_anything_trains(tmp_path, options, why):
     with pytest.raises(BadValue, match=why):
         audited(tmp_path / "runs", **options)
-    assert not find_trainings(tmp_path)
+    assert not find_loop_trainings(tmp_path)

@@ -14,8 +14,8 @@ from walkback.audits.training.job import Wanted
 from walkback.audits.training.pool import in_order
 from walkback.errors import RecordError
 from walkback.records import load_tensors
+from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training
 from walkback.records.predictions import PREDICTIONS, unpacked
-from walkback.records.training import WEIGHTS, find_trainings, read_training
 
 OPTIONS = {"residual": True, "jobs": 1, "say": None, "reach": False, "train_bp": loops.train_bp}
 
@@ -24,7 +24,7 @@ def shallow(folder, make=loops.make_model, train_bp=loops.train, **more):
     """The record of a net's shallow twin, or why there is none."""
     given = dict.fromkeys(("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "metric", "output"))
     given |= {"epochs": 1, "reduction": "auto", "residual": True, "files": (), "make_shallow": None, "credits": None}
-    job = door._job(make, loops.train, loops.test, "blocks.*", 42, None, "theirs", train_bp=train_bp, **given | more)
+    job = door._job(make, loops.train, loops.test, "blocks.*", 42, None, "loop", train_bp=train_bp, **given | more)
     end = in_order(job, Wanted("bp", "none", 42), folder)
     return end.record or end.why
 
@@ -157,7 +157,7 @@ def test_the_remedy_keeps_every_other_training(tmp_path):
     audit = audited(tmp_path, make=make, seeds=1)
     assert any("define make_shallow(seed)" in problem for problem in audit.problems)
     before = {
-        p.name: (p / "training.json").stat().st_mtime_ns for p in find_trainings(tmp_path) if "none" not in p.name
+        p.name: (p / "training.json").stat().st_mtime_ns for p in find_loop_trainings(tmp_path) if "none" not in p.name
     }
     said = []
     again = audited(tmp_path, make=make, seeds=1, make_shallow=loops.shallow_model, say=said.append)
@@ -165,7 +165,9 @@ def test_the_remedy_keeps_every_other_training(tmp_path):
     assert again.problems == []
     audited(tmp_path, make=make, seeds=1, make_shallow=loops.wider_shallow_model, say=said.append)
     assert [line.split(":")[0] for line in said if "[" in line] == ["bp without its blocks, seed 42"] * 2
-    after = {p.name: (p / "training.json").stat().st_mtime_ns for p in find_trainings(tmp_path) if "none" not in p.name}
+    after = {
+        p.name: (p / "training.json").stat().st_mtime_ns for p in find_loop_trainings(tmp_path) if "none" not in p.name
+    }
     assert before == after
     assert len(list(tmp_path.glob("bp-none-*"))) == 1
 
@@ -193,7 +195,7 @@ def test_predictions_are_those_of_the_kept_net_and_agree_with_its_accuracy(tmp_p
     assert table[1].tolist() == loops.test[0][1].tolist()
     found = unpacked(content)
     assert sum(found.hits) / 200 == record.accuracy
-    assert read_training(tmp_path / record.folder()).predicted == found
+    assert read_loop_training(tmp_path / record.folder())[1] == found
 
 
 def test_with_predictions_the_lower_half_can_be_trained_and_test_noise_is_counted(tmp_path, monkeypatch):
@@ -231,7 +233,7 @@ def test_predictions_that_cannot_be_true_are_refused(tmp_path, change):
         (place / "training.json").write_text(json.dumps(raw | {"predictions": None}))
     (place / PREDICTIONS).write_bytes(content)
     with pytest.raises(RecordError, match=r"\[predictions\]"):
-        read_training(place)
+        read_loop_training(place)
 
 
 def test_a_diverged_net_has_predictions_that_are_all_wrong(tmp_path):
@@ -244,7 +246,7 @@ def test_a_diverged_net_has_predictions_that_are_all_wrong(tmp_path):
 
     record = shallow(tmp_path, train_bp=breaks)
     assert (record.status, record.accuracy) == ("diverged", 0)
-    assert not any(read_training(tmp_path / record.folder()).predicted.hits)
+    assert not any(read_loop_training(tmp_path / record.folder())[1].hits)
 
 
 def test_a_metric_has_no_predictions(tmp_path):
@@ -271,4 +273,4 @@ def test_a_record_of_a_shallow_net_that_cannot_be_true_is_refused(tmp_path, chan
     change(raw)
     file.write_text(json.dumps(raw))
     with pytest.raises(RecordError, match=rf"\[{name}\]"):
-        read_training(file.parent)
+        read_loop_training(file.parent)

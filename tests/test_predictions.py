@@ -6,10 +6,8 @@ import torch
 
 from conftest import image_data, in_sittings, small_plan
 from walkback.data import load
-from walkback.records import Environment, evidence_of_runs, find_runs, read_run
-from walkback.records.outline import read_outline
+from walkback.records import Environment, Run, RunFolder, evidence_of_runs, find_runs, read_run
 from walkback.records.predictions import digest
-from walkback.records.run import RunFolder
 from walkback.studies.sizing import seconds_of
 from walkback.train import Trainer, train
 
@@ -84,26 +82,17 @@ def test_a_diverged_run_has_none(tmp_path):
     assert not (run.path / "predictions.npy").exists()
 
 
-def test_a_folder_is_another_without_them(tmp_path):
-    """A judgement that was made with them is not found again."""
-    (config,) = small_plan(data="digits", epochs=1)
-    run = train(config, tmp_path)
-    before = read_outline(run.path).digest
-    (run.path / "predictions.npy").unlink()
-    assert read_outline(run.path).digest != before
-
-
 def test_a_sitting_counts_the_seconds_of_the_processor(tmp_path):
     (config,) = small_plan(data="digits", epochs=1)
     run = train(config, tmp_path)
     (sitting,) = run.environment.sittings
     assert 0 < sitting.cpu_seconds < 1.2 * sitting.seconds + 0.1  # one thread
-    slept = sitting.model_copy(update={"seconds": 1000.0})
-    old = slept.model_copy(update={"cpu_seconds": None})
+    slept = sitting.changed(seconds=1000.0)
+    old = slept.changed(cpu_seconds=None)
     for sittings, seconds in (
         ([slept], sitting.cpu_seconds),
         ([slept, old], sitting.cpu_seconds + 1000),
         ([old], 1000),
     ):
         where = Environment(data_fingerprint="f", sittings=sittings)
-        assert seconds_of(run.__class__(**{**run.__dict__, "environment": where})) == pytest.approx(seconds)
+        assert seconds_of(Run(run.path, run.config, where, run.result)) == pytest.approx(seconds)

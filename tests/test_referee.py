@@ -21,9 +21,9 @@ from report_material import config, write_run
 from test_checks_planted import BEGUN, around, but, by_seed, credits, subject
 from test_standing import WIDTH, Block, Net, X, Y, answer, rows, sgd
 from walkback.audits import judge_paths
-from walkback.audits.answers import control_bp, control_random
+from walkback.audits.controls import control_bp, control_random
 from walkback.checks import DEFAULT, Audit, judge
-from walkback.records.watched import read_watched
+from walkback.records import read_log
 from walkback.report.verdicts import intervals_words
 
 DEPTH = 3
@@ -331,7 +331,7 @@ def untuned(rates: Any) -> Callable[[Path], None]:
 
 OPEN: dict[str, Callable[[Path], None]] = {
     "a frozen net of other data": other_data,
-    "its data are not told": one_environment,
+    "its data are not known": one_environment,
     "a frozen net of fewer epochs": other_baseline(epochs=1),
     "a frozen net of smaller batches": other_baseline(batch_size=64),
     "a frozen net at another rate": other_baseline(lr=1e-5),
@@ -418,8 +418,8 @@ def test_one_seed_is_said_to_be_one() -> None:
     assert "restore predictions.npy" not in words(seeds=1)
     assert "bp has 1 seed;" in words(baselines={"bp": by_seed(0.6), "frozen_bp": by_seed(0.38)})
     ended = subject(chance=0.1)
-    seeds = [ended.seeds[0].model_copy(update={"ended": "diverged"}), *ended.seeds[1:]]
-    assert "Seed 42 diverged and counts as guessing." in judge(ended.model_copy(update={"seeds": seeds})).symptoms
+    seeds = [ended.seeds[0].changed(ended="diverged"), *ended.seeds[1:]]
+    assert "Seed 42 diverged and counts as guessing." in judge(ended.changed(seeds=seeds)).symptoms
 
 
 def test_no_interval_is_not_said_to_be_right() -> None:
@@ -447,7 +447,7 @@ def test_a_majority_of_nineteen_in_twenty_is_chance() -> None:
 # --- the doors of models and logs -------------------------------------------------------------------------------------
 
 
-def test_planted_a_model_that_names_the_majority_is_told_so() -> None:
+def test_planted_a_model_that_names_the_majority_is_noticed() -> None:
     model = Net()
     with torch.no_grad():
         model.head.weight.zero_()
@@ -457,7 +457,7 @@ def test_planted_a_model_that_names_the_majority_is_told_so() -> None:
     assert symptoms[0].startswith("Accuracy is at chance")
 
 
-def test_planted_a_log_without_its_end_does_not_tell_what_trained(tmp_path: Path) -> None:
+def test_planted_a_log_without_its_end_does_not_show_what_trained(tmp_path: Path) -> None:
     model, file = Net(), tmp_path / "watch.jsonl"
     with wb.watch(model, "blocks.*", probe=(X, Y), log=file, every=2, residual=True) as watch:
         optimizer = sgd(model)
@@ -467,9 +467,9 @@ def test_planted_a_log_without_its_end_does_not_tell_what_trained(tmp_path: Path
             optimizer.step()
             watch.step()
     lines = file.read_text().splitlines()
-    assert read_watched(file.read_bytes(), file).evidence().seeds[0].standing == "seen"
+    assert read_log(file)[0].seeds[0].standing == "seen"
     file.write_text("\n".join(lines[:-1]) + "\n")
-    assert read_watched(file.read_bytes(), file).evidence().seeds[0].standing == "in part"
+    assert read_log(file)[0].seeds[0].standing == "in part"
     bare = [json.loads(line) for line in lines]
     file.write_text("".join(json.dumps({k: v for k, v in b.items() if "standing" not in k}) + "\n" for b in bare))
-    assert read_watched(file.read_bytes(), file).evidence().seeds[0].standing == "in part"
+    assert read_log(file)[0].seeds[0].standing == "in part"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from report_material import HOSTILE, demo_audit, write_many, write_runs
-from test_report_page import audited, hostile_material
+from test_report_page import hostile_audit
 from walkback.audits import report_paths
 from walkback.report.page import write_page
 
@@ -54,13 +54,12 @@ def driver(tmp_path_factory):
 def pages(tmp_path_factory):
     """An audit with its runs and controls; strangers' words in every place; a judgement without its records."""
     folder = tmp_path_factory.mktemp("pages")
-    runs = write_runs(folder / "runs", seeds=5)
-    audited(runs).write(runs)
-    material = {
-        "audit": report_paths(runs, source=["runs"]), "strangers": hostile_material(folder / "strangers"),
+    runs = write_runs(folder / "runs", seeds=5, controls=True)
+    audits = {
+        "audit": report_paths(runs, source=["runs"]), "strangers": hostile_audit(folder / "strangers"),
         "bare": report_paths(demo_audit().parent),
     }  # fmt: skip
-    return {name: write_page(one, folder / f"{name}.html") for name, one in material.items()}
+    return {name: write_page(one, folder / f"{name}.html") for name, one in audits.items()}
 
 
 def show(driver, path, size=DESK, scheme="light", media="", script=True):
@@ -77,8 +76,8 @@ def show(driver, path, size=DESK, scheme="light", media="", script=True):
 
 
 def requests(driver) -> list[str]:
-    told = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    return [event["params"]["request"]["url"] for event in told if event["method"] == "Network.requestWillBeSent"]
+    listed = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [event["params"]["request"]["url"] for event in listed if event["method"] == "Network.requestWillBeSent"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -149,8 +148,8 @@ def test_it_can_be_read_without_a_script(driver, pages):
     from selenium.webdriver.common.by import By
 
     assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1
-    # Two of each of seven checks, but one of chance, for two subjects; through training; on the first screen.
-    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 2 * 13 + 4 + 2
+    # Two of each of seven checks, but one of chance, for three subjects; through training; on the first screen.
+    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 3 * 13 + 4 + 2
     assert "walked back" in driver.find_element(By.CSS_SELECTOR, "table.claims").text
     assert driver.find_elements(By.CLASS_NAME, "tip") == []
     assert len(driver.find_elements(By.CSS_SELECTOR, "figure path > title")) > 50
@@ -215,7 +214,7 @@ def crowded(tmp_path_factory):
 def test_few_and_many_subjects_are_short_pages(driver, pages, crowded):
     height = "return document.documentElement.scrollHeight"
     show(driver, pages["audit"])
-    assert driver.execute_script(height) <= 4800  # two subjects, seven checks each
+    assert driver.execute_script(height) <= 5600  # three subjects, seven checks each
     show(driver, crowded)
     assert driver.execute_script(height) <= 15_000
 

@@ -1,7 +1,10 @@
 """The reporting form: filled in from records, blank where they are silent, and each answer seen to flip."""
 
+import gc
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,18 @@ import pytest
 
 from fake_runs import write_run
 from latex_sound import compiles, sound
+from report_material import config as few
+from report_material import write_run as write_few
 from test_checks_planted import BEGUN, around, by_seed, dead, ok, precise, subject
 from test_report_tables import DEMO, HOSTILE, ROOT, command, golden, renamed
-from walkback.audits import told_by
+from walkback.audits import audits_of
 from walkback.checks import DEFAULT, Audit, Control, judge
-from walkback.records import Baseline, Evidence, Moment, Run, SeedEvidence, read_run
+from walkback.errors import RecordError
+from walkback.records import Baseline, Evidence, Moment, Run, Subject, Training, read_run
 from walkback.records.evidence import Effort
+from walkback.records.subjects import KEPT
 from walkback.report.case import Case
-from walkback.report.form import Form, Pitfall, fill, render
+from walkback.report.form import Form, Pitfall, fill, render, write_form
 from walkback.rules import rule_words
 from walkback.train import plan
 
@@ -26,7 +33,7 @@ CIFAR = [ROOT / f"results/cifar10-resmlp-{name}" for name in (
 
 
 def forms(*paths: Path) -> list[Form]:
-    return [fill(case, told.audit) for told in told_by(*paths) for case in told.subjects]
+    return [fill(case, audit) for audit in audits_of(*paths) for case in audit.cases]
 
 
 def rows(form: Form, section: str) -> dict[str, str | None]:
@@ -46,9 +53,9 @@ def answers(form: Form) -> dict[str, Pitfall]:
              "Student": "interval", "values of its blocks": "gamma", "without its blocks": "shallow",
              "own learning rate": "rates", "symptoms": "symptoms"}  # fmt: skip
     (found,) = [s for s in form.sections if s.title == "Pitfalls"]
-    told = [next(key for word, key in words.items() if word in q.asks) for q in found.rows]
-    assert len(set(told)) == len(found.rows)
-    return dict(zip(told, found.rows, strict=True))
+    keys = [next(key for word, key in words.items() if word in q.asks) for q in found.rows]
+    assert len(set(keys)) == len(found.rows)
+    return dict(zip(keys, found.rows, strict=True))
 
 
 # --- from committed records -----------------------------------------------------------------------------------------
@@ -76,7 +83,7 @@ def test_the_form_takes_the_formula_from_the_rule_and_the_rest_from_the_config()
 
 
 @pytest.mark.parametrize(("schedule", "says"), [("cosine", "cosine over the epochs"), ("constant", "constant")])
-def test_the_form_tells_the_schedule_of_the_config(tmp_path, schedule, says):
+def test_the_form_names_the_schedule_of_the_config(tmp_path, schedule, says):
     (config,) = plan(rules=["dfa"], seeds=[42], epochs=2, schedule=schedule)
     (form,) = forms(write_run(tmp_path, config))
     assert rows(form, "Recipe")["Learning rate"] == f"{config.lr:g}, {says}"
@@ -85,7 +92,7 @@ def test_the_form_tells_the_schedule_of_the_config(tmp_path, schedule, says):
 @pytest.mark.parametrize(("option", "says"), [("sample", "sample"), (False, "no"), (1e300, "1e+300"), (7, "7")])
 def test_the_form_prints_a_strange_option_as_the_config_has_it(tmp_path, option, says):
     (config,) = plan(rules=["dfa"], seeds=[42], epochs=2)
-    folder = write_run(tmp_path, config.model_copy(update={"rule_options": {"normalize": option}}))
+    folder = write_run(tmp_path, config.changed(rule_options={"normalize": option}))
     found = forms(folder)
     assert rows(found[0], "Method")["Credits normalised"] == says
     assert says in render(found, "markdown")
@@ -133,7 +140,7 @@ def a_run(tmp_path_factory) -> Run:
 def case(evidence: Evidence, runs: list[Run], **more: Any) -> tuple[Case, Audit]:
     found = judge(evidence, more.get("thresholds", DEFAULT), more.get("protocol", "ours"))
     audit = Audit(valid=True, says="Said.", protocol=found.protocol, thresholds=DEFAULT, controls=[], subjects=[found])
-    return Case(found, evidence, runs), audit
+    return Case(found, Subject(evidence.name, evidence, runs=runs)), audit
 
 
 TUNED = Effort(tuned=True, trials=dict.fromkeys(("subject", *BEGUN), 5))
@@ -202,8 +209,8 @@ def test_an_answer_flips_when_its_evidence_does_and_no_other_evidence_is_there_f
         assert says in found.says
 
 
-def test_answers_tell_their_numbers(a_run):
-    half = ok(0.9).model_copy(update={"alive": 200})
+def test_answers_have_their_numbers(a_run):
+    half = ok(0.9).changed(alive=200)
     evidence = subject({"cosine": [half] * 4, "precision": precise(3e-7, 0.4)})
     found = answers(fill(*case(evidence, [a_run])))
     assert found["dead"].says == "at most 56 of 256 in a block"
@@ -213,11 +220,11 @@ def test_answers_tell_their_numbers(a_run):
     assert answers(fill(*case(subject(), [a_run], protocol="published")))["interval"].answer == "no"
 
 
-def test_the_checks_controls_and_baselines_are_told_with_their_numbers(a_run):
+def test_the_checks_controls_and_baselines_are_there_with_their_numbers(a_run):
     evidence = subject(GROWN, baselines={"shallow": None})
     plain, audit = case(evidence, [a_run])
     control = Control(name="bp", expected="holds", got="holds", ok=True)
-    made = render([fill(plain, audit.model_copy(update={"controls": [control]}))], "markdown")
+    made = render([fill(plain, audit.changed(controls=[control]))], "markdown")
     assert "- **Accuracy**: open; its own frozen net: +25.0 points (+22.3 to +27.7)" in made
     assert "the shallow net: not known" in made
     assert "- **Symptom, which decides nothing**: One block grows the stream 75×" in made
@@ -225,7 +232,15 @@ def test_the_checks_controls_and_baselines_are_told_with_their_numbers(a_run):
     assert "| own frozen net | 0.350 ± 0.001 | 5 | +25.0 (+22.3 to +27.7) | measured |" in made
     assert "| shallow net | ____ | 0 | – | not there |" in made
     assert "| bp | holds | holds | yes |" in made
-    assert "- **Controls**: ____ (Said.)" in render([fill(plain, audit)], "markdown")
+    made = render([fill(plain, audit)], "markdown")
+    assert "- **Controls**: ____ (Said.)" in made
+    assert "**Validity**" not in made
+    made = render([fill(replace(plain, controlled=False), audit)], "markdown")
+    assert "- **Validity**: Not controlled: no controls were trained in its setting." in made
+    failed = audit.changed(valid=False, controls=[control.changed(got="open", ok=False)])
+    made = render([fill(replace(plain, counts=False), failed)], "markdown")
+    assert "- **Validity**: This audit is invalid: its verdicts do not count. Said." in made
+    assert "- **Accuracy**: does not count: open; " in made
 
 
 # --- what is not there ----------------------------------------------------------------------------------------------
@@ -245,7 +260,7 @@ def test_a_run_without_its_probes_or_environment_has_blanks_with_a_reason(a_run)
 
 
 def test_nothing_at_all_is_a_form_of_blanks():
-    for evidence in (Evidence(name="x"), Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[Moment()])])):
+    for evidence in (Evidence(name="x"), Evidence(name="x", seeds=[Training(seed=1, moments=[Moment()])])):
         form = fill(*case(evidence, []))
         assert {q.answer for q in answers(form).values()} == {"not known"}
         assert rows(form, "Accuracy")["Test accuracy, mean ± std"] is None
@@ -294,7 +309,7 @@ def own_rule(tmp_path, monkeypatch):
     return Path("mine.py"), text
 
 
-def test_a_users_rule_is_told_by_its_docstring_while_it_is_what_was_trained(own_rule):
+def test_a_users_rule_has_the_words_of_its_docstring_while_it_is_what_was_trained(own_rule):
     file, text = own_rule
     (form,) = forms(Path("runs"))
     method = rows(form, "Method")
@@ -338,10 +353,11 @@ def test_error_a_rule_without_words_is_a_blank_and_no_failure(own_rule, text):
 
 
 def hostile_forms() -> list[Form]:
-    audit = renamed(Audit.model_validate_json(DEMO.read_text()), HOSTILE)
-    notes = {"notes": HOSTILE}
+    audit = renamed(Audit.read(DEMO), HOSTILE)
+    evidences = [Evidence(name=judgement.name, rule=judgement.name) for judgement in audit.subjects[:4]]
     return [
-        fill(Case(j.model_copy(update=notes), Evidence(name=j.name, rule=j.name)), audit) for j in audit.subjects[:4]
+        fill(Case(judgement.changed(notes=HOSTILE), Subject(evidence.name, evidence)), audit)
+        for judgement, evidence in zip(audit.subjects, evidences, strict=False)
     ]
 
 
@@ -367,6 +383,37 @@ def test_forms_of_several_subjects_are_one_document(a_run):
     both = [fill(*case(subject(name=name), [a_run])) for name in ("one", "two")]
     assert render(both, "markdown").count("\n---\n") == 1
     assert render(both, "latex").count(r"\section*{Reporting form: ") == 2
+
+
+def test_forms_are_filled_in_one_after_the_other_and_their_evidence_is_not_kept(tmp_path):
+    """Of more subjects than are kept in memory."""
+    for number in range(KEPT + 20):
+        write_few(tmp_path, few("dfa", 1, 1, penalty=number * 1e-4), 1.2, 0.3, [0.4] * 3)
+    (audit,) = audits_of(tmp_path)
+    alive = []
+
+    def each() -> Iterator[Form]:
+        for case in audit.cases:
+            yield fill(case, audit)
+            names = {thing.name for thing in gc.get_objects() if type(thing) is Evidence}
+            alive.append(sum(name.startswith("dfa λ") for name in names))
+
+    assert write_form(each(), "markdown", tmp_path / "form.md").read_text().count("# Reporting form") == KEPT + 20
+    assert max(alive) <= KEPT + 2
+
+
+def test_error_a_form_that_cannot_be_finished_leaves_the_file_as_it_was(tmp_path):
+    file = tmp_path / "form.md"
+    file.write_text("old")
+
+    def each() -> Iterator[Form]:
+        yield Form("one", [], "")
+        raise RecordError("the second cannot be read", "")
+
+    with pytest.raises(RecordError, match="second"):
+        write_form(each(), "markdown", file)
+    assert file.read_text() == "old"
+    assert [*tmp_path.iterdir()] == [file]
 
 
 @pytest.mark.latex

@@ -1,15 +1,18 @@
 """The page: what stands in it, that a stranger's words stay words, and that what is missing is said."""
 
 import base64
+import csv
 import doctest
 import hashlib
 import importlib
+import io
 import json
 import math
 import pkgutil
 import random
 import re
 import shlex
+import shutil
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -26,13 +29,13 @@ from jinja2 import UndefinedError
 import walkback.report.page as room
 from report_material import HOSTILE, config, write_many, write_run, write_runs
 from test_checks_law import drawn_evidence, part_of
-from walkback.audits import audit_plan, judge_paths, report_paths, told_by, usual
+from walkback.audits import audit_plan, audit_subjects, judge_paths, report_paths, usual
 from walkback.checks import DEFAULT, Audit, Control, Interval, Protocol, Threshold, Thresholds, judge
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
-from walkback.records import Evidence, Moment, SeedEvidence
+from walkback.records import CosineRecord, Evidence, Moment, Subject, Training
 from walkback.records.evidence import Effort
-from walkback.report.case import Case, Material
+from walkback.report.case import Case
 from walkback.report.page import page, write_page
 from walkback.report.page.markup import clean, num, plain, prose, tag
 from walkback.report.page.render import _environment, only_seen, piece
@@ -99,7 +102,7 @@ class Tree(HTMLParser):
 
 
 def tree(text: str) -> Node:
-    # A path with a title inside is no leaf; the reader is told which are.
+    # A path with a title inside is no leaf; the reader must know which are.
     marked = re.sub(r"<path([^>]*[^/])><title>", r"<g\1><title>", text).replace("</title></path>", "</title></g>")
     return Tree(marked).root
 
@@ -200,7 +203,7 @@ def test_the_examples_in_the_docstrings_hold():
     for found in pkgutil.iter_modules(room.__path__):
         outcome = doctest.testmod(importlib.import_module(f"walkback.report.page.{found.name}"))
         assert outcome.failed == 0, found.name
-    for name in ("case", "harmless"):
+    for name in ("blocks", "case", "harmless"):
         outcome = doctest.testmod(importlib.import_module(f"walkback.report.{name}"))
         assert outcome.attempted > 0
         assert outcome.failed == 0, name
@@ -273,7 +276,7 @@ def rows(root: Node, caption: str) -> list[list[str]]:
 
 
 def test_the_first_screen_has_the_answers_most_serious_first(runs, root):
-    judged = {s.name: s for s in report_paths(runs).audit.subjects}
+    judged = {s.name: s for s in report_paths(runs).subjects}
     assert {name: s.verdict for name, s in judged.items()} == {"bp": "holds", "fa": "walked back", "dfa": "walked back"}
     found = rows(root, "The answers, most serious first")
     assert [row[0] for row in found] == ["dfa", "fa", "bp"]
@@ -291,9 +294,9 @@ def test_the_first_screen_has_the_answers_most_serious_first(runs, root):
         assert f"stands for {'3.0' if name == 'bp' else '1.0'} of 3 blocks" in gamma
         assert f"median block {subject.median_cosine:.2f}" in gamma
         assert rates == "one rate for all"
-    told = {row[0]: row[1] for row in found}
-    assert "0 of 5 seeds gain nothing; at most 45" in told["bp"]
-    assert "5 of 5 seeds gain nothing" in told["fa"]  # over the shallow net, though each gains over its frozen net
+    listed = {row[0]: row[1] for row in found}
+    assert "0 of 5 seeds gain nothing; at most 45" in listed["bp"]
+    assert "5 of 5 seeds gain nothing" in listed["fa"]  # over the shallow net, though each gains over its frozen net
 
 
 def test_the_sentence_of_a_subject_names_both_gains(root):
@@ -304,12 +307,12 @@ def test_the_sentence_of_a_subject_names_both_gains(root):
 
 
 def test_the_heat_map_has_a_cell_for_every_finding_with_its_seeds_against_the_limit(runs, root):
-    material = report_paths(runs)
+    audit = report_paths(runs)
     (table,) = [t for t in root.all("table") if t.attributes.get("class") == "heat"]
     body = [tr for tr in table.all("tr") if "data-place" in tr.attributes]
     assert [tr.attributes["data-verdict"] for tr in body] == ["walked back", "walked back", "holds"]
     for tr in body:
-        subject = material.subjects[int(tr.attributes["data-place"])].judgement
+        subject = audit.subjects[int(tr.attributes["data-place"])]
         for td, finding in zip(tr.all("td"), subject.findings, strict=True):
             assert td.attributes["class"] == f"h-{finding.outcome.replace(' ', '-')}"
             assert f"{finding.check} {finding.outcome}" in td.words
@@ -326,7 +329,7 @@ def letters(sentence: str) -> str:
 
 
 def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
-    for place, subject in enumerate(report_paths(runs).audit.subjects, 1):
+    for place, subject in enumerate(report_paths(runs).subjects, 1):
         (part,) = [n for n in root.all("article") if n.attributes["aria-labelledby"] == f"subject-{place}"]
         checks = [n for n in part.everything() if n.attributes.get("class") == "check"]
         assert len(checks) == 7
@@ -338,10 +341,10 @@ def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
             assert (check.name == "div") == (
                 finding.outcome in ("fires", "open") and finding.check != "scale"
             )  # else folded: what a symptom says stands above
-            told = dict(zip([n.words for n in check.all("dt")], [n.words for n in check.all("dd")], strict=True))
-            assert {"Found", "Threshold", "Same outcome", "Means"} <= told.keys()
-            assert ("Basis" in told) == (finding.basis != "exact")  # what is routine is not said
-            assert ("What to do" in told) == (finding.outcome in ("fires", "open"))
+            listed = dict(zip([n.words for n in check.all("dt")], [n.words for n in check.all("dd")], strict=True))
+            assert {"Found", "Threshold", "Same outcome", "Means"} <= listed.keys()
+            assert ("Basis" in listed) == (finding.basis != "exact")  # what is routine is not said
+            assert ("What to do" in listed) == (finding.outcome in ("fires", "open"))
             assert letters(plain(finding.says)) in letters(check.words)
             assert len(check.all("figure")) == (1 if finding.check == "chance" else 2)
         assert not found
@@ -349,14 +352,14 @@ def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
         assert "scale (symptom)" in last  # it decides nothing, so it stands below what does
 
 
-def test_the_first_firing_is_marked_on_the_curve_and_told(runs, root):
-    first = report_paths(runs).audit.subjects
+def test_the_first_firing_is_marked_on_the_curve_and_listed(runs, root):
+    first = report_paths(runs).subjects
     dfa = next(s for s in first if s.name == "dfa").first_fired["scale"].epochs
     assert set(dfa.values()) == {1}
     rings = [n.words for n in root.everything() if n.attributes.get("class") == "first"]
     assert {f"dfa, seed {seed}: scale first fires at epoch 1" for seed in range(1, 6)} <= set(rings)
-    told = {row[0]: row[1:] for row in rows(root, "The first epoch at which each check fired")}
-    assert told == {"dfa": ["1 (every seed)"]}
+    listed = {row[0]: row[1:] for row in rows(root, "The first epoch at which each check fired")}
+    assert listed == {"dfa": ["1 (every seed)"]}
     assert "What was measured at the end alone has no first epoch." in root.words
     assert not any("spread first fires" in ring or "reference" in ring for ring in rings)  # measured at the end only
 
@@ -383,7 +386,8 @@ def test_by_the_published_protocol_the_floor_judges_and_spread_is_not_asked(runs
         assert [row[-1] for row in gaps] == ["all"]  # one remark, not one for each subject
     assert len(found.all("figure")) == 3 * 6 + 4 + 2
     verdicts = rows(found, "Verdicts, most serious first")
-    assert [row[:2] for row in verdicts] == [["dfa", "✗ walked back"], ["bp", "✓ holds"], ["fa", "✓ holds"]]
+    answers = [["dfa", "✗ walked back"], ["bp", "✓ holds"], ["fa", "✓ holds"]]
+    assert [row[:2] for row in verdicts] == [[name, f"{word} not controlled"] for name, word in answers]
     assert "training its blocks costs 4.0 points over its own frozen net." in verdicts[0][3]
     assert "shallow net is known" not in found.words  # that protocol compares with the frozen net alone
 
@@ -391,47 +395,54 @@ def test_by_the_published_protocol_the_floor_judges_and_spread_is_not_asked(runs
 def configs_of(words: list[str]) -> list[str]:
     """What a command of the page would train, by its hash: the command line and the plan are the oracle."""
     _, bound, *_ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
-    said = dict(bound.arguments)
-    recipe = said.get("recipe")
+    output = dict(bound.arguments)
+    recipe = output.get("recipe")
     assert recipe is not None
     rules = [word for word in recipe.rules.split(",") if word]
     if words[1] == "audit":
         return [c.hash() for c in audit_plan(rules, **usual(recipe.data, recipe.settings()))]
-    more = {key: said[key] for key in ("train_last", "stop_when_fired") if key in said}
+    more = {key: output[key] for key in ("train_last", "stop_when_fired") if key in output}
     return [c.hash() for c in plan(rules=rules, **more, **recipe.settings())]
 
 
 def test_every_option_of_a_net_has_words_on_the_command_line(tmp_path):
     (c,) = plan(data="digits", net="vit-mini", net_options={"heads": 2}, rules=["dfa"], seeds=[1], epochs=1)
     write_run(tmp_path, c, 1.1, 0.5, [0.5] * 4)
-    (line,), unsaid = commands(report_paths(tmp_path))
+    audit = report_paths(tmp_path)
+    (line,), unsaid = commands(audit, audit.cases, audit.runs)
     assert unsaid == []
     assert line[line.index("heads=2") - 1] == "--net-option"
 
 
 def test_oracle_the_commands_train_the_same_configs():
     results = Path(__file__).parent.parent / "results"
-    material = report_paths(results)
-    lines, unsaid = commands(material)
+    audit = report_paths(results)
+    lines, unsaid = commands(audit, audit.cases, audit.runs)
     assert unsaid == []
     trained = sorted(found for line in lines for found in configs_of(line))
-    assert trained == sorted(run.config.hash() for run in material.runs)
+    assert trained == sorted(run.config.hash() for run in audit.runs)
+
+
+def audit_of(audit: Audit, cases: list[Case], **changes: Any) -> Audit:
+    """An audit of these cases."""
+    changed = audit.changed(subjects=[case.judgement for case in cases], **changes)
+    return changed.with_records(cases=cases, runs=audit.runs, control_cases=audit.control_cases, source=audit.source)
 
 
 def test_oracle_the_command_of_an_audit_trains_all_its_runs(tmp_path):
     planned = audit_plan(["fa", "dfa"], **usual("mnist1d", {"seeds": [5, 6], "epochs": 2, "data": "mnist1d"}))
     for c in planned:
         write_run(tmp_path, c, 1.1, 0.5, [0.5] * max(1, c.net_options["depth"])) if c.net_options["depth"] else None
-    material = report_paths(tmp_path)
-    vouched = material.audit.model_copy(update={"controls": [Control(name="bp", expected="x", got="x", ok=True)]})
-    wanted = [s for s in material.subjects if s.judgement.name in ("fa", "dfa")]
-    (line,), unsaid = commands(Material(vouched, wanted))
+    audit = report_paths(tmp_path)
+    wanted = [case for case in audit.cases if case.name in ("fa", "dfa")]
+    assert len(audit.controls) == 3
+    (line,), unsaid = commands(audit, wanted, audit.runs)
     assert unsaid == []
     assert sorted(configs_of(line)) == sorted(c.hash() for c in planned)
     assert "--seeds 5,6" in shlex.join(line)
 
 
-def test_what_the_command_line_cannot_say_is_told(tmp_path):
+def test_what_the_command_line_cannot_say_is_named(tmp_path):
     write_run(tmp_path, config(probe_images=77), 1.1, 0.5, [0.5] * 3)
     assert "The command line has no option for probe_images=77" in tree(page(report_paths(tmp_path))).words
 
@@ -439,13 +450,9 @@ def test_what_the_command_line_cannot_say_is_told(tmp_path):
 # --- controls -------------------------------------------------------------------------------------------------------
 
 
-def audited(runs: Path, **changes: Any) -> Audit:
-    """An audit.json of these runs, as `walkback audit` would leave it: fa and dfa are subjects, bp a control."""
-    found = report_paths(runs).audit
-    subjects = [s for s in found.subjects if s.name != "bp"]
-    controls = [Control(name="bp", expected="holds", got="holds", ok=True)]
-    fields = {"subjects": subjects, "controls": controls, "says": "Every control behaved as expected."}
-    return found.model_copy(update=fields | changes)
+@pytest.fixture(scope="module")
+def controlled(tmp_path_factory):
+    return write_runs(tmp_path_factory.mktemp("controlled") / "runs", seeds=5, epochs=2, controls=True)
 
 
 @pytest.fixture
@@ -453,85 +460,68 @@ def own_runs(tmp_path):
     return write_runs(tmp_path / "runs", seeds=2, epochs=2)
 
 
-def test_controls_are_shown_where_the_audit_is_of_these_judgements(own_runs):
-    audited(own_runs).write(own_runs)
-    material = report_paths(own_runs)
-    assert [s.judgement.name for s in material.subjects] == ["dfa", "fa"]
-    assert [s.judgement.name for s in material.controls] == ["bp"]
-    root = tree(page(material))
-    assert rows(root, "The controls") == [["bp", "holds", "holds", "✓ as expected"]]
-    assert "Valid: the control behaved. bp: holds." in root.all("header")[0].words
+def test_controls_among_the_runs_are_shown(controlled):
+    audit = report_paths(controlled)
+    assert audit.valid is True
+    assert [case.name for case in audit.cases] == ["bp", "dfa", "fa"]
+    assert [case.name for case in audit.control_cases] == ["random"]
+    root = tree(page(audit))
+    assert rows(root, "The controls") == [
+        ["bp", "gains by depth, Γ even", "gains by depth, Γ even", "✓ as expected"],
+        ["random", "neither holds nor even", "accuracy walked back, Γ chance", "✓ as expected"],
+        ["a net at init", "measurable", "measurable", "✓ as expected"],
+    ]
+    assert "Valid: all 3 controls behaved. bp: gains by depth, Γ even; random: " in root.all("header")[0].words
+    assert "not controlled" not in root.words
+    assert "Trained as controls only, and what the checks say of them:" in root.words
 
 
-def test_an_invalid_audit_says_so_at_the_top(own_runs):
-    failed = [Control(name="bp", expected="holds", got="open", ok=False)]
-    audited(own_runs, valid=False, says="This audit is invalid: bp is not.", controls=failed).write(own_runs)
-    header = tree(page(report_paths(own_runs))).all("header")[0].words
-    assert "This audit is invalid: its verdicts do not count. bp is not." in header
+def test_an_invalid_audit_says_so_at_the_top(tmp_path):
+    write_runs(tmp_path, seeds=2, epochs=2, controls=True)
+    for path in tmp_path.glob("*bp_shallow*"):
+        shutil.rmtree(path)
+    audit = report_paths(tmp_path)
+    assert audit.valid is False
+    header = tree(page(audit)).all("header")[0].words
+    assert header.startswith("walkback audit This audit is invalid: its verdicts do not count. bp: expected ")
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"protocol": "published"}, f"it is by the protocol published with thresholds {DEFAULT.version}"),
-        ({"thresholds": DEFAULT.but("scale.growth", 60)}, f"with thresholds {DEFAULT.version}, scale.growth=60"),
-        ({"subjects": []}, "it does not judge dfa and fa"),
-        ({"controls": []}, "it has no controls either"),
-    ],
-)
-def test_controls_of_another_audit_do_not_vouch(own_runs, changes, why):
-    audited(own_runs, **changes).write(own_runs)
-    material = report_paths(own_runs, protocol="ours", thresholds=DEFAULT)
-    assert material.audit.controls == []
-    assert len(material.subjects) == 3
-    words = tree(page(material)).all("header")[0].words
-    assert "No controls. Judged from records alone: no controls were trained. The controls of " in words
-    assert "do not count here: " in words
-    assert why in words
+def test_an_audit_beside_its_runs_vouches_for_nothing(own_runs):
+    control = Control(name="bp", expected="holds", got="holds", ok=True)
+    judged = judge_paths(own_runs, thresholds=DEFAULT.but("scale.growth", 60))
+    judged.changed(valid=True, not_controlled=[], controls=[control], says="Fine.").write(own_runs)
+    audit = report_paths(own_runs)
+    assert audit.controls == []
+    assert audit.thresholds == DEFAULT
+    words = tree(page(audit)).all("header")[0].words
+    assert "Not controlled. Judged from records alone, and no controls were trained beside them." in words
 
 
-def test_runs_are_judged_as_the_audit_beside_them_judged_unless_something_else_is_asked_for(own_runs):
-    strict = DEFAULT.but("scale.growth", 60)
-    again = report_paths(own_runs, thresholds=strict).audit.subjects
-    vouched = audited(own_runs, thresholds=strict, subjects=[s for s in again if s.name != "bp"])
-    vouched.write(own_runs)
-    shown = report_paths(own_runs).audit
-    assert "its controls are not among these runs" in shown.says
-    assert shown.model_copy(update={"says": vouched.says}) == vouched
-    assert report_paths(own_runs, thresholds=DEFAULT).audit.thresholds == DEFAULT
-    alone = judge_paths(own_runs, thresholds=strict)  # as `walkback judge --out` leaves it, without controls
-    alone.write(own_runs)
-    assert report_paths(own_runs).audit == told_by(own_runs)[0].audit == alone
+def test_a_subject_without_controls_has_a_badge_and_no_other_has(controlled, tmp_path):
+    alone = write_run(tmp_path, config("dfa", 1, 7), 5.0, 0.3, [0.4] * 3)  # more epochs: another setting
+    audit = report_paths(controlled, alone)
+    assert (audit.valid, audit.not_controlled) == (None, ["dfa · 7 epochs"])
+    root = tree(page(audit))
+    for name, accuracy, *_ in rows(root, "The answers, most serious first"):
+        assert ("not controlled" in accuracy) == (name == "dfa · 7 epochs")
+    assert "Some subjects are not controlled. Every control behaved as expected. Not" in root.all("header")[0].words
+    assert len(rows(root, "The controls")) == 3
+    assert not root.all("s")  # each answer stands
 
 
 def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):
-    audited(runs, subjects=[]).write(tmp_path)
+    judge_paths(runs).changed(subjects=[]).write(tmp_path)
     root = tree(page(report_paths(tmp_path)))
     assert "No subject was judged." in root.all("header")[0].words
-
-
-def test_controls_do_not_vouch_where_a_name_is_there_twice(own_runs):
-    found = audited(own_runs)
-    found.model_copy(update={"subjects": [*found.subjects, found.subjects[0]]}).write(own_runs)
-    material = report_paths(own_runs)
-    assert "two subjects have the same name" in material.audit.says
-    assert len(material.subjects) == 3
-
-
-def test_controls_do_not_vouch_for_runs_that_came_later(own_runs):
-    audited(own_runs).write(own_runs)
-    write_run(own_runs, config("dfa", 3, 2), 200.0, 0.3, [0.4, 0.0, 0.0])
-    assert "judges dfa differently, so its runs were different ones" in report_paths(own_runs).audit.says
-    write_run(own_runs, config("dfa", 1, 2, penalty=0.5), 200.0, 0.3, [0.4, 0.0, 0.0])
-    assert "it does not judge dfa λ=0.5" in report_paths(own_runs).audit.says
 
 
 def test_an_audit_without_its_runs_is_shown_as_it_was_judged(runs, tmp_path):
     controls = [Control(name=name, expected="holds", got="holds", ok=True) for name in ("bp", "random", "init", "x")]
     demo = tmp_path / "demo"
-    audited(runs, controls=controls).write(demo)
-    material = report_paths(demo)
-    root = tree(page(material))
+    judged = judge_paths(runs)
+    subjects = [subject for subject in judged.subjects if subject.name != "bp"]
+    judged.changed(valid=True, not_controlled=[], controls=controls, subjects=subjects).write(demo)
+    root = tree(page(report_paths(demo)))
     answers = rows(root, "The answers, most serious first")
     assert [(row[0], row[1].partition("0.")[0]) for row in answers] == [
         ("dfa", "✗ walked back"),
@@ -548,42 +538,40 @@ def test_an_audit_without_its_runs_is_shown_as_it_was_judged(runs, tmp_path):
 
 
 def test_the_intervals_on_the_page_are_those_that_judged_and_are_not_computed_again(runs):
-    material = report_paths(runs)
-    (fa,) = [case for case in material.subjects if case.judgement.name == "fa"]
+    audit = report_paths(runs)
+    (fa,) = [case for case in audit.cases if case.name == "fa"]
     other = Interval(value=-0.0123, low=-0.0456, high=0.0321)
     findings = [
-        f.model_copy(update={"parts": f.parts | {"shallow": other}}) if f.check == "depth" else f
-        for f in fa.judgement.findings
+        f.changed(parts=f.parts | {"shallow": other}) if f.check == "depth" else f for f in fa.judgement.findings
     ]
-    changed = replace(fa, judgement=fa.judgement.model_copy(update={"findings": findings}))
-    words = page(Material(material.audit, [changed]))
+    changed = replace(fa, judgement=fa.judgement.changed(findings=findings))
+    words = page(audit_of(audit, [changed]))
     assert "over the shallow net: −1.2 (−4.6 to +3.2)" in words  # the figure of depth
     assert "the shallow net: −1.2 points (−4.6 to +3.2)" in words  # the first screen
     assert "fa over shallow: -1.2" in words or "fa over shallow: −1.2" in words  # what the audit adds
 
 
 def test_rates_are_said_with_their_trials_and_an_answer_without_them_is_at_one_rate(runs):
-    material = report_paths(runs)
-    (bp,) = [case for case in material.subjects if case.judgement.name == "bp"]
+    (bp,) = [case for case in report_paths(runs).cases if case.name == "bp"]
     arms = ["subject", *bp.evidence.baselines]
     for effort, answer, rates in (
         (None, "✓ holds at one rate", "one rate for all"),
         (Effort(tuned=True, trials=dict.fromkeys(arms, 5)), "✓ holds", f"tuned, 5 trials for each of {len(arms)} nets"),
         (Effort(tuned=False, why="bp's best is at an edge"), "✓ holds at one rate", "one rate for all"),
     ):
-        evidence = bp.evidence.model_copy(update={"effort": effort})
-        root = tree(page(material_of(evidence)))
-        ((_, accuracy, *_, told),) = rows(root, "The answers, most serious first")
-        assert accuracy.partition("0.")[0] == answer
-        assert told == rates
+        evidence = bp.evidence.changed(effort=effort)
+        root = tree(page(judged(evidence)))
+        ((_, accuracy, *_, listed),) = rows(root, "The answers, most serious first")
+        assert accuracy.partition(" not controlled")[0] == answer
+        assert listed == rates
         assert ("Symptom: The learning rates do not count as tuned" in root.words) == bool(effort and effort.why)
 
 
 def test_an_invalid_audit_strikes_every_answer_through(runs):
     failed = [Control(name="bp", expected="holds", got="open", ok=False)]
-    material = report_paths(runs)
-    invalid = material.audit.model_copy(update={"valid": False, "controls": failed, "says": "bp is open."})
-    root = tree(page(Material(invalid, material.subjects)))
+    audit = report_paths(runs)
+    cases = [replace(case, counts=False) for case in audit.cases]
+    root = tree(page(audit_of(audit, cases, valid=False, controls=failed, says="bp is open.")))
     (table,) = [t for t in root.all("table") if t.all("caption")[0].words == "The answers, most serious first"]
     for tr in [row for body in table.all("tbody") for row in body.all("tr")]:
         struck = [n.words for n in tr.all("s")]
@@ -596,13 +584,8 @@ def test_an_invalid_audit_strikes_every_answer_through(runs):
 # --- what is missing ------------------------------------------------------------------------------------------------
 
 
-def material_of(*evidences: Evidence, protocol: Protocol = "ours") -> Material:
-    subjects = [Case(judge(e, DEFAULT, protocol), e) for e in evidences]
-    audit = Audit(
-        valid=True, says="Judged as it was given.", protocol=protocol, thresholds=DEFAULT, controls=[],
-        subjects=[s.judgement for s in subjects],
-    )  # fmt: skip
-    return Material(audit, subjects)
+def judged(*evidences: Evidence, protocol: Protocol = "ours") -> Audit:
+    return audit_subjects([Subject(each.name, each) for each in evidences], DEFAULT, protocol)
 
 
 def drawn_places(root: Node) -> list[str]:
@@ -622,20 +605,20 @@ def test_property_whatever_is_missing_the_page_is_whole_and_draws_no_nan(number,
     """Evidence drawn at random, not-finite values among it, with parts dropped at random."""
     dice = random.Random(number)
     evidences = [part_of(drawn_evidence(dice), dice, share) for _ in range(count)]
-    root = tree(page(material_of(*evidences, protocol=protocol)))
+    root = tree(page(judged(*evidences, protocol=protocol)))
     for place in drawn_places(root):
         assert not re.search(r"nan|inf|e[+-]", place, re.I), place
     assert rows(root, "What is missing or odd, and why")
     assert len(rows(root, "Subjects and checks")) == count
     names = [row[0] for row in rows(root, "Subjects and checks")]
-    assert len(set(names)) == count  # however alike they were, they are told apart
+    assert len(set(names)) == count  # however alike they were, their names differ
 
 
 def test_a_value_that_is_not_finite_leaves_a_gap_and_a_reason():
     norms = [[9.0, 9.5], [9.0, 12.0], [9.0, math.nan], [9.0, 30.0], [9.0, 40.0]]
     moments = [Moment(epoch=n, accuracy=0.1 * n, hidden_norms=h, reference_batch=128) for n, h in enumerate(norms)]
-    evidence = Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=moments)])
-    root = tree(page(material_of(evidence)))
+    evidence = Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=moments)])
+    root = tree(page(judged(evidence)))
     (chart,) = [n for n in root.all("svg") if n.attributes.get("aria-label", "").startswith("‖h_L‖ by epoch")]
     lines = [n.attributes["d"].count("L") for n in chart.everything() if n.attributes.get("class") == "mean"]
     assert lines == [1, 1]  # two pieces of two points: the third moment is drawn nowhere
@@ -650,14 +633,14 @@ def test_numbers_at_the_ends_of_floats_are_no_trouble():
     for value in (5e-324, 1e-300, 1e300, 1.7e308):
         norms = [1.0, value, 5e-324, 1.7e308]
         moment = Moment(epoch=1, accuracy=0.5, hidden_norms=norms, gradient_norms=norms, reference_batch=1, gamma=0.5)
-        seeds = [SeedEvidence(seed=1, moments=[moment]), SeedEvidence(seed=2, moments=[moment])]
-        root = tree(page(material_of(Evidence(name="x", residual=True, seeds=seeds))))
+        seeds = [Training(seed=1, moments=[moment]), Training(seed=2, moments=[moment])]
+        root = tree(page(judged(Evidence(name="x", residual=True, seeds=seeds))))
         assert not any(re.search(r"nan|inf", place) for place in drawn_places(root))
 
 
 def test_a_gradient_of_unknown_batch_is_not_held_against_the_floor():
     moment = Moment(epoch=1, gradient_norms=[1e-9, 1e-9])
-    root = tree(page(material_of(Evidence(name="x", seeds=[SeedEvidence(seed=1, moments=[moment])]))))
+    root = tree(page(judged(Evidence(name="x", seeds=[Training(seed=1, moments=[moment])]))))
     assert "published floor 10" not in " ".join(n.words for n in root.all("text"))
     assert "at a batch that is not known: it cannot be held against the published floor" in root.words
     gaps = rows(root, "What is missing or odd, and why")
@@ -667,7 +650,7 @@ def test_a_gradient_of_unknown_batch_is_not_held_against_the_floor():
 # --- strangers ------------------------------------------------------------------------------------------------------
 
 
-def hostile_material(tmp_path: Path) -> Material:
+def hostile_audit(tmp_path: Path) -> Audit:
     """Every text that a stranger may choose, hostile: names, notes, a rule's path, an environment, thresholds."""
     evil = HOSTILE[0]
     table = {name: Threshold(value=one.value, who=HOSTILE[1], calibrated=HOSTILE[5], same_answer=one.same_answer)
@@ -679,22 +662,20 @@ def hostile_material(tmp_path: Path) -> Material:
         write_run(out, config(f"/x/{evil}.py:R", seed), 200.0, 0.3, [0.4, 0.0, 0.0], **sitting)
         write_run(out, config("dfa", seed, data=HOSTILE[4], rule_options={HOSTILE[2]: HOSTILE[1]}), 2.0, 0.3, [0.4] * 3)
     ours = report_paths(out, thresholds=thresholds, source=[evil, HOSTILE[6].encode(errors="replace").decode()])
-    cosine = {"cosine": [{"value": math.nan, "alive": 0, "total": 1, "status": evil}] * 2}
-    moments = [Moment(epoch=e, accuracy=0.2, hidden_norms=[9.0, 9.0, 1e6], **cosine) for e in (0, 1)]
+    cosines = [CosineRecord(value=math.nan, alive=0, total=1, status=evil)] * 2
+    moments = [Moment(epoch=e, accuracy=0.2, hidden_norms=[9.0, 9.0, 1e6], cosine=cosines) for e in (0, 1)]
     foreign = [
-        Evidence(name=name, rule=name, residual=True, notes=HOSTILE, seeds=[SeedEvidence(moments=moments)])
+        Evidence(name=name, rule=name, residual=True, notes=HOSTILE, seeds=[Training(moments=moments)])
         for name in HOSTILE
     ]
-    subjects = [*ours.subjects, *(Case(judge(e, thresholds), e) for e in foreign)]
+    cases = [*ours.cases, *(Case(judge(e, thresholds), Subject(e.name, e), counts=False) for e in foreign)]
     controls = [Control(name=evil, expected=HOSTILE[1], got=HOSTILE[5], ok=False)]
-    audit = ours.audit.model_copy(update={
-        "subjects": [s.judgement for s in subjects], "says": evil, "valid": False, "controls": controls,
-    })  # fmt: skip
-    return Material(audit, subjects, ours.subjects[:1], ours.others, ours.source)
+    audit = audit_of(ours, cases, says=evil, valid=False, controls=controls)
+    return audit.with_records(control_cases=ours.cases[:1])
 
 
 def test_strangers_words_stay_words(tmp_path):
-    text = page(hostile_material(tmp_path))
+    text = page(hostile_audit(tmp_path))
     root = tree(text)
     ours = {"html", "head", "body", "meta", "title", "link", "style", "script", "a", "header", "nav", "main", "footer",
             "section", "article", "h1", "h2", "h3", "h4", "p", "ul", "li", "bdi", "b", "i", "sub", "strong", "span",
@@ -714,14 +695,40 @@ def test_strangers_words_stay_words(tmp_path):
     text.encode()
 
 
+# --- many subjects --------------------------------------------------------------------------------------------------
+
+
+def test_a_page_shows_the_most_serious_and_offers_all_as_data(controlled, monkeypatch):
+    audit = report_paths(controlled)
+    assert "data:text/csv" not in page(audit)
+    monkeypatch.setattr(room, "SHOWN", 1)
+    root = tree(page(audit))
+    assert [row[0] for row in rows(root, "Subjects and checks")] == ["dfa"]  # the first of those walked back
+    assert root.all("h1")[0].words == "Audit of 3 subjects"
+    assert "By accuracy, of 3 subjects: 2 walked back and 1 holds." in root.words
+    assert "This page shows 1 of them, the most serious. All 3 as a table (CSV)" in root.words
+    (link,) = root.all("a", download="subjects.csv")
+    content = base64.b64decode(link.attributes["href"].partition("base64,")[2]).decode()
+    assert [row["subject"] for row in csv.DictReader(io.StringIO(content))] == ["bp", "dfa", "fa"]
+    folders = [row[0] for row in rows(root, "All 50 runs behind this page")]  # dfa, random, and their baselines
+    assert len(set(folders)) == 50 < len(audit.runs) == 65
+    assert not any("-fa-" in folder for folder in folders)
+
+
+def test_second_implementation_beside_the_curves_the_ends_of_each_training_are_enough(text, runs, monkeypatch):
+    audit = report_paths(runs, source=["runs"])
+    monkeypatch.setattr(room, "_ends", lambda case: case)
+    assert page(audit) == text
+
+
 # --- size, time, errors ---------------------------------------------------------------------------------------------
 
 
 def test_twenty_subjects_of_a_hundred_epochs_are_a_small_page_soon_written(tmp_path):
-    material = report_paths(write_many(tmp_path / "runs"))
-    assert len(material.subjects) == 20
+    audit = report_paths(write_many(tmp_path / "runs"))
+    assert len(audit.cases) == 20
     began = time.process_time()
-    path = write_page(material, tmp_path / "report.html")
+    path = write_page(audit, tmp_path / "report.html")
     assert time.process_time() - began < 3
     assert path.stat().st_size < 2_000_000
     root = tree(path.read_text())
@@ -738,9 +745,9 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     monkeypatch.setattr("sys.argv", ["walkback", *words])
     with pytest.raises(SystemExit) as end:
         main()
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
-    return int(end.value.code or 0), said.out + said.err
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err
+    return int(end.value.code or 0), output.out + output.err
 
 
 @TOLD
@@ -764,7 +771,8 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
     (tmp_path / "file").write_text("")
     damaged = {
         "torn": b'{"schema": "walkback.aud', "other": b'{"schema": "walkback.audit/9"}', "bytes": b"{\xff",
-        "half": b'{"schema": "walkback.audit/2", "valid": true}',
+        "half": b'{"schema": "walkback.audit/3", "valid": true}',
+        "older": b'{"schema": "walkback.audit/2", "valid": true}',
     }  # fmt: skip
     for name, content in damaged.items():
         (tmp_path / name).mkdir()
@@ -772,10 +780,11 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
     cases = [
         (["nowhere"], "cannot read nowhere", "name a file that exists"),
         (["empty"], "no runs in empty", "give a folder that `walkback train` made"),
-        ([], "no path is given", "give run folders, or log files"),
+        ([], "no path is given", "give an audit.json, run folders, or log files"),
         (["torn"], "torn/audit.json is not valid JSON", "give the command that wrote it again"),
         (["other"], "other/audit.json has schema walkback.audit/9", "upgrade walkback"),
-        (["half"], "half/audit.json: says: Field required", "give the command that wrote it again"),
+        (["older"], "older/audit.json is an audit of an older walkback", "judge its runs again"),
+        (["half"], "half/audit.json: says: it is missing", "give the command that wrote it again"),
         (["bytes"], "bytes/audit.json is not valid JSON (byte 1 is not UTF-8)", "give the command that wrote it again"),
         (["runs", "--to", "empty"], "cannot write empty: it is a folder", "name a file inside that folder"),
         (["runs", "--to", "file/x.html"], "cannot write file: File exists", "choose another place with --out or --to"),
@@ -783,8 +792,8 @@ def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkey
         (["runs", "--thresholds", "no.toml"], "cannot read no.toml", "name a file that exists"),
     ]
     for words, cause, remedy in cases:
-        status, said = run(capsys, monkeypatch, "report", *words)
-        assert status == 2, (words, said)
-        assert cause in said, (words, said)
-        assert remedy in said, (words, said)
+        status, output = run(capsys, monkeypatch, "report", *words)
+        assert status == 2, (words, output)
+        assert cause in output, (words, output)
+        assert remedy in output, (words, output)
     assert not list(tmp_path.glob("**/.*part"))

@@ -8,15 +8,15 @@ import pytest
 from markupsafe import Markup
 from rich.console import Console
 
-from report_material import config, write_run, write_runs
+from report_material import config, write_many, write_run, write_runs
 from walkback.audits import compare_paths, judge_paths, report_paths
-from walkback.audits.carded import cards_beside, cards_of_folder, measure_cards
-from walkback.audits.titles import titles
-from walkback.checks import DEFAULT, FirstFired, judge
+from walkback.audits.carded import cards_of_folder, measure_cards
+from walkback.checks import DEFAULT, Control, FirstFired, judge
 from walkback.cli import main
 from walkback.errors import WalkbackError
-from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, SeedEvidence
-from walkback.records.card import Card, read_cards, write_cards
+from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, Training
+from walkback.records.card import Card, cards_beside, read_cards, write_cards
+from walkback.records.subject_names import subject_names
 from walkback.report.answers import answers
 from walkback.report.case import distinct
 from walkback.report.compare import print_comparison
@@ -32,16 +32,16 @@ def options(**changes):
 
 def test_names_say_what_differs_and_nothing_else():
     configs = [config("bp"), config("dfa"), config("dfa", **options(terminal_norm=False)), config("dfa", epochs=30)]
-    assert titles(configs) == ["bp", "dfa", "dfa · no terminal norm", "dfa · 30 epochs"]
+    assert subject_names(configs) == ["bp", "dfa", "dfa · no terminal norm", "dfa · 30 epochs"]
 
 
 def test_two_of_a_kind_are_both_named_where_neither_is_usual():
-    assert titles([config(epochs=8), config(epochs=16)]) == ["dfa · 8 epochs", "dfa · 16 epochs"]
+    assert subject_names([config(epochs=8), config(epochs=16)]) == ["dfa · 8 epochs", "dfa · 16 epochs"]
 
 
 def test_names_that_would_read_alike_are_told_apart():
     same = [config("dfa", rule_options={"gain": value}) for value in (1, 1.0, "1")]
-    found = titles(same)
+    found = subject_names(same)
     assert len(set(found)) == len({c.hash() for c in same})
 
 
@@ -54,7 +54,7 @@ def test_shortened_names_never_become_equal():
 
 def margins(gains, bp=0.3, shallow=0.2):
     """A subject whose seeds gain that over its frozen net, and more over the shallow one; bp clears the margin."""
-    seeds = [SeedEvidence(seed=n, moments=[Moment(epoch=1, accuracy=0.4 + g)]) for n, g in enumerate(gains)]
+    seeds = [Training(seed=n, moments=[Moment(epoch=1, accuracy=0.4 + g)]) for n, g in enumerate(gains)]
     every = range(len(gains))
     baselines = {
         "frozen": Baseline.by_seed(dict.fromkeys(every, 0.4)), "frozen_bp": Baseline.by_seed(dict.fromkeys(every, 0.3)),
@@ -94,7 +94,7 @@ def test_where_a_baseline_is_missing_seeds_are_not_said_to_settle_it():
     """With any number of seeds a gain that is large enough stays open while the shallow net is not there."""
     evidence = margins([0.1, 0.102, 0.098])
     baselines = {name: each for name, each in evidence.baselines.items() if name != "shallow"}
-    lacking = evidence.model_copy(update={"baselines": baselines})
+    lacking = evidence.changed(baselines=baselines)
     judgement, found = finding(lacking, "depth")
     assert (found.outcome, found.basis) == ("open", "bound")
     assert remedy(found, judgement, DEFAULT) == "Train what is missing, or more seeds."
@@ -104,12 +104,12 @@ def test_where_a_baseline_is_missing_seeds_are_not_said_to_settle_it():
 def test_where_bp_does_not_clear_it_nobody_is_told_to_train_what_is_there():
     evidence = margins([0.004, 0.006, 0.005], shallow=0.29)
     shown = {n: 0.3 + gain for n, gain in enumerate((-0.05, 0.05, 0.1))}  # bp's own gain straddles the margin
-    unclear = evidence.model_copy(update={"baselines": {**evidence.baselines, "bp": Baseline.by_seed(shown)}})
+    unclear = evidence.changed(baselines={**evidence.baselines, "bp": Baseline.by_seed(shown)})
     _, found = finding(unclear, "depth")
     assert found.outcome == "open"
     assert "bp is not shown to clear it" in found.says
     assert "Not here" not in found.says
-    lacking = unclear.model_copy(update={"baselines": {"frozen": evidence.baselines["frozen"]}})
+    lacking = unclear.changed(baselines={"frozen": evidence.baselines["frozen"]})
     _, found = finding(lacking, "depth")
     assert "Not here: shallow, bp and frozen of bp" in found.says
 
@@ -129,7 +129,7 @@ def cosines(*seeds):
         nulls = {"rotated": [null] * len(values), "rotated_gamma": null}
         moments.append(Moment(epoch=1, cosine_out=records, reference=precise, **nulls))
     return Evidence(
-        name="x", residual=True, seeds=[SeedEvidence(seed=n, moments=[m]) for n, m in enumerate(moments)]
+        name="x", residual=True, seeds=[Training(seed=n, moments=[m]) for n, m in enumerate(moments)]
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_what_is_said_beside_gamma_is_what_was_judged():
     assert gamma.beside == ["0.20, stands for 1.0 of 4 blocks", "median block 0.01"]
     judgement, _ = finding(cosines(*[[0.8, 0.7, 0.75, 0.8]] * 3), "spread")
     assert answers(judgement)[2].word == "open"  # three seeds do not show that it is even
-    nothing, _ = finding(Evidence(name="x", residual=True, seeds=[SeedEvidence(seed=1, moments=[Moment()])]), "spread")
+    nothing, _ = finding(Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=[Moment()])]), "spread")
     assert (answers(nothing)[2].word, answers(nothing)[2].beside) == ("not reported", [])
 
 
@@ -155,6 +155,29 @@ def test_what_was_not_followed_has_no_first_epoch(tmp_path):
     fa = next(s for s in judge_paths(tmp_path).subjects if s.name == "fa")
     assert not fa.first_fired["spread"].followed  # a mean over seeds has no epoch
     assert fa.first_fired["scale"].followed
+
+
+# --- in Python ------------------------------------------------------------------------------------------------------
+
+
+def test_an_audit_is_three_lines_for_each_subject_and_many_are_cut(tmp_path):
+    audit = judge_paths(write_runs(tmp_path / "few", seeds=2, epochs=2))
+    lines = repr(audit).split("\n")
+    assert len(lines) == 9
+    assert [line.partition(":")[0] for line in lines[::3]] == ["bp", "dfa", "fa"]
+    assert lines[3].startswith("dfa: accuracy open, lower half open, Γ open (2 seeds, accuracy 0.30")
+    assert "scale fires" in lines[4]
+    assert all(line.endswith(audit.says) for line in lines[2::3])
+    shown = audit._repr_html_()
+    assert all(f"<strong>{subject.name}: " in shown for subject in audit.subjects)
+    assert "‖h‖" not in shown  # the table per block is of a live model
+    assert audit.blocks() == []
+    many = judge_paths(write_many(tmp_path / "many", 12, 1, 1))
+    assert repr(many).endswith("\n… and 2 more")
+    assert len(repr(many).split("\n")) == 31
+    assert "… and 2 more subjects in audit.subjects" in many._repr_html_()
+    failed = [Control(name="bp", expected="holds", got="open", ok=False)]
+    assert repr(audit.changed(valid=False, controls=failed)).count("invalid audit, ") == 3
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------
@@ -171,9 +194,9 @@ def test_the_cards_beside_the_runs_are_on_the_page_and_else_how_to_have_them(tmp
     assert "The cards were not measured." in bare
     assert f"walkback card --to {tmp_path / 'runs'}" in bare
     write_cards(tmp_path / "runs", [card("dfa", {"normalize": "sample"}), card("fa", {"normalize": "other"})])
-    told = page(report_paths(tmp_path / "runs"))
-    assert "What the rules use and cost, measured on ResMLP" in told
-    assert "The cards of bp, fa were not measured." in told  # that of fa is of other options
+    listed = page(report_paths(tmp_path / "runs"))
+    assert "What the rules use and cost, measured on ResMLP" in listed
+    assert "The cards of bp, fa were not measured." in listed  # that of fa is of other options
 
 
 def test_a_card_of_a_rule_that_was_edited_since_is_not_shown(tmp_path):
@@ -243,16 +266,16 @@ def test_each_answer_that_turned_is_shown_by_itself(tmp_path):
     judge_paths(runs, thresholds=lax).write(tmp_path / "lax")
     found = compare_paths(tmp_path / "ours", tmp_path / "lax")
     fa = next(pair for pair in found.pairs if pair.name == "fa")
-    told = {about: (before.word, after.word) for about, before, after in fa.answers}
-    assert told["accuracy"] == ("walked back", "walked back")
-    assert told["Γ"] == ("carried by few", "open")
+    listed = {about: (before.word, after.word) for about, before, after in fa.answers}
+    assert listed["accuracy"] == ("walked back", "walked back")
+    assert listed["Γ"] == ("carried by few", "open")
     assert fa.turned  # though its accuracy is judged as before
     assert "2 of 3 subjects have another answer" in found.says()
     shown = StringIO()
     print_comparison(found, Console(file=shown, width=60))
-    told = " ".join(shown.getvalue().split())
-    assert "fa Γ carried by few → open; accuracy walked back, lower half open, as before" in told
-    assert "bp accuracy holds at one rate, lower half open, Γ even, as before" in told
+    listed = " ".join(shown.getvalue().split())
+    assert "fa Γ carried by few → open; accuracy walked back, lower half open, as before" in listed
+    assert "bp accuracy holds at one rate, lower half open, Γ even, as before" in listed
     assert "carried by few" in comparison_page(found)
 
 
@@ -273,8 +296,8 @@ def run(monkeypatch, capsys, *words):
     monkeypatch.setattr("sys.argv", ["walkback", *words])
     with pytest.raises(SystemExit) as end:
         main()
-    said = capsys.readouterr()
-    return int(end.value.code or 0), said.out + said.err
+    output = capsys.readouterr()
+    return int(end.value.code or 0), output.out + output.err
 
 
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
@@ -285,17 +308,17 @@ def test_the_commands_compare_and_open(tmp_path, monkeypatch, capsys):
     judge_paths("runs", protocol="published").write("published")
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
-    status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--to", "both.html", "--open")
-    assert status == 0, said
-    assert "verdict open → holds" in said
-    assert all(len(line) <= 60 for line in said.splitlines())
-    assert "Page in both.html" in said
+    status, output = run(monkeypatch, capsys, "compare", "runs", "published", "--to", "both.html", "--open")
+    assert status == 0, output
+    assert "verdict open → holds" in output
+    assert all(len(line) <= 60 for line in output.splitlines())
+    assert "Page in both.html" in output
     assert "Two audits side by side" in (tmp_path / "both.html").read_text()
-    status, said = run(monkeypatch, capsys, "report", "runs", "--open")
+    status, output = run(monkeypatch, capsys, "report", "runs", "--open")
     assert (status, opened) == (0, [(tmp_path / name).as_uri() for name in ("both.html", "report.html")])
-    status, said = run(monkeypatch, capsys, "compare", "runs", "published", "--open")
+    status, output = run(monkeypatch, capsys, "compare", "runs", "published", "--open")
     assert status == 2
-    assert "--open needs a page" in said
+    assert "--open needs a page" in output
 
 
 def test_a_judgement_of_records_writes_the_page_that_report_writes(tmp_path):

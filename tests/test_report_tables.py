@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import walkback.report.answers
 import walkback.report.tables
 import walkback.rules.words
 from fake_runs import write_run
 from latex_sound import compiles, sound
-from report_material import demo_audit
-from walkback.audits import judge_paths, told_by
+from report_material import config, demo_audit, write_runs
+from report_material import write_run as write_config
+from walkback.audits import audits_of, judge_paths
 from walkback.checks import DEFAULT, Audit, Control
 from walkback.cli import app
 from walkback.errors import WalkbackError
@@ -26,6 +28,7 @@ from walkback.report import harmless, latex
 from walkback.report.audit_tables import audit_tables
 from walkback.report.harmless import for_markdown
 from walkback.report.tables import SUFFIXES, Stat, Summarised, Table, table_text, write_table
+from walkback.report.verdicts import print_audit
 from walkback.train import plan
 from walkback.version import own_version
 
@@ -42,15 +45,15 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def demo() -> Audit:
-    return Audit.model_validate_json(DEMO.read_text())
+    return Audit.read(DEMO)
 
 
 def renamed(audit: Audit, names: list[str]) -> Audit:
     """The audit with strangers' names in every place that holds one."""
     one = audit.subjects[2]
-    subjects = [one.model_copy(update={"name": name}) for name in names]
+    subjects = [one.changed(name=name) for name in names]
     controls = [Control(name=name, expected=name, got=name, ok=False) for name in names]
-    return audit.model_copy(update={"subjects": subjects, "controls": controls, "says": " ".join(names)})
+    return audit.changed(valid=False, subjects=subjects, controls=controls, says=" ".join(names))
 
 
 def golden(name: str, made: str) -> None:
@@ -84,16 +87,16 @@ def test_the_tables_hold_what_the_audit_holds(demo):
         parts = {name: part for f in gains for name, part in f.parts.items()}
         for name in ("frozen", "shallow", "half"):
             assert float(rows[subject.name][f"over {name}"]) == parts[name].value
-        told = {row[2]: row[3:] for row in intervals.rows if row[0] == subject.name}
-        assert told == {name: [100 * part.value, 100 * part.low, 100 * part.high] for name, part in parts.items()}
+        listed = {row[2]: row[3:] for row in intervals.rows if row[0] == subject.name}
+        assert listed == {name: [100 * part.value, 100 * part.low, 100 * part.high] for name, part in parts.items()}
         assert rows[subject.name]["n"] == str(subject.accuracy.n)
     found = list(csv.DictReader(io.StringIO(findings.csv())))
-    told = [(s.name, f) for s in demo.subjects for f in s.findings]
-    assert len(found) == len(told) == 21
+    listed = [(s.name, f) for s in demo.subjects for f in s.findings]
+    assert len(found) == len(listed) == 21
     for row in csv.DictReader(io.StringIO(measured.csv())):
         if row["probe"].startswith("update") and row["subject"] == "bp":
             assert re.fullmatch(r"0\.9\d\d ± 0\.00\d", row["value"])
-    for row, (name, finding) in zip(found, told, strict=True):
+    for row, (name, finding) in zip(found, listed, strict=True):
         factor = 100 if finding.check in ("depth", "reach") else 1
         assert (row["subject"], row["check"], row["outcome"]) == (name, finding.check, finding.outcome)
         assert [float(row[k]) if row[k] else None for k in ("value", "low", "high")] == [
@@ -106,28 +109,52 @@ def test_the_tables_hold_what_the_audit_holds(demo):
     )
 
 
-def test_the_published_protocol_is_told_by_its_own_quantities():
+def test_the_published_protocol_has_its_own_quantities():
     audit = judge_paths(ROOT / "results/cifar10-resmlp-fa-s42-6a8e03eb32", protocol="published")
     verdicts, findings = audit_tables(audit)
     assert verdicts.headings[:4] == ["subject", "verdict", "accuracy", "n"]
     assert sorted(verdicts.headings[4:]) == ["depth", "reference", "scale"]
-    told = {row[1]: row[2] for row in findings.rows}
-    assert told == {"scale": "passes", "reference": "passes", "depth": "inconclusive"}
+    listed = {row[1]: row[2] for row in findings.rows}
+    assert listed == {"scale": "passes", "reference": "passes", "depth": "inconclusive"}
     assert "published protocol" in findings.notes[0]
     assert all("Protocol: published" in table.notes[-1] for table in (verdicts, findings))
 
 
 def test_an_invalid_audit_says_so_in_every_format(demo):
-    bad = demo.model_copy(update={"valid": False, "says": "This audit is invalid: bp should be holds."})
+    failed = [Control(name="bp", expected="holds", got="open", ok=False)]
+    bad = demo.changed(valid=False, controls=failed, says="This audit is invalid: bp should be holds.")
     for form in ("text", "markdown", "latex"):
         assert "This audit is invalid" in table_text(audit_tables(bad)[0], form)
+    assert [row[1].partition(" (")[0] for row in audit_tables(bad)[0].rows] == ["does not count"] * 3
+
+
+@pytest.mark.parametrize("protocol", ["ours", "published"])
+def test_an_answer_that_is_not_controlled_is_marked_and_no_other_is(tmp_path, protocol):
+    write_runs(tmp_path, seeds=5, epochs=2, controls=True)
+    write_config(tmp_path, config("dfa", 1, 3), 5.0, 0.3, [0.4] * 3)  # more epochs: a setting without controls
+    audit = judge_paths(tmp_path, protocol=protocol)
+    assert (audit.valid, audit.not_controlled) == (None, ["dfa · 3 epochs"])
+    verdicts = audit_tables(audit)[0]
+    assert verdicts.title == "What the audit says"
+    columns = ("accuracy", "lower half", "Γ") if protocol == "ours" else ("verdict",)
+    for row in csv.DictReader(io.StringIO(verdicts.csv())):
+        for column in columns:
+            assert row[column].startswith("not controlled (") == (row["subject"] == "dfa · 3 epochs"), row
+    for only, marks in ((audit, 1), (judge_paths(*tmp_path.glob("*-bp-*"), protocol=protocol), 0)):
+        console = Console(file=io.StringIO(), width=120)
+        print_audit(only, console)
+        words = console.file.getvalue()
+        assert words.count(" *") == marks  # of all subjects the line about validity says it
+        assert words.count("* not controlled: no controls were trained in its setting.") == marks
+        assert "This audit is invalid" not in words
+        assert " ".join(only.says.split()) in " ".join(words.split())
 
 
 def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
     run = ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"
-    (told,) = told_by(run)
-    verdicts, findings = audit_tables(told.audit, told.trained)  # no controls and no gains, no table of them
-    assert told.audit == judge_paths(run)
+    (audit,) = audits_of(run)
+    verdicts, findings = audit_tables(audit)  # no controls and no gains, no table of them
+    assert audit == judge_paths(run)
     assert "Trained with walkback 0.1.0 (3ced3028c5b1), torch 2.13.0+cpu, Python 3.11.7." in verdicts.notes[-1]
     assert dict(zip(verdicts.headings, verdicts.rows[0], strict=True))["n"] == 1
     assert " & $0.291$ & $1$ & " in verdicts.latex()
@@ -155,7 +182,7 @@ def test_latex_of_every_kind_of_number():
         Stat((-0.5, -0.7), "cosine"): r"$-0.600 \pm 0.141$",
         Stat(()): "--",
         Stat((float("nan"), 1.0)): "not finite",
-        Summarised(told=(0.5, 0.01, 4)): r"$0.500 \pm 0.010$",
+        Summarised(given=(0.5, 0.01, 4)): r"$0.500 \pm 0.010$",
         Summarised(): "--",
     }
     cells = {5e8: r"$5.0\times10^{8}$", -0.25: "$-0.250$", 7: "$7$", None: "--", float("nan"): "NaN", 0.0: "$0$"}
@@ -273,13 +300,13 @@ def test_all_tables_compile(demo, tmp_path):
     tables = [
         *audit_tables(demo),
         *audit_tables(renamed(demo, HOSTILE)),
-        *audit_tables(told_by(ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40")[0].audit, name="runs"),
+        *audit_tables(judge_paths(ROOT / "results/cifar10-resmlp-dfa-s42-7ed32e6e40"), "runs"),
         Table("every", "Every character", ["c"] * 5, [every[n : n + 5] for n in range(0, len(every) - 4, 60)], every),
         Table("empty", "No rows", ["a", "b"], []),
         Table("wide", "Wide", [str(n) for n in range(12)], [[10.0**n for n in range(12)]]),
     ]
-    said = compiles([table.latex() for table in tables], tmp_path)
-    assert "undefined" not in said
+    output = compiles([table.latex() for table in tables], tmp_path)
+    assert "undefined" not in output
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -317,62 +344,32 @@ def test_table_of_several_audits_writes_each_apart(tmp_path, capsys):
 
 @pytest.fixture
 def fake(tmp_path):
-    """Two seeds of two rules with their frozen nets, and an audit.json with controls beside them."""
+    """Two seeds of two rules with their frozen nets, and an audit.json that states controls beside them."""
     for last, accuracy in ((2, 0.6), (0, 0.3)):
         configs = plan(
             rules=["bp", "dfa"], seeds=[1, 2], epochs=2, net_options={"width": 8, "depth": 2}, train_last=last
         )
-        for config in configs:
-            write_run(tmp_path / "runs", config, accuracy=accuracy + config.seed / 100)
-    audit = judge_paths(tmp_path / "runs")
+        for one in configs:
+            write_run(tmp_path / "runs", one, accuracy=accuracy + one.seed / 100)
+    audit = judge_paths(tmp_path / "runs", thresholds=DEFAULT.but("depth.margin", 0.9))
     control = Control(name="bp", expected="holds", got="holds", ok=True)
-    audit.model_copy(update={"controls": [control], "says": "Vouched for."}).write(tmp_path / "runs")
+    audit.changed(valid=True, not_controlled=[], controls=[control], says="Fine.").write(tmp_path / "runs")
     return tmp_path / "runs"
 
 
-def test_controls_vouch_only_for_the_runs_that_were_judged_with_them(fake):
-    (told,) = told_by(fake)
-    assert told.audit.says.startswith("Vouched for. This is from ")
-    names = [table.name.removeprefix("audit") for table in audit_tables(told.audit)]
-    assert names == ["", "-findings", "-intervals", "-controls"]
-    assert len(told.runs) == 8
-    raw = json.loads((fake / "audit.json").read_text())
-    raw["subjects"][0]["accuracy"]["mean"] += 0.1
-    (fake / "audit.json").write_text(json.dumps(raw))
-    (told,) = told_by(fake)
-    assert "do not count here" in told.audit.says
-    assert not told.audit.controls
-    assert [case.judgement.name for case in told.subjects] == ["bp", "dfa"]
-
-
-def test_controls_do_not_vouch_for_a_subject_that_came_later(fake):
-    """The page refuses it, and so must tables and forms: one rule for both."""
-    for config in plan(rules=["fa"], seeds=[1, 2], epochs=2, net_options={"width": 8, "depth": 2}):
-        write_run(fake, config, accuracy=0.5)
-    (told,) = told_by(fake)
-    assert "do not count here" in told.audit.says
-    assert not told.audit.controls
-    assert [case.judgement.name for case in told.subjects] == ["bp", "dfa", "fa"]
-
-
-def test_runs_are_judged_by_the_thresholds_of_the_audit_beside_them(fake):
-    strict = judge_paths(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
-    strict.write(fake)
-    (told,) = told_by(fake)
-    assert told.audit == strict
-    assert "depth.margin=0.9" in audit_tables(told.audit)[0].notes[-1]
-
-
-def test_what_is_asked_for_judges_and_the_audit_beside_vouches_only_if_it_was_asked_the_same(fake):
-    (told,) = told_by(fake, protocol="published")
-    assert told.audit.protocol == "published"
-    assert not told.audit.controls
-    assert "do not count here" in told.audit.says
-    (told,) = told_by(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
-    assert told.audit.thresholds["depth.margin"] == 0.9
-    assert not told.audit.controls
-    (told,) = told_by(fake, protocol="ours", thresholds=DEFAULT)
-    assert told.audit.says.startswith("Vouched for. This is from ")
+def test_an_audit_beside_its_runs_is_an_output_and_the_runs_alone_are_judged(fake):
+    (audit,) = audits_of(fake)
+    assert audit.controls == []
+    assert audit.not_controlled == ["bp", "dfa"]
+    assert [table.name.removeprefix("audit") for table in audit_tables(audit)] == ["", "-findings", "-intervals"]
+    assert len(audit.runs) == 8
+    assert audit.thresholds == DEFAULT
+    (fake / "audit.json").write_text("{")
+    assert audits_of(fake) == [audit]
+    (strict,) = audits_of(fake, thresholds=DEFAULT.but("depth.margin", 0.9))
+    assert "depth.margin=0.9" in audit_tables(strict)[0].notes[-1]
+    (published,) = audits_of(fake, protocol="published")
+    assert published.protocol == "published"
 
 
 def test_table_and_form_take_what_report_takes(tmp_path, capsys):
@@ -381,11 +378,11 @@ def test_table_and_form_take_what_report_takes(tmp_path, capsys):
     log = tmp_path / "log.json"
     log.write_text(json.dumps({"config": {"method": "dfa"}, "log": [entry], "final_test_acc": 0.3}))
     for verb in ("table", "form"):
-        said = []
+        output = []
         for more in ((), ("--frozen", "0.4"), ("--frozen", "0.4", "--protocol", "published")):
             assert command(verb, log, "--format", "markdown", *more) == 0
-            said.append(capsys.readouterr().out)
-        assert len(set(said)) == 3, verb
+            output.append(capsys.readouterr().out)
+        assert len(set(output)) == 3, verb
         with pytest.raises(WalkbackError, match="cannot be judged again"):
             app([verb, str(DEMO), "--protocol", "published"], exit_on_error=False, print_error=False)
 
@@ -394,17 +391,17 @@ def test_table_and_form_take_what_report_takes(tmp_path, capsys):
     ("content", "words"),
     [
         ("{", "is not valid JSON"),
-        ('{"schema": "walkback.audit/9"}', "upgrade|reads walkback.audit/1"),
+        ('{"schema": "walkback.audit/9"}', "reads walkback.audit/3"),
         ("[]", "not a walkback.audit"),
     ],
 )
-def test_error_a_damaged_audit_is_told(tmp_path, content, words):
+def test_error_a_damaged_audit_is_refused(tmp_path, content, words):
     (tmp_path / "audit.json").write_text(content)
     with pytest.raises(WalkbackError, match=words):
-        told_by(tmp_path / "audit.json")
+        audits_of(tmp_path / "audit.json")
 
 
-def test_error_nothing_to_tell(tmp_path):
+def test_error_nothing_to_show(tmp_path):
     for paths, words in (((), "no path is given"), ((tmp_path,), "no runs in"), ((tmp_path / "none",), "cannot read")):
         with pytest.raises(WalkbackError, match=words):
-            told_by(*paths)
+            audits_of(*paths)

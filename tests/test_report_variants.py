@@ -51,16 +51,16 @@ def test_it_stands_below_the_terminals_table_and_in_the_footnotes(tmp_path, caps
     monkeypatch.setenv("COLUMNS", "80")
     write_runs(tmp_path)
     app(["judge", str(tmp_path)], result_action="return_value")
-    said = capsys.readouterr().out
-    assert WORDS in " ".join(said.split())
-    assert max(map(len, said.splitlines()[:12])) <= 80
-    material = report_paths(tmp_path)
-    assert all(WORDS in " ".join(table.notes) for table in audit_tables(material.audit, material.trained))
+    output = capsys.readouterr().out
+    assert WORDS in " ".join(output.split())
+    assert max(map(len, output.splitlines()[:12])) <= 80
+    assert all(WORDS in " ".join(table.notes) for table in audit_tables(report_paths(tmp_path)))
 
 
 def test_planted_a_strangers_subject_named_dfa_is_not_said_to_be_ours(tmp_path, capsys):
     """What a name stands for is known of our own runs alone, not of an audit.json or a log."""
-    audit = wb.judge_paths(write_runs(tmp_path))
-    show_audit(Audit.model_validate_json(audit.text()), None, strict=False)
+    wb.judge_paths(write_runs(tmp_path / "runs")).write(tmp_path)
+    audit = Audit.read(tmp_path)
+    show_audit(audit, None, strict=False)
     assert "normalised" not in capsys.readouterr().out
     assert not any("normalised" in note for table in audit_tables(audit) for note in table.notes)

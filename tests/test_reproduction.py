@@ -10,7 +10,8 @@ import pytest
 import made_up
 from walkback.cli import app
 from walkback.records import Environment, IdentityRecord, ReadingRecord, Run, Sitting, Snapshot, Valued
-from walkback.report import published as theirs
+from walkback.records.training import Contents
+from walkback.report import published as paper
 from walkback.report.agreement import of_direction, of_range, of_size, of_spread
 from walkback.studies import Extent, studies
 from walkback.studies.reproduced import claims
@@ -55,10 +56,11 @@ def made(
         started="", ended="", from_step=0, to_step=1, seconds=600.0, walkback="", commit=None, python="", torch="9.9",
         platform="", cpu="", threads=1, device="cpu",
     )  # fmt: skip
+    result = None if status is None else made_up.result(snapshots[-1], status, says)
+    environment = Environment(data_fingerprint="", sittings=[sitting])
     return Run(
-        Path("a-name-that-tells-nothing"), config, Environment(data_fingerprint="", sittings=[sitting]), snapshots,
-        None if status is None else made_up.result(snapshots[-1], status, says), deep, [], identity,
-    )  # fmt: skip
+        Path("a-name-that-tells-nothing"), config, environment, result, Contents(snapshots, deep, identity=identity)
+    )
 
 
 def seeds(rule: str, *accuracy: float, **settings: Any) -> list[Run]:
@@ -127,7 +129,7 @@ def test_three_seeds_agree_or_differ_by_their_intervals():
 
 
 def test_an_agreement_by_width_alone_says_so():
-    told = of_spread(theirs.MeanStd(0.401, 0.009), [0.447, 0.479])
+    told = of_spread(paper.MeanStd(0.401, 0.009), [0.447, 0.479])
     assert told.kind == "not told apart"
     assert "our mean lies outside the published interval" in told.words
     short = section([made("fa", 0.447), made("fa", 0.479, 123)], "In short")
@@ -173,9 +175,7 @@ def test_a_run_that_was_killed_on_its_way_does_not_tell_how_long_one_takes():
     whole, torn = made("bp", 0.614), made("bp", 0.614, 123)
     assert torn.environment is not None
     (sitting,) = torn.environment.sittings
-    torn.environment.sittings[:] = [
-        sitting.model_copy(update={"seconds": None}), sitting.model_copy(update={"seconds": 9.0}),
-    ]  # fmt: skip
+    torn.environment.sittings[:] = [sitting.changed(seconds=None), sitting.changed(seconds=9.0)]
     text = page([whole, torn])
     assert "2 of ResMLP d = 256, L = 4 for 100 epochs (10 min). Together at least 10 min 09 s" in text
     assert "100 epochs (no times)" in page([torn])
@@ -196,7 +196,7 @@ def test_the_order_of_the_runs_does_not_matter():
 
 def test_norms_without_a_spread_get_a_factor():
     assert of_size(1e5, [1e4, 4e4]).words == "a factor 5.0 apart, ours smaller"
-    assert of_size(theirs.LAST_HIDDEN["dfa"], [9e8]).kind == "near"  # 1.8 times the nearer end
+    assert of_size(paper.LAST_HIDDEN["dfa"], [9e8]).kind == "near"  # 1.8 times the nearer end
     assert of_size(1.0, [2.04]).words == "a factor 2.04 apart, ours larger"
     assert of_size(1.0, [0.0]).kind == of_size(1.0, [math.inf]).kind == "apart"
 
@@ -439,7 +439,7 @@ def vit(rule: str, grows: float) -> Run:
     run = made(rule, 0.4, epochs=4)
     config = plan(data="cifar10", net="vit-mini", rules=[rule], seeds=[42], epochs=4)[0]
     moments = [snapshot(4, epoch, 0.4, (9.0, grows, 1e-4), [0.5] * 4, 42) for epoch in range(5)]
-    return Run(run.path, config, run.environment, moments, run.result, run.probes, [], None)
+    return Run(run.path, config, run.environment, run.result, Contents(moments, run.probes))
 
 
 # What we think
@@ -582,7 +582,7 @@ def zeros(runs: list[Run], shares: list[float]) -> list[Run]:
     """The same runs whose last snapshots count so many credits that are exactly zero."""
     counted = {"zero credits": [ReadingRecord(value=share, status="ok") for share in shares]}
     for run in runs:
-        run.snapshots[-1] = run.snapshots[-1].model_copy(update={"measured": counted})
+        run.snapshots[-1] = run.snapshots[-1].changed(measured=counted)
     return runs
 
 
@@ -657,7 +657,7 @@ def test_d2_is_dated_at_both_n():
 )
 def test_the_n_of_the_logs_is_told_by_sizes(end: float, start: float, says: str):
     run = made("bp", 0.6, net=(9.0, 1.1, end))
-    run.snapshots[0] = run.snapshots[0].model_copy(update={"gradient_norms": [start] * 5})
+    run.snapshots[0] = run.snapshots[0].changed(gradient_norms=[start] * 5)
     assert says in section([run], "First firings")
 
 
@@ -673,7 +673,7 @@ def test_fas_gradient_is_held_against_either_n():
 
 def test_the_transformers_date_is_told_at_both_n():
     run = vit("dfa", 2.0)
-    run.snapshots[2:] = [s.model_copy(update={"gradient_norms": [3e-7] * 5}) for s in run.snapshots[2:]]
+    run.snapshots[2:] = [s.changed(gradient_norms=[3e-7] * 5) for s in run.snapshots[2:]]
     text = section([run], "ViT-Mini")
     assert "within 3 epochs. Ours at N = 1024: yes: 42: 2; at N = 128: no: 42: never." in text
     assert "Ours at N = 1024: missing" in section([], "ViT-Mini")
@@ -766,7 +766,7 @@ def test_second_implementation_the_commands_train_exactly_what_is_missing():
         assert not {config.folder() for config in configs} & declared, command
         named |= {config.folder() for config in configs}
     for group in found.wanted():
-        folders = {group.config.model_copy(update={"seed": seed}).folder() for seed in SEEDS}
+        folders = {group.config.changed(seed=seed).folder() for seed in SEEDS}
         assert folders & declared <= named
         assert folders & declared or folders <= named, group.config.label()
     assert len(found.wanted()) > 2 * len(METHODS)

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 import own_loops
 import walkback as wb
 from walkback.probes.witness import Witness
-from walkback.records.run_evidence import BY_CREDITS, BY_OWN_BACKWARD, standing_of
-from walkback.records.training_evidence import own_trainings
-from walkback.records.watched import read_watched
+from walkback.records import read_log
+from walkback.records.loop_subjects import read_loops
+from walkback.records.training import BY_CREDITS, BY_OWN_BACKWARD, standing_of
 from walkback.rules import RULES, Rule
 
 WIDTH, CLASSES, STEPS = 10, 3, 6
@@ -698,7 +698,7 @@ def watched(model, loop, tmp_path, steps=8):
     log = tmp_path / "run.jsonl"
     with wb.watch(model, "blocks.*", probe=(X[48:], Y[48:]), every=3, log=log, show=False) as watch:
         loop(model, steps, watch)
-    return watch, read_watched(log.read_bytes(), log)
+    return watch, read_log(log)[0]
 
 
 def stepped(model, steps, watch):
@@ -723,14 +723,14 @@ def logged(model, steps, watch):
 
 def test_the_log_of_a_watch_says_whether_its_credits_are_seen(tmp_path):
     watch, kept = watched(Net(), stepped, tmp_path)
-    for evidence in (watch.evidence, kept.evidence()):
+    for evidence in (watch.evidence, kept):
         assert evidence.seeds[0].standing == "seen", evidence.seeds[0].standing_why
         assert evidence.seeds[0].final.gamma == pytest.approx(1)
 
 
 def test_planted_a_loop_that_calls_backward_to_log_has_no_gamma(tmp_path):
     watch, kept = watched(Net(), logged, tmp_path)
-    for evidence in (watch.evidence, kept.evidence()):
+    for evidence in (watch.evidence, kept):
         assert evidence.seeds[0].standing == "not seen"
         assert "by hand" in evidence.seeds[0].standing_why
         assert "credits=" in evidence.seeds[0].standing_why
@@ -741,7 +741,8 @@ def test_planted_a_loop_that_calls_backward_to_log_has_no_gamma(tmp_path):
 def test_a_killed_log_has_the_standing_of_its_last_look(tmp_path):
     watched(Net(), logged, tmp_path)
     lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
-    assert read_watched(b"".join(lines[:-1]), "run.jsonl").evidence().seeds[0].standing == "not seen"
+    (tmp_path / "run.jsonl").write_bytes(b"".join(lines[:-1]))
+    assert read_log(tmp_path / "run.jsonl")[0].seeds[0].standing == "not seen"
 
 
 @pytest.mark.parametrize(
@@ -752,7 +753,7 @@ def test_a_killed_log_has_the_standing_of_its_last_look(tmp_path):
 def test_an_audit_of_a_loop_records_it(tmp_path, train, standing):
     record = own_training(tmp_path, train, "backward")
     assert record.standing == standing, record.standing_why
-    seed = own_trainings([tmp_path / record.folder()])[0].evidences["subject"].seeds[0]
+    seed = read_loops([tmp_path / record.folder()])[0].subjects()[0].evidence.seeds[0]
     assert seed.standing == standing
     assert (seed.final.gamma is None) == (standing == "not seen")
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from fake_runs import write_run
 from walkback.cli import app
 from walkback.errors import BadValue, RecordError
+from walkback.records import RunFolder
 from walkback.records import status as room
 from walkback.records.plan_file import (
     PlanFile,
@@ -24,7 +25,6 @@ from walkback.records.plan_file import (
     write_outcome,
     write_plan,
 )
-from walkback.records.run import RunFolder
 from walkback.records.status import RunStatus, counted, statuses
 from walkback.report.status import print_status, status_text
 from walkback.train import plan

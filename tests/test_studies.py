@@ -357,10 +357,10 @@ def test_first_firings_and_what_stopping_there_saves(tmp_path):
     """Growth over one block first exceeds 50 where 9 + 800·epoch/8 > 450: at epoch 5; half of the accuracy is there."""
     (config,) = plan(rules=["dfa"], seeds=[42], epochs=8)
     run = read_run(write_run(tmp_path, config, stream=800.0, accuracy=0.8))
-    from walkback.audits import evidence_by_subject
     from walkback.checks import first_fired
+    from walkback.records import subjects_of_runs
 
-    first = first_fired(evidence_by_subject([run])[0])
+    first = first_fired(subjects_of_runs([run])[0].evidence)
     assert _epochs(first["scale"]) == "5"
     assert _epochs(first["reference floor"]) == "never"
     assert _epochs(first["reference"]) == "not measured"

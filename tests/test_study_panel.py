@@ -149,7 +149,7 @@ def test_planted_runs_on_the_test_split_beside_the_trials_do_not_move_the_choice
                 for config in arm.configs:
                     write_run(tmp_path, config, accuracy=0.9 if rate == 3e-3 else 0.1)
             (config,) = next(arm for arm in arms(SMALL) if arm.name == trial(subject, rate)).configs
-            write_run(tmp_path, config.model_copy(update={"validation": 0.0}), accuracy=0.9 if rate == 3e-3 else 0.1)
+            write_run(tmp_path, config.changed(validation=0.0), accuracy=0.9 if rate == 3e-3 else 0.1)
     assert {subject: chosen(gather(PANEL, SMALL, tmp_path), subject).lr for subject in BEST} == before == BEST
 
 
@@ -164,7 +164,7 @@ def test_the_runs_follow_at_the_rate_that_was_chosen_with_their_frozen_net(tmp_p
         assert [config.seed for config in there.arms[subject].configs] == [1, 2]
         assert {config.validation for config in there.arms[subject].configs} == {0.0}
         if subject not in FLOORS:
-            twins = [config.model_copy(update={"train_last": 0}) for config in there.arms[subject].configs]
+            twins = [config.changed(train_last=0) for config in there.arms[subject].configs]
             assert there.arms[frozen(subject)].configs == tuple(twins)
     assert half("bp") in there.arms
 
@@ -367,7 +367,7 @@ def test_no_verdict_is_shown_below_five_seeds(tmp_path):
     assert "walked back" not in notes
     for n, shown in ((4, None), (5, "walked back")):
         judged = few["dfa"].judgement
-        known = judged.model_copy(update={"accuracy": judged.accuracy.model_copy(update={"n": n})})
+        known = judged.changed(accuracy=judged.accuracy.changed(n=n))
         assert dataclasses.replace(few["dfa"], judgement=known).verdict == shown
 
 

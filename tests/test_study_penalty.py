@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import made_up
-from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, judge
-from walkback.records import CosineRecord, Run, RunConfig, Valued, read_run
+from walkback.records import CosineRecord, Run, RunConfig, Valued, read_run, subjects_of_runs
+from walkback.records.training import Contents
 from walkback.report.figures import style
 from walkback.report.tables import Stat, Table
 from walkback.studies import partial, penalty
@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Collected]:
     study = STUDIES.get("penalty")
     absent = {c.hash() for arm in study.arms(EXTENT) if arm.name == ABSENT for c in arm.configs}
     configs = [c for c in study.configs(EXTENT) if c.hash() not in absent]
-    configs += [c.model_copy(update={"penalty": 0.1}) for c in configs if c.train_last == 0 and c.seed == 1]
+    configs += [c.changed(penalty=0.1) for c in configs if c.train_last == 0 and c.seed == 1]
     assert None not in train_all(configs, out, jobs=1)
     return out, gather(study, EXTENT, out)
 
@@ -220,14 +220,14 @@ def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Collected])
     out, g = trained
     for rule in penalty.RULES:
         plain = g[f"{rule} frozen"][0]
-        penalised = read_run(out / plain.config.model_copy(update={"penalty": 0.1}).folder())
+        penalised = read_run(out / plain.config.changed(penalty=0.1).folder())
         assert penalised.config.penalty == 0.1
         assert [s.text() for s in penalised.snapshots] == [s.text() for s in plain.snapshots]
 
 
 def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tuple[Path, Collected]) -> None:
     _, g = trained
-    by_config = {(e.rule, g_penalty(e, g)): e for e in evidence_by_subject(g.every())}
+    by_config = {(s.config.rule, s.config.penalty): s.evidence for s in subjects_of_runs(g.every())}
     assert len(by_config) == 9
     for arm in penalty.SUBJECTS:
         mine = penalty.evidence(g, arm)
@@ -238,17 +238,6 @@ def test_the_declared_baselines_are_those_that_an_audit_would_find(trained: tupl
         found = by_config[(rule, float(size))]
         assert mine.baselines == found.baselines
         assert judge(mine).findings == judge(found).findings
-
-
-def g_penalty(evidence: Any, g: Collected) -> float:
-    """The λ of a subject that an audit found, told by its runs' accuracies and norms."""
-    final = evidence.seeds[0].final
-    (run,) = [
-        r for r in g.every()
-        if r.config.rule == evidence.rule and r.config.train_last and r.snapshots[-1].hidden_norms == final.hidden_norms
-        and r.config.seed == evidence.seeds[0].seed
-    ]  # fmt: skip
-    return run.config.penalty
 
 
 # --- the log --------------------------------------------------------------------------------------------------------
@@ -305,8 +294,8 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
         if evidence.name != "dfa λ=0.1" or evidence.seeds[0].final.cosine is not None:
             return found
         planted = {"outcome": "fires", "says": "Planted."}
-        findings = [f.model_copy(update=planted) if f.check == "scale" else f for f in found.findings]
-        return found.model_copy(update={"findings": findings})
+        findings = [f.changed(**planted) if f.check == "scale" else f for f in found.findings]
+        return found.changed(findings=findings)
 
     monkeypatch.setattr(partial, "judge", turned)
     found = table(g, "partial", partial)
@@ -446,12 +435,12 @@ def test_a_cosine_that_was_not_measured_is_a_gap_with_its_reason() -> None:
         if each == 0:
             whole = runs[arm][0]
             dead = CosineRecord(value=math.nan, alive=0, total=9, status="zero gradient")
-            last = whole.snapshots[0].model_copy(update={"cosine": [*whole.snapshots[0].cosine[:3], dead]})
+            last = whole.snapshots[0].changed(cosine=[*whole.snapshots[0].cosine[:3], dead])
             assert whole.probes is not None
             rho = [*whole.probes.rho[:1], Valued(value=math.nan, status="zero credit"), *whole.probes.rho[2:]]
             rho[3] = Valued(value=0.1, status="ok")
-            probes = whole.probes.model_copy(update={"rho": rho})
-            runs[arm][0] = Run(whole.path, whole.config, None, [last], whole.result, probes, [])
+            probes = whole.probes.changed(rho=rho)
+            runs[arm][0] = Run(whole.path, whole.config, None, whole.result, Contents([last], probes))
     g = Collected("penalty", Extent(), arms, runs, [])
     found = table(g, "penalty")
     assert cell(found, "deep cosine", rule="DFA", λ="0") == "zero gradient"

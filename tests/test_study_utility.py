@@ -13,7 +13,7 @@ from scipy import stats
 
 import made_up
 from test_checks_planted import CASES, by_seed, moment, null, ok, precise, subject
-from walkback.audits.trained import audit_plan
+from walkback.audits import audit_plan
 from walkback.checks import DEFAULT, judge
 from walkback.report.figures import save, style
 from walkback.studies import sweep, utility
@@ -333,14 +333,11 @@ def test_halving_alone_finds_the_same_as_with_the_findings_ranges(name, sweeps, 
 
 
 def test_verdicts_do_not_rest_on_the_moments_between_init_and_the_last() -> None:
-    wild = moment(hidden_norms=[9.0, 9e5, 9e9, 9e9, 9e9], precision=precise(0.5))
     for e in (case[0] for case in CASES.values()):
-        seeds = [
-            s.model_copy(update={"moments": [*s.moments[:-1], wild, wild, *s.moments[-1:]]})
-            for s in e.seeds
-            if s.moments
-        ]
-        long = e.model_copy(update={"seeds": seeds})
+        blocks = e.blocks or L
+        wild = moment(blocks, hidden_norms=[9.0, 9e5, *[9e9] * blocks][: blocks + 1], precision=precise(0.5))
+        seeds = [s.changed(moments=[*s.moments[:-1], wild, wild, *s.moments[-1:]]) for s in e.seeds if s.moments]
+        long = e.changed(seeds=seeds)
         short = sweep._final(long)
         assert all(len(seed.moments) <= 2 for seed in short.seeds)
         for protocol in ("ours", "published"):

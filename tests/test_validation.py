@@ -7,12 +7,11 @@ import torch
 
 from commands import walkback
 from conftest import image_data, small_plan
-from walkback.audits.trained import evidence_by_subject
 from walkback.data import Split, load
 from walkback.data.held_out import held_out
 from walkback.errors import BadValue
 from walkback.probes import accuracy_and_loss
-from walkback.records import RunConfig, read_run
+from walkback.records import RunConfig, read_run, subjects_of_runs
 from walkback.train import Trainer, train
 
 
@@ -51,9 +50,9 @@ def test_planted_a_test_split_that_must_not_be_read_is_not_read():
 
 def test_property_the_option_renames_no_run_and_names_its_own():
     (before,) = small_plan(data="digits")
-    raw = before.model_dump(mode="json", by_alias=True)
+    raw = before.as_dict()
     del raw["validation"]  # as recorded before there was the option
-    assert RunConfig(**raw).hash() == before.hash()
+    assert RunConfig.from_plain(raw).hash() == before.hash()
     (with_it,) = small_plan(data="digits", validation=0.1)
     assert with_it.hash() != before.hash()
     assert "validation 0.1" in with_it.label()
@@ -65,7 +64,7 @@ def test_property_runs_with_and_without_are_never_one_subject_nor_each_others_ba
         for last, share in ((None, 0.0), (None, 0.2), (0, 0.2))
     ]
     runs = [read_run(train(config, tmp_path).path) for (config,) in plans]
-    plain, validated = evidence_by_subject(runs)
+    plain, validated = (subject.evidence for subject in subjects_of_runs(runs))
     assert (plain.name, validated.name) == ("dfa", "dfa validation 0.2")
     assert len(plain.seeds) == len(validated.seeds) == 1
     assert "frozen" not in plain.baselines

@@ -14,7 +14,7 @@ import walkback as wb
 from walkback.audits.alarms import NOT_THEIRS, WatchWarning
 from walkback.probes.direct import direct
 from walkback.probes.worker import Worker
-from walkback.records.watched import UPDATE
+from walkback.records.readers.watch_log import UPDATE
 from watched_loops import (
     DEPTH,
     PROBE,
@@ -101,7 +101,7 @@ def test_second_implementation_a_look_gives_the_numbers_of_an_audit(between):
     assert found.hidden_norms
     assert found.cosine_out
     assert found.gradient_norms
-    for name in type(found).model_fields:
+    for name in type(found).__struct_fields__:
         if name not in ("measured", "rho", "nudging"):
             mine, other = getattr(found, name), getattr(theirs, name)
             assert str(mine) == str(other), name  # as text: NaN is NaN
@@ -240,7 +240,7 @@ def test_planted_growth_fires_once_and_can_stop_the_loop():
         watch = watched(loud(500.0), steps=3, stop_when_fired=True)
     assert "scale" in watch.fired
     assert len(watch.looks) == 1
-    assert watch.watched.end.ended == "stopped"
+    assert watch.end.ended == "stopped"
     assert watched(loud(1.0), steps=3, stop_when_fired=True).fired == {}
 
 

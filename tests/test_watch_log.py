@@ -7,7 +7,10 @@ import pytest
 import walkback as wb
 from walkback.cli import app
 from walkback.errors import RecordError
-from walkback.records import read_foreign, read_watched
+from walkback.records import read_log
+from walkback.records.readers.base import LogFile
+from walkback.records.readers.watch_log import read
+from walkback.records.training import FIELDS
 from watched_loops import PROBE, Net, train, watched
 
 
@@ -18,10 +21,18 @@ def log(tmp_path_factory):
     return file, watched(Net(), steps=4, every=2, log=file, seed=7, name="mine").evidence
 
 
+def as_plain(evidence):
+    """All that evidence holds, as plain values."""
+    seeds = [{name: getattr(seed, name) for name in FIELDS} for seed in evidence.seeds]
+    for seed in seeds:
+        seed["moments"] = [moment.as_dict() for moment in seed["moments"]]
+    return evidence.changed(seeds=[]).as_dict(), seeds
+
+
 def test_round_trip_the_log_is_the_evidence(log):
     file, evidence = log
-    (found,) = read_foreign(file)
-    assert found.model_dump_json() == evidence.model_dump_json()
+    (found,) = read_log(file)
+    assert as_plain(found) == as_plain(evidence)
     assert [moment.epoch for moment in found.seeds[0].moments] == [0, 2, 4]
     assert found.seeds[0].seed == 7
     assert found.seeds[0].ended == "finished"
@@ -43,10 +54,10 @@ def test_the_commands_take_it(log, tmp_path, capsys):
 def test_a_torn_last_line_is_left_out_with_a_note(log, cut):
     whole = log[0].read_bytes().splitlines(keepends=True)
     torn = b"".join(whole[:3]) + whole[3][:-cut]
-    found = read_watched(torn, "run.jsonl")
-    assert len(found.looks) == 2
-    assert found.evidence().seeds[0].ended is None
-    assert any("incomplete" in note for note in found.evidence().notes)
+    (found,) = read(LogFile("run.jsonl", "run", torn))
+    assert len(found.seeds[0].moments) == 2
+    assert found.seeds[0].ended is None
+    assert any("incomplete" in note for note in found.notes)
 
 
 def changed(lines, number, path, value):
@@ -81,17 +92,17 @@ def changed(lines, number, path, value):
 def test_planted_what_cannot_be_true_is_refused(log, number, path, value, words):
     lines = log[0].read_text().splitlines()
     with pytest.raises(RecordError, match=words):
-        read_watched(changed(lines, number, path, value), "run.jsonl")
+        read(LogFile("run.jsonl", "run", changed(lines, number, path, value)))
 
 
 def test_lines_in_the_middle_must_be_whole(log):
     lines = log[0].read_bytes().splitlines(keepends=True)
     with pytest.raises(RecordError, match="line 2"):
-        read_watched(b"".join([lines[0], lines[1][:50] + b"\n", *lines[2:]]), "run.jsonl")
+        read(LogFile("run.jsonl", "run", b"".join([lines[0], lines[1][:50] + b"\n", *lines[2:]])))
     with pytest.raises(RecordError, match="follows the end"):
-        read_watched(b"".join([*lines, lines[1]]), "run.jsonl")
+        read(LogFile("run.jsonl", "run", b"".join([*lines, lines[1]])))
     with pytest.raises(RecordError, match="cut off in its first line"):
-        read_watched(lines[0][:-1], "run.jsonl")
+        read(LogFile("run.jsonl", "run", lines[0][:-1]))
 
 
 def test_two_seeds_are_joined_and_a_copy_cannot_hold(log, tmp_path):
@@ -111,7 +122,7 @@ def test_an_earlier_log_is_set_aside_and_another_file_is_not_touched(tmp_path):
     for _ in range(2):
         watched(Net(), log=file)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.jsonl", "run.jsonl.old1"]
-    assert len(read_foreign(file)[0].seeds[0].moments) == 2
+    assert len(read_log(file)[0].seeds[0].moments) == 2
     letter = tmp_path / "letter.txt"
     letter.write_text("dear all")
     for place in (letter, tmp_path, tmp_path / "absent" / "run.jsonl"):
@@ -120,11 +131,20 @@ def test_an_earlier_log_is_set_aside_and_another_file_is_not_touched(tmp_path):
     assert letter.read_text() == "dear all"
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("name", "x" * 300), ("seed", "a"), ("seed", 2**64), ("residual", "maybe")]
+)
+def test_error_what_a_log_could_not_be_read_with(option, value, tmp_path):
+    with pytest.raises(RecordError, match=f"wb.watch: {option}"):
+        wb.watch(Net(), "blocks.*", probe=PROBE, log=tmp_path / "run.jsonl", show=False, **{option: value})
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_killed_training_leaves_whole_lines(tmp_path):
     """Every look is on the disk when step() returns."""
     file, model = tmp_path / "run.jsonl", Net()
     watch = wb.watch(model, "blocks.*", probe=PROBE, log=file, every=1, show=False)
     train(model, watch, 2)
-    (found,) = read_foreign(file)
+    (found,) = read_log(file)
     assert len(found.seeds[0].moments) == 2
     assert found.seeds[0].ended is None

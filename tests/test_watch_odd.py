@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import walkback as wb
 from walkback.audits.alarms import WatchWarning
-from walkback.records.watched import UPDATE
+from walkback.records.readers.watch_log import UPDATE
 from walkback.report import live
 from watched_loops import DEPTH, PROBE, WIDTH, Block, Net, X, Y, bp_loss, train
 

@@ -54,6 +54,14 @@ def children_with(folder: Path, name: str) -> list[Path]:
     ]
 
 
+def each_once(paths: Iterable[Path]) -> list[Path]:
+    """Paths, of which one that is named twice counts once."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        found.setdefault(path.absolute(), path)
+    return [*found.values()]
+
+
 def _exists(path: str) -> bool:
     try:
         os.stat(path)  # noqa: PTH116
@@ -143,7 +151,7 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
     try:
         raw = json.loads(decoded(content), parse_int=whole_number if long else None, object_pairs_hook=_each_once)
         if content.count(b"[") + content.count(b"{") > DEEPEST:
-            _check_depth(raw)
+            check_depth(raw)
     except RecursionError:
         raise RecordError(f"{where} is not valid JSON (it is nested more than {DEEPEST} deep)", remedy) from None
     except ValueError as error:
@@ -181,7 +189,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _check_depth(raw: Any) -> None:
+def check_depth(raw: Any) -> None:
+    """Raise a `RecursionError` where lists and objects are inside each other more than `DEEPEST` deep."""
     level, depth = [raw] if isinstance(raw, dict | list) else [], 0
     while level:
         depth += 1

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-__version__ = "0.3.0"  # pyproject.toml reads it here
+__version__ = "0.4.0"  # pyproject.toml reads it here
 
 
 def own_version() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from walkback.adapters.rows import rows
 from walkback.errors import RecordError
 from walkback.files import is_folder
-from walkback.records import WatchHeader, WatchLook
+from walkback.records.readers.watch_log import WatchHeader, WatchLook
 
 COLUMNS = ("step", "block", "quantity", "value", "status")
 

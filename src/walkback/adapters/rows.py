@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from walkback.records import WatchHeader, WatchLook
-from walkback.records.watched import UPDATE
+from walkback.records.readers.watch_log import UPDATE, WatchHeader, WatchLook
 
 NET = "net"
 

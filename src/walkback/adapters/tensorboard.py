@@ -6,7 +6,7 @@ from typing import Any
 
 from walkback.adapters.rows import NET, rows
 from walkback.errors import BadValue, MissingPackage
-from walkback.records import WatchHeader, WatchLook
+from walkback.records.readers.watch_log import WatchHeader, WatchLook
 
 
 def tensorboard_writer(to: Any, prefix: str = "walkback") -> "TensorBoardWriter":

@@ -13,27 +13,26 @@ if TYPE_CHECKING:
     from walkback.audits.carded import measure_cards as measure_cards
     from walkback.audits.coming import coming as coming
     from walkback.audits.compared import compare_paths as compare_paths
-    from walkback.audits.many import judge_crowd as judge_crowd
     from walkback.audits.model import audit as audit
+    from walkback.audits.records import audits_of as audits_of
     from walkback.audits.records import fired_by as fired_by
     from walkback.audits.records import judge_paths as judge_paths
     from walkback.audits.records import report_paths as report_paths
     from walkback.audits.records import stopping as stopping
-    from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
-    from walkback.audits.told import told_by as told_by
-    from walkback.audits.trained import audit_plan as audit_plan
-    from walkback.audits.trained import audit_rules as audit_rules
-    from walkback.audits.trained import usual as usual
+    from walkback.audits.rules_audit import audit_plan as audit_plan
+    from walkback.audits.rules_audit import audit_rules as audit_rules
+    from walkback.audits.rules_audit import usual as usual
+    from walkback.audits.spine import audit_subjects as audit_subjects
     from walkback.audits.training.door import audit_training as audit_training
     from walkback.audits.watching import Watch as Watch
     from walkback.audits.watching import watch as watch
 
 _HOME = {
-    "Watch": "watching", "audit": "model", "audit_plan": "trained", "audit_rules": "trained",
-    "audit_training": "training.door", "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared",
-    "evidence_by_subject": "subjects", "fired_by": "records", "judge_crowd": "many", "judge_paths": "records",
-    "make_card": "card", "measure_cards": "carded", "report_paths": "records",
-    "stopping": "records", "told_by": "told", "usual": "trained", "watch": "watching",
+    "Watch": "watching", "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
+    "audit_subjects": "spine", "audit_training": "training.door", "audits_of": "records",
+    "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared", "fired_by": "records",
+    "judge_paths": "records", "make_card": "card", "measure_cards": "carded", "report_paths": "records",
+    "stopping": "records", "usual": "rules_audit", "watch": "watching",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from walkback.checks import Judgement, Thresholds, fires_at, judge
+from walkback.checks import Thresholds, fires_at, judge
 from walkback.plain import one_line
 from walkback.probes.theirs import Heard
-from walkback.records import Evidence, Moment, SeedEvidence, WatchHeader, WatchLook
-from walkback.records.evidence import CREDIT
+from walkback.records import Moment
+from walkback.records.moment import CREDIT
+from walkback.records.readers.watch_log import WatchHeader, WatchLook, evidence_of_watch
 
 LEAK, FLOOR = "leak", "reference floor"
 STILL = 10  # steps without a change in any weight of the blocks, after which somebody should know
@@ -48,13 +49,13 @@ class Alarms:
         for words in waiting:
             warnings.warn(WatchWarning(words), stacklevel=4)
 
-    def theirs(self, moment: Moment, heard: Heard) -> tuple[Moment, list[str]]:
+    def of_the_loop(self, moment: Moment, heard: Heard) -> tuple[Moment, list[str]]:
         """The moment without cosines, where what arrives in the loop's backward is not what was compared."""
         if moment.cosine_out is None:
             return moment, []
         if all(size is None for size in heard.arrived):
             if self.other_credit:  # as it was when the backward pass was last seen
-                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
+                return moment.changed(**dict.fromkeys(CREDIT)), [NOT_THEIRS]
             return moment, ["credit: the model's own backward pass on the probe; that of the loop was not seen"]
         for block, (size, record) in enumerate(zip(heard.arrived, moment.cosine_out, strict=True)):
             if size is None or record is None or record.status in ("not available", "not proved"):
@@ -64,7 +65,7 @@ class Alarms:
                 continue
             crosses = heard.crosses[block] if block < len(heard.crosses) else "crosses"
             if arrives != (size != 0) or (arrives and crosses == "does not cross"):
-                return moment.model_copy(update=dict.fromkeys(CREDIT)), [NOT_THEIRS]
+                return moment.changed(**dict.fromkeys(CREDIT)), [NOT_THEIRS]
         return moment, []
 
     def trains(self, block: int) -> bool:
@@ -73,10 +74,10 @@ class Alarms:
 
     def fires(self, moment: Moment, heard: Heard, first: Moment | None) -> list[str]:
         """The checks that fire at this moment; `first`: the moment of the first look."""
-        moment, _ = self.theirs(moment, heard)
-        told = fires_at(moment, self.thresholds, self.header.residual, first if self.header.at_init else None)
+        moment, _ = self.of_the_loop(moment, heard)
+        answers = fires_at(moment, self.thresholds, self.header.residual, first if self.header.at_init else None)
         leaks = self.header.local and any(c in CROSSES for c in heard.crosses)
-        return [*(name for name, answer in told.items() if answer), *([LEAK] if leaks else [])]
+        return [*(name for name, answer in answers.items() if answer), *([LEAK] if leaks else [])]
 
     def about(self, look: WatchLook, fires: list[str], first: WatchLook | None) -> None:
         """Prepare the warnings of one look."""
@@ -94,8 +95,10 @@ class Alarms:
                 self.warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)} although local=True. "
                                 "Detach the input of each block; otherwise this is backprop.")  # fmt: skip
                 continue
-            said = next((f.says for f in self._judged(look, first).findings if f.check == name), "")
-            self.warn(name, f"step {look.step}: {name} fires. {said}")
+            looks = [first, look] if first is not None and self.header.at_init else [look]
+            findings = judge(evidence_of_watch(self.header, looks), self.thresholds).findings
+            words = next((finding.says for finding in findings if finding.check == name), "")
+            self.warn(name, f"step {look.step}: {name} fires. {words}")
         sides = {c in CROSSES for b, c in enumerate(look.crosses) if c != "not seen" and self.trains(b)}
         if len(sides) > 1 and not self.header.local:
             cut = [f"{names[b + 1]} into {names[b]}" for b, c in enumerate(look.crosses) if c == "does not cross"]
@@ -119,12 +122,3 @@ class Alarms:
         elif sums and step - self._moved_at >= STILL:
             self.warn("still", f"step {step}: no trainable weight of the blocks changed since step {self._moved_at}, "
                                "although there are gradients. Does the optimizer have these parameters?")  # fmt: skip
-
-    def _judged(self, look: WatchLook, first: WatchLook | None) -> Judgement:
-        """The checks put to this look, with the first as its init."""
-        header = self.header
-        both = (first, look) if first is not None and header.at_init else (look,)
-        moments = [each.moment.model_copy(update={"epoch": each.step}) for each in both]
-        evidence = Evidence(name=header.name, depth=len(header.blocks), residual=header.residual,
-                            seeds=[SeedEvidence(seed=header.seed, moments=moments)])  # fmt: skip
-        return judge(evidence, self.thresholds)

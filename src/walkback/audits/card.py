@@ -24,7 +24,7 @@ from walkback.probes.expense import expense
 from walkback.probes.transport import (
     STRENGTH,
     Question,
-    Subject,
+    RuleOnNet,
     TooNarrow,
     Transport,
     condition,
@@ -70,7 +70,8 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
                 found = what_it_uses(rule, given, net=net, sizes=sizes | {"width": WIDE})
             except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
                 found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
-            return Card.model_validate({**facts, **found, **step_cost(rule, given, net, timed=timed)})
+            found |= step_cost(rule, given, net, timed=timed)
+            return Card(**facts, **found)
         except WalkbackError as error:
             return Card(**facts, refused=error.what)
         except Exception as error:
@@ -191,9 +192,9 @@ class Laboratory:
                     rule.after_step(net)
         return {key: value.clone() for key, value in rule.state_dict().items()}
 
-    def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> Subject:
+    def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> RuleOnNet:
         """The rule at one moment."""
-        return Subject(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
+        return RuleOnNet(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
 
 
 def what_it_uses(
@@ -230,7 +231,7 @@ def what_it_uses(
 
 
 def _transport(
-    lab: Laboratory, new: Subject, trained: Subject, asked: Sequence[Question], state: Mapping[str, Tensor]
+    lab: Laboratory, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question], state: Mapping[str, Tensor]
 ) -> Transport:
     """The strongest that is found; what is weaker is not looked for."""
     now = {found for subject in (new, trained) for found in immediate(subject, asked)}
@@ -244,13 +245,13 @@ def _transport(
     return "learned" if state and any(_learned(lab, trained, question) for question in asked) else "none"
 
 
-def _from_init(lab: Laboratory, subject: Subject, question: Question) -> bool:
+def _from_init(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
     """Whether the rule copied something of these weights when it was built: built on others, it answers differently."""
     twin = lab.twin(question)
     return subject.notices(subject.answer(make=lambda: lab.build(twin)), question.watched)
 
 
-def _taken(lab: Laboratory, subject: Subject, question: Question) -> bool:
+def _taken(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
     """Whether what the rule keeps follows these weights where neither activity nor error does.
 
     A training that does not give the same state twice cannot tell.
@@ -262,7 +263,7 @@ def _taken(lab: Laboratory, subject: Subject, question: Question) -> bool:
     return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
 
 
-def _learned(lab: Laboratory, subject: Subject, question: Question) -> bool:
+def _learned(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
     """Whether what the rule learned in training depends on these weights: trained with others, it answers differently.
 
     Both are asked on the same net, so that nothing but the rule's own state can make the difference.
@@ -271,7 +272,7 @@ def _learned(lab: Laboratory, subject: Subject, question: Question) -> bool:
     return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
 
 
-def _alignment(subject: Subject) -> list[float]:
+def _alignment(subject: RuleOnNet) -> list[float]:
     answer, truth = subject.usual, subject.truth()
     found = []
     for layer in range(subject.net.depth):
@@ -281,7 +282,7 @@ def _alignment(subject: Subject) -> list[float]:
     return found
 
 
-def _in_training(subject: Subject) -> list[float]:
+def _in_training(subject: RuleOnNet) -> list[float]:
     """The alignment at batches as large as those of a training, block by block the median."""
     draws, found = torch.Generator().manual_seed(11), []
     for _ in range(LARGE_BATCHES):

@@ -53,14 +53,3 @@ def cards_of_folder(
     if missing:
         raise BadValue(f"no run in {folder} was trained by {missing[0]}", "leave the rules out to measure all of them")
     return measure_cards([c for c in configs if not rules or c.rule in rules], folder, say=say)
-
-
-def cards_beside(paths: Sequence[Path | str]) -> list[Card] | None:
-    """The cards that lie with the runs: in a folder that is named, or in the one around a run; None: there are none."""
-    found: list[Card] | None = None
-    places = [path.parent if (path / "config.json").exists() else path for path in map(Path, paths) if is_folder(path)]
-    for place in dict.fromkeys(places):
-        there = read_cards(place)
-        if there is not None:
-            found = [*(found or []), *there]
-    return found

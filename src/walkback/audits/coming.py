@@ -1,4 +1,4 @@
-"""What an audit will train, for how long, and what it will keep: said before it starts. Nothing is trained or written.
+"""What an audit will train, for how long, and what it will keep, before it starts. Nothing is trained or written.
 
 A net's time is that of earlier runs of it in the folder; else a few steps and one snapshot of it are timed here.
 """
@@ -12,19 +12,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
-from walkback.audits.trained import audit_plan, looks_for, rates_in
+from walkback.audits.rules_audit import audit_plan, looks_for, rates_in
 from walkback.audits.tuning import MOST, beyond, check_free, grid_of, longer, opponents, trial
 from walkback.data import load
-from walkback.records import RunConfig, find_runs
-from walkback.records.outline import read_outlines
+from walkback.records import RunConfig, find_runs, read_head
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.records.run import sittings_of
 from walkback.records.sharing import hash_with
+from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores
 
 STEPS = 5  # that are timed, of each net
-PATIENCE = 3.0  # seconds: nets that were not timed by then take as long as those that were, in the mean
+PATIENCE = 3.0  # seconds: a net that was not timed by then is taken to need the mean of the others
 STARTS = 3.0  # seconds until processes train
 AT_THE_END = 6  # snapshots take about as long as what is measured once, at the end
 HERE = (None, "processes", "serial")  # executors that train on this machine
@@ -80,7 +79,7 @@ def coming(
         chosen = rates_in(out)
         grid = grid_of(arms, chosen)
         trials = [trial(arm, rate) for arm in arms for rate in grid]
-        bests = [chosen.best(those) or those[-1] for those in opponents(arms)]
+        bests = [chosen.best(nets) or nets[-1] for nets in opponents(arms)]
         trials += {each.hash(): each for each in map(partial(longer, rates=chosen), bests)}.values()
         settled = all(map(chosen.of, arms)) and not beyond(grid, map(chosen.of, arms))
         grown = 1.0 if settled else max(len(grid), MOST) / len(grid)
@@ -88,8 +87,8 @@ def coming(
     few, many = (audit_plan(rules, seeds=count, rates=chosen, **settings) for count in counts)
     paces = _paces(arms, out, data_folder, device)
     tried, runs, most = (
-        _load(those, place, paces, kept)
-        for those, place, kept in ((trials, out / TRIALS, False), (few, out, True), (many, out, True))
+        _load(configs, place, paces, kept)
+        for configs, place, kept in ((trials, out / TRIALS, False), (few, out, True), (many, out, True))
     )
     if not tried.number + runs.number:
         return ["Nothing is left to train of what is sure to be needed."]
@@ -152,7 +151,7 @@ def _before(out: Path, device: str) -> dict[str, float]:
     """Seconds per epoch of the runs that are there, by net."""
     places = [place for place in (out, out / TRIALS) if place.is_dir()]
     found: dict[str, list[float]] = {}
-    for run in read_outlines(find_runs(*places), whole=False) if places else ():
+    for run in map(read_head, find_runs(*places)) if places else ():
         seconds = [s.seconds for s in sittings_of(run) if s.seconds is not None and s.device == device]
         if run.result is not None and run.result.status == "finished" and seconds:
             found.setdefault(_net(run.config), []).append(sum(seconds) / run.config.epochs)

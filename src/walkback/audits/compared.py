@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from walkback.audits.told import told_by
-from walkback.report.case import settings
+from walkback.audits.records import audits_of
 from walkback.report.compare import Comparison, Side, compare
 
 
@@ -13,6 +12,5 @@ def compare_paths(before: Path | str, after: Path | str) -> Comparison:
 
 
 def _side(path: Path | str) -> Side:
-    (material,) = told_by(path)
-    own = {case.judgement.name: settings(case.runs[0].config) for case in material.subjects if case.runs}
-    return Side(str(path), material.audit, own)
+    (audit,) = audits_of(path)
+    return Side(str(path), audit)

@@ -71,17 +71,17 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         "loss": seen.loss,
         **_sizes(seen),
         "reference_batch": REFERENCE_BATCH,
-        "precision": PrecisionRecord.of(reference.precision).model_copy(update={"differences": by_differences}),
+        "precision": PrecisionRecord.of(reference.precision).changed(differences=by_differences),
         "dtype": reference.dtype,
-        "reference": PrecisionRecord.of(reference.acting).model_copy(update={"differences": by_differences}),
+        "reference": PrecisionRecord.of(reference.acting).changed(differences=by_differences),
     }
     turned = middle_drift(reference.rows)
     fields["drift"] = turned.value if turned is not None and turned.status == "ok" else None
-    proofs_said = proof_notes(
+    about_proofs = proof_notes(
         seen, proofs, remark=reference.remark, differences=reference.worker is not None, uncut=mended is not None,
         backward=asked.credits == BACKWARD, precise=by_differences,
     )  # fmt: skip
-    notes += [*seen_notes(rows), *dead_notes(seen, proofs), *proofs_said]
+    notes += [*seen_notes(rows), *dead_notes(seen, proofs), *about_proofs]
     credits: tuple[list[Tensor | None], list[Tensor | None]] | None = None
     doubts: list[str] = []
     outward = False
@@ -286,14 +286,14 @@ def _acting(
     """The one null of every rule and the Frobenius cosine, at the blocks' outputs, where the gradient is proved."""
     proofs = [proof.standing not in ("not verified", "not measured") for proof in reference.proofs[1:]]
     gradients = [rows if sure else None for rows, sure in zip(reference.rows[1:], proofs, strict=True)]
-    mine = [_of(a, which) for a, which in zip(credits, reference.which[1:], strict=True)]
-    rotated, chance = turned_at_output(mine, gradients, shapes)
+    known = [_of(a, which) for a, which in zip(credits, reference.which[1:], strict=True)]
+    rotated, chance = turned_at_output(known, gradients, shapes)
     for block, credit in enumerate(credits):
         along = None if credit is None else probing.known.get((block + 1, id(credit)))
         if along is not None:  # measured by finite differences, and its null with it
             rotated[block] = along.null
             chance = mean_of(rotated)
-    sizes = [frobenius(a, g) for a, g in zip(mine, gradients, strict=True)]
+    sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
     return {
         "rotated": [NullRecord.of(null) for null in rotated],
         "rotated_gamma": NullRecord.of(chance),

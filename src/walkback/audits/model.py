@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from walkback.audits.measured import BACKWARD, at_init, measured
 from walkback.audits.reference import Asked
-from walkback.audits.result import ModelAudit
 from walkback.audits.samples import one_sided, too_few
 from walkback.audits.seeds import doubts, guarded, repeated, same_weights
-from walkback.checks import DEFAULT, Audit, Judgement, Protocol, Thresholds, check_named, judge
+from walkback.audits.spine import audit_subjects
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.by_seed import by_text
 from walkback.checks.finding import points
 from walkback.errors import BadValue
@@ -23,13 +23,15 @@ from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, Task, score, settle
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import uncompiled, unwrapped
-from walkback.records import Baseline, BaselineName, Evidence, Moment, SeedEvidence
+from walkback.records import Baseline, BaselineName, Evidence, Moment, Subject, Training
+from walkback.records.moment import Standing
 from walkback.records.predictions import MOST_CLASSES, most_frequent
 
 Credits = Callable[[nn.Module, Any, Tensor], Sequence[Tensor]]
 HALVES: tuple[BaselineName, ...] = ("half", "half_bp")
 Accuracies = float | Sequence[float] | Mapping[int, float]
 Models = nn.Module | Sequence[nn.Module] | Mapping[int, nn.Module]
+ALONE = "No controls were trained: this audit is only as good as what it was given."
 
 
 def audit(
@@ -57,13 +59,13 @@ def audit(
     describe: bool = True,
     thresholds: Thresholds = DEFAULT,
     protocol: Protocol = "ours",
-) -> ModelAudit:
+) -> Audit:
     """Judge a trained model of yours, or one per seed, through its named blocks. Nothing of it is changed.
 
     model      one model, a list of them (one per seed), or a table {seed: model}
     batches    held-out data, 1,000 samples or so: pairs (inputs, labels), a DataLoader, a Dataset, or one pair
     blocks     a wildcard over module names ("layers.*"), or a list of names, from the input to the output
-    residual   whether the blocks add to a stream; not said, a large growth cannot be judged
+    residual   whether the blocks add to a stream; if not given, a large growth cannot be judged
     init       the same models at their random init, or a function seed → model; scale needs it where there is no stream
     credits    a function (model, inputs, labels) → a_0 … a_{L−1}, if the model was trained by such; "backward": what
                the model's own backward pass delivers at its blocks, for models that override it
@@ -90,7 +92,7 @@ def audit(
     if accuracy is not None and metric is not None:
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
     looks: dict[int, Look] = {}
-    seeds = []
+    seeds: list[Training] = []
     begun = _inits(init, list(models))
     given = _accuracies(accuracy, list(models), "accuracy") if accuracy is not None else {}
     labels = [*models, *(seed for seed in given if seed not in models)]
@@ -106,26 +108,25 @@ def audit(
             value = given.pop(seed, None)
             if seed in same:
                 continue
-            reading, told = task.reading(one), list[str]()
-            own = guarded(credits, told) if callable(credits) else credits
-            fresh = None if redraw is None else guarded(redraw, told, "redraw")
+            reading, remarks = task.reading(one), list[str]()
+            own = guarded(credits, remarks) if callable(credits) else credits
+            fresh = None if redraw is None else guarded(redraw, remarks, "redraw")
             asked = Asked(task.batches, blocks, own, fresh, reduction, task.loss, describe, residual)
             with undisturbed(one, whole=True):  # one memory of the weights serves all that follows
                 found = measured(reading, asked)
                 if accuracy is None:
                     value, more = scored(reading, found.seen, task, metric)
-                    value, told = (None if useless and compared else value), told + more
+                    value, remarks = (None if useless and compared else value), remarks + more
             looks[seed] = found.seen
-            notes += [(str(seed), note) for note in (*found.notes, *told)]
-            moments = [found.moment.model_copy(update={"accuracy": value})]
+            notes += [(str(seed), note) for note in (*found.notes, *remarks)]
+            moments = [found.moment.changed(accuracy=value)]
             if seed in begun:
                 moments.insert(0, _begun(begun[seed], one, seed, task, asked))
-            # Credits in another order are not those that trained: Γ is open, and accuracy is none of their business.
+            # Credits in another order are not those that trained: Γ is open, and accuracy is not touched.
             why = "; ".join(found.doubts)
-            seeds.append(SeedEvidence(
-                seed=seed, moments=moments, standing="in part" if why else None, standing_why=why,
-            ))  # fmt: skip
-    seeds += [SeedEvidence(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
+            standing: Standing | None = "in part" if why else None
+            seeds.append(Training(seed=seed, moments=moments, standing=standing, standing_why=why))
+    seeds += [Training(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
     lists: dict[BaselineName, Accuracies | None] = {
         "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
     }  # fmt: skip
@@ -140,20 +141,16 @@ def audit(
     if useless and accuracy is None:
         then = "accuracy counts as not known, and depth is not judged" if compared else "the accuracy here tells little"
         task.notes.append(f"{useless}: {then}")
+    if metric is not None and accuracy is None and baselines:
+        task.notes.append(_unit(metric, thresholds["depth.margin"]))
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         classes=task.classes, chance=_guessing(task) if metric is None and loss is None else None,
         notes=[*gathered.notes, *task.notes, *by_text(notes)],
         doubts=doubts(models, blocks, seeds, same),
     )  # fmt: skip
-    judgement = judge(evidence, thresholds, protocol)
-    if metric is not None and accuracy is None:
-        judgement = _in_its_unit(judgement, metric)
-    judged = Audit(
-        valid=True, says="No controls were trained: this audit is only as good as what it was given.",
-        protocol=protocol, thresholds=thresholds, controls=[], subjects=[judgement],
-    )  # fmt: skip
-    return ModelAudit.made(judged, evidence, looks)
+    judged = audit_subjects([Subject(name, evidence)], thresholds, protocol, alone=ALONE)
+    return judged.with_records(layers={seed: [seen.start, *seen.layers] for seed, seen in looks.items()})
 
 
 def _guessing(task: Task) -> float | None:
@@ -218,17 +215,12 @@ def _name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _in_its_unit(judgement: Judgement, metric: Metric) -> Judgement:
-    """What is said of gains, with a warning that they are of a metric and the limit was set for accuracy."""
-    said = []
-    for finding in judgement.findings:
-        warning = (
-            f"a point is 0.01 of the metric {_name_of(metric)}; the limit of {points(finding.threshold)} points was "
-            "set for accuracy, so choose one that fits with thresholds="
-        )
-        gains = check_named(finding.check).form == "points" and finding.value is not None
-        said.append(finding.model_copy(update={"warnings": [*finding.warnings, warning]}) if gains else finding)
-    return judgement.model_copy(update={"findings": said})
+def _unit(metric: Metric, margin: float) -> str:
+    """What is said where gains are of a metric."""
+    return (
+        f"a point is 0.01 of the metric {_name_of(metric)}; the limit of {points(margin)} points was set for accuracy, "
+        "so choose one that fits with thresholds="
+    )
 
 
 def _by_seed(model: Models) -> dict[int, nn.Module]:

@@ -1,4 +1,4 @@
-"""What is said about a stranger's model beside the findings: what was seen of it, what is dead, what was proved."""
+"""The notes on a model beside the findings: what was seen of it, what is dead, what was proved."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def seen_notes(seen: Look) -> list[str]:
 
 
 def _by_reason(layers: Sequence[tuple[str, str]]) -> list[str]:
-    """Layers and why they were not seen; a reason that several have is said once."""
+    """Layers and why they were not seen; a reason that several have is given once."""
     reasons: dict[str, list[str]] = {}
     for name, why in layers:
         reasons.setdefault(why, []).append(name)

@@ -1,146 +1,163 @@
-"""Records as they are: run folders, and logs that others left. Nothing is trained or measured."""
+"""Records as they are: run folders, trainings of loops, and logs that others left. Nothing is trained or measured."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from walkback.audits.carded import cards_beside
-from walkback.audits.controls import Here, settled
-from walkback.audits.many import (
-    Note,
-    audits_beside,
-    folders_and_logs,
-    judge_many,
-    no_runs,
-    no_subject,
-    nothing_to_judge,
-)
-from walkback.audits.many_cases import are_many, material_to_show
-from walkback.audits.result import PagedAudit
-from walkback.audits.subjects import runs_by_subject
-from walkback.checks import Protocol, Thresholds, fires_at, in_order
-from walkback.checks.looks import LOOKS
-from walkback.files import is_folder
+from walkback.audits.spine import Note, audit_subjects
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order
+from walkback.checks.looks import looks_of, with_looks
+from walkback.errors import BadValue, RecordError
+from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import (
     Baseline,
-    Evidence,
+    BaselineName,
     Run,
     RunConfig,
     Snapshot,
+    Subject,
+    Training,
     find_runs,
     join_seeds,
     moment_of_snapshot,
-    read_foreign,
+    read_head,
+    read_log,
     read_run,
+    subjects_of_runs,
 )
+from walkback.records.card import cards_beside
+from walkback.records.looks import Looks, read_looks
+from walkback.records.loop_subjects import read_loops
+from walkback.records.loop_training import RECORD, find_loop_trainings
 from walkback.records.rates import ChosenRates, find_trials
-from walkback.records.training import find_trainings
-from walkback.records.training_evidence import OwnTrainings, own_trainings
-from walkback.report.case import Case, Material
-from walkback.train import seed_list
 
-GatheredRuns = list[tuple[Evidence, list[Run]]]
-SEED_ORDER = seed_list(LOOKS[-1])
+Given = Mapping[BaselineName, Baseline]
 
 
 def judge_paths(
     *paths: Path | str,
-    baselines: Mapping[str, Baseline] | None = None,
-    thresholds: Thresholds | None = None,
-    protocol: Protocol | None = None,
-) -> PagedAudit:
-    """Judge run folders, and logs that others left, however incomplete; nothing is trained or measured.
-
-    `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
-    are among the runs are judged too: an audit whose controls misbehave is invalid, here as where it was made.
-    """
-    material = replace(judged_material(paths, baselines, thresholds, protocol), cards=cards_beside(paths))
-    return PagedAudit.of(material.audit, material)
-
-
-def report_paths(
-    *paths: Path | str,
-    baselines: Mapping[str, Baseline] | None = None,
+    baselines: Given | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
     source: Sequence[str] = (),
     note: Note = lambda *_: None,
     processes: int = 0,
-) -> Material:
-    """The same with the records beside the judgements: what a page is drawn from.
+) -> Audit:
+    """Judge run folders, trainings of loops, and logs, however incomplete; nothing is trained or measured.
 
-    Controls are those that are among the runs, or that an audit.json beside them states. A folder with an audit.json
-    and no runs is shown as it was judged. `source`: the command, as words. Of many runs only what the page shows is
-    kept; `note` and `processes` as for `judge_crowd`.
+    `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
+    are among the runs are judged too: an audit whose controls misbehave is invalid. `source`: the command, as words;
+    `note` and `processes` as for `audit_subjects`.
     """
-    folders = [Path(p) for p in paths if is_folder(Path(p))]
-    audits = audits_beside(paths)
-    if len(paths) == len(audits) == 1 and not find_runs(*folders) and not find_trainings(*folders):
-        if baselines or thresholds is not None or protocol is not None:
-            raise nothing_to_judge(folders[0])
-        return Material.alone(next(iter(audits.values())), source)
-    if are_many(paths):
-        material = material_to_show(judge_many(paths, baselines, thresholds, protocol, note, processes))
-    else:
-        material = judged_material(paths, baselines, thresholds, protocol)
-    return replace(material, source=source, cards=cards_beside(paths))
+    looks = read_looks(*places_of(paths))
+    subjects, runs = subjects_at(paths, baselines, looks, note)
+    thresholds = thresholds or DEFAULT
+    if looks.looks and not looks_of(thresholds):
+        thresholds = with_looks(thresholds, looks.looks)
+    audit = audit_subjects(subjects, thresholds, protocol or "ours", runs=runs, note=note, processes=processes)
+    return audit.with_records(source=source, cards=cards_beside(paths))
 
 
-def judged_material(
-    paths: Sequence[Path | str],
-    baselines: Mapping[str, Baseline] | None,
-    thresholds: Thresholds | None,
-    protocol: Protocol | None,
-) -> Material:
-    """Run folders and logs, read once and judged once: whatever shows them takes it from here."""
-    gathered, runs, own, rates = gather(paths, baselines)
-    shown, here = settled(Here.of(gathered, runs, own, rates), audits_beside(paths), thresholds, protocol)
-    cases = [Case(judgement, *known) for judgement, known in zip(here.subjects, gathered, strict=True)]
-    return Material.of(shown, cases, runs)
+def audits_of(
+    *paths: Path | str,
+    baselines: Given | None = None,
+    thresholds: Thresholds | None = None,
+    protocol: Protocol | None = None,
+    source: Sequence[str] = (),
+    note: Note = lambda *_: None,
+    processes: int = 0,
+) -> list[Audit]:
+    """Every audit.json that has no runs beside it, as it is; then all run folders and logs together, judged."""
+    if not paths:
+        raise BadValue("no path is given", "give an audit.json, run folders, or log files")
+    alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
+    if alone and (baselines or thresholds is not None or protocol is not None):
+        path = next(iter(alone))
+        raise BadValue(
+            f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
+            "leave --protocol, --thresholds and --frozen out, or name the runs",
+        )
+    found = [audit.with_records(source=source) for audit in alone.values()]
+    if records := [path for path in map(Path, paths) if path not in alone]:
+        found.append(judge_paths(
+            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, source=source, note=note,
+            processes=processes,
+        ))  # fmt: skip
+    return found
 
 
-class Records(NamedTuple):
-    """The subjects that paths tell of, with their runs if they are ours; all runs; trainings of loops of others; and
-    the learning rates that trials beside the runs chose."""
-
-    gathered: GatheredRuns
-    runs: list[Run]
-    own: list[OwnTrainings]
-    rates: ChosenRates
+def report_paths(*paths: Path | str, **given: Any) -> Audit:
+    """The one audit that a page is about; `given` as for `audits_of`."""
+    found = audits_of(*paths, **given)
+    if len(found) > 1:
+        raise BadValue("a page is about one audit, and several are named", "name runs, or one audit.json")
+    return found[0]
 
 
-def gather(paths: Sequence[Path | str], baselines: Mapping[str, Baseline] | None = None) -> Records:
-    """Everything that is recorded there."""
-    folders, logs = folders_and_logs(paths)
-    runs = [read_run(path) for path in find_runs(*folders)] if folders else []
-    trainings = own_trainings(find_trainings(*folders), SEED_ORDER)
-    if folders and not runs and not trainings:
-        raise no_runs(folders)
+def subjects_at(
+    paths: Sequence[Path | str], baselines: Given | None = None, looks: Looks | None = None,
+    note: Note = lambda *_: None,
+) -> tuple[list[Subject], list[Run]]:  # fmt: skip
+    """The subjects of everything that is recorded at some paths, and all run folders."""
+    folders, logs = _folders_and_logs(paths)
+    found = find_runs(*folders) if folders else []
+    loops = read_loops(find_loop_trainings(*folders))
+    if folders and not found and not loops:
+        raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
+    runs = []
+    for number, path in enumerate(found, 1):
+        runs.append(read_head(path))
+        note("read", number, len(found))
     rates = ChosenRates(read_run(path) for path in find_trials(*folders))
-    gathered = runs_by_subject(runs, rates)
-    alone = len(trainings) == 1 and not gathered and not logs
-    owners = {id(e): each for each in trainings for e in each.evidences.values()}
-    gathered += [(e, []) for each in trainings for e in each.evidences.values()]
-    gathered += [(e, []) for e in join_seeds([e for path in logs for e in read_foreign(path)])]
-    if not gathered:
-        raise no_subject()
-    found: GatheredRuns = []
-    for evidence, own in gathered:
-        # A log, or a file name, may hold half a character, which no JSON can be written with.
-        name = evidence.name.encode(errors="replace").decode()
-        owner = owners.get(id(evidence))
-        if owner is not None and not alone and name != owner.setting.name:
-            name = f"{name} of {owner.setting.name}"
-        update: dict[str, object] = {"name": name}
-        if baselines:
-            update["baselines"] = {**baselines, **{str(k): v for k, v in evidence.baselines.items()}}
-        copied = evidence.model_copy(update=update)
-        found.append((copied, own))
-        if owner is not None:
-            owner.evidences.update({who: copied for who, e in owner.evidences.items() if e is evidence})
-    return Records(found, runs, trainings, rates)
+    subjects = subjects_of_runs(runs, rates) if runs else []
+    alone = len(loops) == 1 and not subjects and not logs
+    subjects += [subject for loop in loops for subject in loop.subjects(alone)]
+    evidences = join_seeds([evidence for path in logs for evidence in read_log(path)])
+    subjects += [Subject(evidence.name, evidence) for evidence in evidences]
+    if not subjects:
+        raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
+    for subject in subjects:
+        subject.given = dict(baselines or {})
+    return with_inits(subjects, looks or Looks()), runs
+
+
+def with_inits(subjects: list[Subject], looks: Looks) -> list[Subject]:
+    """Subjects with the nets at init of their settings, where an audit measured these."""
+    for subject in subjects:
+        if subject.runs and subject.setting in looks.inits:
+            subject.inits = [Training(moments=[looks.inits[subject.setting]])]
+    return subjects
+
+
+def places_of(paths: Iterable[Path | str]) -> list[Path]:
+    """The folders that hold what is named: a folder of runs itself, of one run or training the folder around it."""
+    folders = [path for path in map(Path, paths) if is_folder(path)]
+    ones = [path for path in folders if (path / "config.json").exists() or (path / RECORD).exists()]
+    return list(dict.fromkeys(path.parent if path in ones else path for path in folders))
+
+
+def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
+    if not paths:
+        raise BadValue("no path is given", "give run folders, or log files")
+    every = [Path(path) for path in paths]
+    return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
+
+
+def _alone(path: Path) -> Audit | None:
+    """The audit of a file, or of a folder that holds no runs."""
+    if is_folder(path):
+        return None if find_runs(path) or find_loop_trainings(path) else Audit.read(path)
+    return Audit.read(path) if path.name == "audit.json" or _is_audit(path) else None
+
+
+def _is_audit(file: Path) -> bool:
+    """Whether a file of another name says that it is an audit."""
+    try:
+        raw = parse_json(read_bytes(file), str(file), "")
+    except (FileNotFoundError, RecordError):
+        return False
+    return isinstance(raw, dict) and str(raw.get("schema")).startswith("walkback.audit/")
 
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:

@@ -20,7 +20,7 @@ from walkback.probes.worker import Picked, Worker, double_worker, spread
 PROOF_SAMPLES, DOUBLE_SAMPLES = 64, 128
 DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
 IMPRECISE = 1e-4  # a direction in float32 is far more precise
-STEPS_AGREE = 0.01  # two step sizes disagree by more: then nothing is said of how precise the gradient is
+STEPS_AGREE = 0.01  # two step sizes disagree by more: then it is not known how precise the gradient is
 Batches = Sequence[tuple[Any, Tensor]]
 
 

@@ -16,7 +16,7 @@ Batches = Sequence[tuple[Any, Tensor]]
 
 
 def too_few(batches: Batches, margin: float) -> str:
-    """Why the gain that is asked for cannot be told by these samples; nothing if it can.
+    """Why the gain that is asked for cannot be seen on these samples; nothing if it can.
 
     One sample more or less that is right changes an accuracy by 1 / n, so that n different samples tell no gain below.
 
@@ -45,12 +45,12 @@ def one_sided(batches: Batches, classes: int | None, stopped: bool) -> str:
     if classes is None:
         return ""
     seen = torch.cat([labels.flatten() for _, labels in batches])
-    there = len(set(seen.tolist()))
-    if there == 1 and len(seen) > 1:
+    present = len(set(seen.tolist()))
+    if present == 1 and len(seen) > 1:
         return f"every label is class {int(seen[0])}, which an answer that never changes gets right"
-    if stopped and there < classes and len(seen) >= LIKELY * classes:
+    if stopped and present < classes and len(seen) >= LIKELY * classes:
         return (
-            f"the {len(seen):,} samples that were looked at hold {there} of {classes} classes, and more samples "
+            f"the {len(seen):,} samples that were looked at hold {present} of {classes} classes, and more samples "
             "follow: they are sorted. Shuffle them, or give max_samples=None"
         )
     return ""

@@ -14,7 +14,7 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import on_tensors
 from walkback.probes.outputs import Logits
 from walkback.probes.undisturbed import undisturbed
-from walkback.records import Moment, SeedEvidence
+from walkback.records import Moment, Training
 
 CLOSE = 1e-5  # relative: weights or measurements that differ by less are of one training, rounded or permuted
 
@@ -53,13 +53,13 @@ def _near(a: Tensor, b: Tensor) -> bool:
         b = b.to(a.device)
     if not a.is_floating_point():
         return torch.equal(a, b)
-    a, b = a.double(), b.double()
+    a, b = a.detach().double(), b.detach().double()
     apart = float(torch.linalg.vector_norm(torch.nan_to_num(a) - torch.nan_to_num(b)))
     return apart <= CLOSE * float(torch.linalg.vector_norm(torch.nan_to_num(a)))
 
 
 def doubts(
-    models: Mapping[int, nn.Module], blocks: str | Sequence[str], seeds: Sequence[SeedEvidence], same: Mapping[int, int]
+    models: Mapping[int, nn.Module], blocks: str | Sequence[str], seeds: Sequence[Training], same: Mapping[int, int]
 ) -> list[str]:
     """Why these seeds are not different trainings, in sentences; a subject with one of them never holds."""
     found = [

@@ -10,12 +10,12 @@ from pathlib import Path
 from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import RunConfig
+from walkback.records.consistency import CHECKPOINTS
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
-from walkback.records.whole import CHECKPOINTS
 
 GRID = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 LADDER = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, *GRID, 1e-1, 3e-1, 1.0, 3.0, 10.0)  # the rates by which a grid grows
-MOST = 9  # rates: then a best one at an edge stays there, and is told
+MOST = 9  # rates: then a best one at an edge stays there, and is reported
 HELD_OUT = 0.1
 PROBED = 128  # images: of a trial its accuracy counts and nothing else
 ONE_RATE = "give --lr X, or --rates one, to train all at one rate"
@@ -24,7 +24,7 @@ ONE_RATE = "give --lr X, or --rates one, to train all at one rate"
 def trial(arm: RunConfig, rate: float) -> RunConfig:
     """The config of an arm's trial at a rate."""
     changes = {"seed": TRIAL_SEED, "lr": rate, "validation": HELD_OUT, "probe_images": min(PROBED, arm.probe_images)}
-    return arm.model_copy(update=changes)
+    return arm.changed(**changes)
 
 
 def longer(arm: RunConfig, rates: ChosenRates) -> RunConfig:
@@ -37,7 +37,7 @@ def at_its_rate(config: RunConfig, rates: ChosenRates) -> RunConfig:
     choice = rates.of(config)
     if choice is None or choice.missing:
         return config
-    return config.model_copy(update={"lr": choice.rates[0] if choice.lr is None else choice.lr})
+    return config.changed(lr=choice.rates[0] if choice.lr is None else choice.lr)
 
 
 def grid_of(arms: Iterable[RunConfig], rates: ChosenRates) -> list[float]:

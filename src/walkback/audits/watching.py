@@ -36,9 +36,19 @@ from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.witness import Witness
 from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
-from walkback.records import Evidence, Moment, ReadingRecord, Watched, WatchEnd, WatchHeader, WatchLook
-from walkback.records.evidence import CREDIT, Ended
-from walkback.records.watched import UPDATE, Loss, make_room
+from walkback.records import Evidence, Moment, ReadingRecord
+from walkback.records.moment import CREDIT
+from walkback.records.readers.watch_log import (
+    UPDATE,
+    Loss,
+    WatchEnd,
+    WatchHeader,
+    WatchLook,
+    evidence_of_watch,
+    make_room,
+)
+from walkback.records.record import refused
+from walkback.records.training import Ended
 from walkback.report.live import Live
 from walkback.report.watched import figure, line_of
 
@@ -93,6 +103,7 @@ class Watch:
     """What `watch` returns.
 
     looks   every look so far
+    end     how the training ended; None while it goes on
     fired   by check (and "leak"): the step at which it first fired
     """
 
@@ -109,7 +120,7 @@ class Watch:
         self._every, self._count, self._done, self._also = every, 0, done, list(also)
         self._stop, self._log = stop_when_fired, None if log is None else Path(log)
         self._closed, self._looking, self._began = False, 0.0, time.perf_counter()
-        self._end: WatchEnd | None = None
+        self.end: WatchEnd | None = None
         self._proofs: list[Proof] | None = None
         self._proved_at: int | None = None
         self._live = Live(self) if show else None
@@ -125,12 +136,14 @@ class Watch:
             self._task = settle(self._model, gathered.batches, output, loss)
         self._asked = Asked(self._task.batches, blocks, BACKWARD, None, reduction, self._task.loss, False, residual)
         kind: Loss = "your own" if loss is not None else "cross-entropy"
-        self._header = WatchHeader(
-            name=name, blocks=names, residual=residual, seed=seed, local=local, every=every,
-            samples=sum(len(labels) for _, labels in self._task.batches),
-            loss="cross-entropy per place" if self._task.dense else kind, at_init=not done,
-            notes=[*opened.notes, *gathered.notes, *self._task.notes, SCALE_UNKNOWN],
-        )  # fmt: skip
+        about = {
+            "name": name, "blocks": names, "residual": residual, "seed": seed, "local": local, "every": every,
+            "samples": sum(len(labels) for _, labels in self._task.batches),
+            "loss": "cross-entropy per place" if self._task.dense else kind, "at_init": not done,
+            "notes": [*opened.notes, *gathered.notes, *self._task.notes, SCALE_UNKNOWN],
+        }  # fmt: skip
+        with refused("wb.watch", "give another value for it"):
+            self._header = WatchHeader.from_plain(about)
         if self._log is not None:
             make_room(self._log)
         self._alarms = Alarms(self._header, self._model, self._blocks, thresholds)
@@ -186,22 +199,21 @@ class Watch:
         self._closed = True
         if self.looks:
             seconds = time.perf_counter() - self._began
-            end = WatchEnd(ended=ended, steps=self._done + self._count, seconds=seconds, looking=self._looking,
-                           standing=standing.standing, standing_why=standing.why)  # fmt: skip
-            self._end = end
-            self._write(end.text())
+            self.end = WatchEnd(ended=ended, steps=self._done + self._count, seconds=seconds, looking=self._looking,
+                                standing=standing.standing, standing_why=standing.why)  # fmt: skip
+            self._write(self.end.text())
 
     @property
-    def watched(self) -> Watched:
-        """Header, looks and end, as the log has them."""
+    def header(self) -> WatchHeader:
+        """What is watched, as the log has it."""
         if not self._active:
             raise BadValue("only the first process of a distributed training looks", "ask for it where rank is 0")
-        return Watched(header=self._header, looks=self.looks, end=self._end)
+        return self._header
 
     @property
     def evidence(self) -> Evidence:
         """What was seen so far, as `wb.judge` takes it."""
-        return self.watched.evidence()
+        return evidence_of_watch(self.header, self.looks, self.end)
 
     @property
     def cost(self) -> float:
@@ -216,7 +228,7 @@ class Watch:
 
     def _repr_html_(self) -> str:
         """For notebooks: a small figure, without a script or a style sheet."""
-        return str(figure(self.watched))
+        return str(figure(self.looks, self.header.blocks))
 
     # --- one look -----------------------------------------------------------------------------------------------------
 
@@ -237,7 +249,7 @@ class Watch:
         except Exception:  # a monitor does not end a training
             look = self._failed(step, heard)
         if not self.looks:
-            self._header = self._header.model_copy(update={"at_init": self._header.at_init and self._fresh(look)})
+            self._header = self._header.changed(at_init=self._header.at_init and self._fresh(look))
             self._alarms.header = self._header
             self._write(self._header.text())
         self.looks.append(look)
@@ -297,10 +309,10 @@ class Watch:
             self._proved_at = step if sound else self._proved_at
             again = True
         notes = [*found.notes, *([heard.why] if heard.why else [])]
-        moment, remarks = self._alarms.theirs(moment, heard)
+        moment, remarks = self._alarms.of_the_loop(moment, heard)
         standing = self._witness.answer()
         if standing.standing == "not seen":
-            moment, remarks = moment.model_copy(update=dict.fromkeys(CREDIT)), [*remarks, standing.why]
+            moment, remarks = moment.changed(**dict.fromkeys(CREDIT)), [*remarks, standing.why]
         self._alarms.other_credit = NOT_THEIRS in remarks
         notes += [*remarks, *([] if again else [f"finite differences were last taken at step {self._proved_at}"])]
         halves: list[float | None] = [None] * len(self._blocks)
@@ -314,7 +326,7 @@ class Watch:
             readings = [ReadingRecord.of(each) for each in aligned.update]
             halves = [each.value if each.status == "ok" else None for each in aligned.halves]
         if readings:
-            moment = moment.model_copy(update={"measured": {**moment.measured, UPDATE: readings}})
+            moment = moment.changed(measured={**moment.measured, UPDATE: readings})
         fires = self._alarms.fires(moment, heard, first)
         look = WatchLook(
             step=step, moment=moment, arrived=heard.arrived, crosses=list(heard.crosses), halves=halves,
@@ -325,7 +337,7 @@ class Watch:
         return look
 
     def _directly(self, heard: Heard, found: MeasuredModel) -> Heard:
-        """With direct feedback told apart, where the model's backward pass is overridden."""
+        """What was heard, with direct feedback told apart where the model's backward pass is overridden."""
         worker, proofs = found.reference.worker, found.reference.proofs
         if "crosses" not in heard.crosses or all(p.standing != "wrong" for p in proofs):
             return heard
@@ -340,7 +352,7 @@ class Watch:
         with undisturbed(self._model, whole=True):
             found = measured(reading, self._asked, known)
             accuracy, _ = scored(reading, found.seen, self._task, None)
-        return found, found.moment.model_copy(update={"accuracy": accuracy})
+        return found, found.moment.changed(accuracy=accuracy)
 
     def _plainly(self) -> ExitStack:
         """As the model was written: not compiled, and without autocast around it."""

@@ -1,9 +1,11 @@
-"""What an audit says: its controls, its subjects, and whether it is valid."""
+"""What an audit says: its controls, its subjects, whether it is valid. It shows itself in a notebook or as a page."""
 
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from msgspec import field
 
 from walkback.checks.finding import Protocol
 from walkback.checks.judge import Judgement
@@ -13,14 +15,16 @@ from walkback.checks.verdict import VerdictName
 from walkback.errors import RecordError
 from walkback.files import is_folder, make_folder, read_bytes, write_whole
 from walkback.records.invariants import Broken
-from walkback.records.run import FRESH, parse
-from walkback.records.schema import Record
+from walkback.records.record import FRESH, Record, parse
 
-OLDER = b'"walkback.audit/1"'
+if TYPE_CHECKING:
+    from walkback.probes import Layer
+    from walkback.records.card import Card
+    from walkback.records.evidence import Evidence
+    from walkback.records.training import Run
+    from walkback.report.case import Case
 
-
-class OldAudit(RecordError):
-    """An audit.json that an older walkback wrote, by rules that are not those of this one."""
+SCHEMA = "walkback.audit/3"
 
 
 class Control(Record):
@@ -31,11 +35,10 @@ class Control(Record):
     got: str
     ok: bool
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Control":
+    def possible(self) -> None:
+        """It is as it should be where it got what was expected."""
         if self.expected in get_args(VerdictName) and self.ok != (self.got == self.expected):
             raise Broken("valid", f"{self.name} must be {self.expected}, is {self.got}, and ok is {self.ok}")
-        return self
 
 
 class SettingValidity(Record):
@@ -46,37 +49,111 @@ class SettingValidity(Record):
     subjects: list[str]
 
 
-class Audit(Record):
-    """What an audit says, all of it: audit.json."""
+class Audit(Record, kw_only=True, dict=True):
+    """What an audit says, all of it: audit.json.
 
-    schema_: Literal["walkback.audit/2"] = Field(default="walkback.audit/2", alias="schema")
-    valid: bool
-    finished: bool = True  # False: seeds are being added; the command that began it resumes it
+    valid           every control behaved as expected; None: some subjects have no controls at hand
+    not_controlled  subjects in whose setting no controls were trained: nobody knows whether a failure would be seen
+    settings        none: the controls are of all subjects
+
+    An audit whose records are at hand knows them too (`with_records`); they are not written.
+
+    cases, control_cases   of each subject, and of what was judged beside them
+    runs            all run folders behind it
+    source          what was asked for, as words of a command line
+    cards           what the rules use and cost; None: not measured
+    """
+
+    brief = frozenset({"settings", "not_controlled"})
+    schema: Literal["walkback.audit/3"] = "walkback.audit/3"
+    valid: bool | None
     says: str
     protocol: Protocol
     thresholds: Thresholds
     controls: list[Control]
+    not_controlled: list[str] = field(default_factory=list)
     subjects: list[Judgement]
-    settings: list[SettingValidity] = Field(default_factory=list)  # none: the controls are of all subjects
+    settings: list[SettingValidity] = field(default_factory=list)
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Audit":
+    def possible(self) -> None:
+        """It is valid where every subject has controls, and every control behaved as expected."""
         failed = [control.name for control in self.controls if not control.ok]
-        if self.valid and not self.finished:
-            raise Broken("valid", "valid is True, and the audit is not finished")
-        if self.finished and self.valid == bool(failed) and self.controls:
-            words = f"{failed[0]} did not behave as expected" if failed else "every control behaved as expected"
-            raise Broken("valid", f"valid is {self.valid}, but {words}")
-        if self.settings and self.valid != all(setting.valid for setting in self.settings):
+        expected = False if failed else None if self.not_controlled else True
+        if self.valid is not expected:
+            why = [f"{name} did not behave as expected" for name in failed]
+            why += [f"{name} has no controls" for name in self.not_controlled]
+            why += ["every control behaved as expected"]
+            raise Broken("valid", f"valid is {self.valid}, but {why[0]}")
+        if self.settings and bool(failed) == all(setting.valid for setting in self.settings):
             raise Broken("valid", f"valid is {self.valid}, and its settings say otherwise")
+
+    def with_records(self, **records: Any) -> Self:
+        """The audit with what it rests on."""
+        self.__dict__.update(records)
         return self
+
+    @property
+    def cases(self) -> "Sequence[Case]":
+        """Its subjects with their records; where these are not here, with the judgements alone."""
+        if "cases" not in self.__dict__:
+            case = import_module("walkback.report.case").Case
+            self.__dict__["cases"] = [
+                case.alone(each, self.counts(each.name), each.name not in self.not_controlled) for each in self.subjects
+            ]
+        found: Sequence[Case] = self.__dict__["cases"]
+        return found
+
+    @property
+    def control_cases(self) -> "Sequence[Case]":
+        """What was judged to show that the audit can tell good from bad."""
+        return self.__dict__.get("control_cases", ())  # type: ignore[no-any-return]
+
+    @property
+    def runs(self) -> "Sequence[Run]":
+        """All run folders behind it."""
+        return self.__dict__.get("runs", ())  # type: ignore[no-any-return]
+
+    @property
+    def source(self) -> Sequence[str]:
+        """What was asked for, as words of a command line; none if that is not known."""
+        return self.__dict__.get("source", ())  # type: ignore[no-any-return]
+
+    @property
+    def cards(self) -> "Sequence[Card] | None":
+        """What the rules use and cost, where that was measured."""
+        return self.__dict__.get("cards")
+
+    @property
+    def evidence(self) -> "Evidence":
+        """All that was measured of the first subject, and given."""
+        return self.cases[0].evidence
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the trained models and their records are, of an audit of a loop."""
+        return self.__dict__.get("folder")
+
+    @property
+    def problems(self) -> list[str]:
+        """Trainings of a loop that failed or are no baseline, and what keeps its subject from holding."""
+        return self.__dict__.get("problems", [])  # type: ignore[no-any-return]
+
+    @property
+    def layers(self) -> "dict[int, list[Layer]]":
+        """The layers of a live model, by seed: the input of the first block, then each block."""
+        return self.__dict__.get("layers", {})  # type: ignore[no-any-return]
+
+    def blocks(self) -> list[dict[str, Any]]:
+        """One row per seed and layer, as `pandas.DataFrame(audit.blocks())` takes it; see `report.blocks`."""
+        found: list[dict[str, Any]] = import_module("walkback.report.blocks").rows(self)
+        return found
 
     def counts(self, subject: str) -> bool:
         """Whether the verdict of a subject counts: the controls of its setting behaved, or it has none of its own."""
         for setting in self.settings:
             if subject in setting.subjects:
                 return setting.valid
-        return self.valid or bool(self.settings)
+        return self.valid is not False or bool(self.settings)
 
     @property
     def void_words(self) -> str:
@@ -90,8 +167,7 @@ class Audit(Record):
         """Write audit.json into a folder."""
         path = Path(folder) / "audit.json"
         make_folder(path.parent)
-        without = None if self.settings else {"settings"}  # as every audit was written before there were several
-        write_whole(path, self.model_dump_json(by_alias=True, indent=1, exclude=without).encode() + b"\n")
+        write_whole(path, self.indented() + b"\n")
         return path
 
     @classmethod
@@ -101,34 +177,25 @@ class Audit(Record):
         remedy = "give the command that wrote it again, or move the file away"
         try:
             content = read_bytes(path)
-            if OLDER in content[:200]:
-                raise OldAudit(
+            if any(f'"walkback.audit/{version}"'.encode() in content[:200] for version in (1, 2)):
+                raise RecordError(
                     f"{path} is an audit of an older walkback, which answered by other rules",
                     "judge its runs again: walkback judge FOLDER --out FOLDER",
                 )
             audit = parse(cls, content, str(path))
-            return audit.model_copy(update={"thresholds": completed(audit.thresholds)})
         except FileNotFoundError:
             return None
-        except OldAudit:
-            raise
         except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
             raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
-
-    @classmethod
-    def beside(cls, place: Path | str) -> "Audit | None":
-        """The audit.json that lies with runs; one of an older walkback is left aside, because all is judged anew."""
-        try:
-            return cls.read(place)
-        except OldAudit:
-            return None
+        return audit.changed(thresholds=completed(audit.thresholds))
 
     def exit_status(self, strict: bool = False) -> int:
         """For scripts: 4 invalid, 1 a subject walked back, 3 one open, 0 otherwise; the first that applies.
 
-        By accuracy alone; `strict` asks the lower half as well. Γ never changes it.
+        By accuracy alone; `strict` asks the lower half as well, and gives 4 where runs are not controlled. Γ never
+        changes it.
         """
-        if not self.valid:  # in one setting, if not in all
+        if self.valid is False or (strict and self.valid is None):  # in one setting, if not in all
             return 4
         answers: set[str] = {subject.verdict for subject in self.subjects}
         if strict:
@@ -136,3 +203,25 @@ class Audit(Record):
         if answers & {"walked back", "not trained"}:
             return 1
         return 3 if answers & {"open", "inconclusive"} else 0
+
+    def to_html(self, path: Path | str) -> Path:
+        """Write the page that `walkback report` writes: one file, nothing loaded from elsewhere."""
+        written: Path = import_module("walkback.report.page").write_page(self, path)
+        return written
+
+    def __repr__(self) -> str:
+        """Three lines for each subject: its answers, the checks, and why."""
+        words: str = import_module("walkback.report.blocks").in_words(self)
+        return words
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the answers, the findings and the table per block, without a script or a style sheet."""
+        page: str = import_module("walkback.report.notebook").in_notebook(self)
+        return page
+
+
+def failed_of(controls: Iterable[Control]) -> list[Control]:
+    """Those that did not behave as expected."""
+    return [control for control in controls if not control.ok]

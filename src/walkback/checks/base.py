@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 from walkback.checks.finding import Finding, Outcome, Protocol
 from walkback.checks.thresholds import LIMITS, VERSION, Limit, Thresholds
-from walkback.records.evidence import BaselineName, Evidence, Moment
+from walkback.records.evidence import BaselineName, Evidence
+from walkback.records.moment import Moment
 from walkback.registry import Registry
 
 Form = Literal["number", "size", "times", "points", "share"]

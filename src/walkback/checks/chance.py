@@ -14,7 +14,8 @@ from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known,
 from walkback.checks.gamma import FEWEST, by_label, confidence_of, gamma_of, mean_with
 from walkback.checks.student import two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.evidence import Evidence, Moment
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
 
 BAND, SMALL = "chance.band", "chance.small"
 

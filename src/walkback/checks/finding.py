@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from msgspec import field
 
 from walkback.checks.thresholds import Range
-from walkback.records.schema import Record
+from walkback.records.record import Record
 
 # Ours: fires, passes, open, not asked. The published protocol's: fires, passes, inconclusive, not applicable.
 Outcome = Literal["fires", "passes", "open", "not asked", "inconclusive", "not applicable"]
@@ -23,7 +23,7 @@ class Interval(Record):
     high: float | None = None
 
 
-class Finding(Record):
+class Finding(Record, kw_only=True):
     """The answer of one check.
 
     basis         exact: everything the check asks for is known; bound: what is known leaves no other answer, or would
@@ -35,6 +35,7 @@ class Finding(Record):
     wants_seeds   it is open, and more seeds could settle it
     """
 
+    brief = frozenset({"parts", "wants_seeds"})
     check: str
     outcome: Outcome
     basis: Basis
@@ -45,15 +46,9 @@ class Finding(Record):
     stable_range: Range
     ranges: dict[str, Range]
     says: str
-    warnings: list[str] = Field(default_factory=list)
-    parts: dict[str, Interval] = Field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    parts: dict[str, Interval] = field(default_factory=dict)
     wants_seeds: bool = False
-
-    @model_serializer(mode="wrap")
-    def _short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What is empty is not written."""
-        written: dict[str, Any] = write(self)
-        return {key: value for key, value in written.items() if value or key not in ("parts", "wants_seeds")}
 
 
 def known(value: float | None) -> TypeGuard[float]:

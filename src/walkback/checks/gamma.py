@@ -12,8 +12,10 @@ from typing import NamedTuple
 from walkback.checks.finding import Interval, known
 from walkback.checks.student import mean_interval, two_sided
 from walkback.checks.thresholds import Thresholds
-from walkback.records.evidence import Evidence, Moment, SeedEvidence
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
 from walkback.records.schema import CosineRecord, ReadingRecord
+from walkback.records.training import Training
 
 NO_CREDIT, NOTHING = "no credit", ("zero credit", "no credit")
 UPDATE = "update"  # a quantity of one file
@@ -124,7 +126,7 @@ RANK = ("not seen", "in part", "declared", "seen")
 
 def standing_of(evidence: Evidence) -> WeakestStanding:
     """Of all seeds together. Where nothing is known of it, the credits are those that somebody declares."""
-    seeds: Sequence[SeedEvidence] = evidence.seeds
+    seeds: Sequence[Training] = evidence.seeds
     worst = min(seeds, key=lambda seed: RANK.index(seed.standing or "declared"), default=None)
     return (
         WeakestStanding("declared", "")

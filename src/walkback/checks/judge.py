@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from msgspec import field, msgpack
 
 from walkback.checks.base import Check, default_thresholds, in_order
 from walkback.checks.finding import Finding, Protocol, known
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.verdict import VerdictName, Verdicts, median_cosine, symptoms_of, verdict
-from walkback.records.doubts import doubts_of
-from walkback.records.evidence import Evidence, Moment
+from walkback.records.duplicates import doubts_of
+from walkback.records.evidence import Evidence
 from walkback.records.invariants import Broken
-from walkback.records.quick import lightened
-from walkback.records.schema import Count, Readings, Record
+from walkback.records.moment import Moment
+from walkback.records.record import Record
+from walkback.records.schema import Count, Readings
 
 UNDATED = "it cannot be dated"  # what is said of a check that no moment of the training tells
 NEVER = "; it never fired"
@@ -57,16 +58,16 @@ class FirstFired(Record):
 class Described(Record):
     """What is told and not judged, of the final moments by seed."""
 
-    drift: dict[str, float | None] = Field(default_factory=dict)
-    rho: dict[str, list[float | None] | None] = Field(default_factory=dict)
-    nudging: dict[str, list[float | None] | None] = Field(default_factory=dict)
-    measured: dict[str, Readings] = Field(default_factory=dict)  # by the probes that are one file each
+    drift: dict[str, float | None] = field(default_factory=dict)
+    rho: dict[str, list[float | None] | None] = field(default_factory=dict)
+    nudging: dict[str, list[float | None] | None] = field(default_factory=dict)
+    measured: dict[str, Readings] = field(default_factory=dict)  # by the probes that are one file each
 
 
 Rates = Literal["tuned", "one rate"]
 
 
-class Judgement(Record):
+class Judgement(Record, kw_only=True):
     """All that is known and answered of one subject.
 
     verdict        the one word where one is needed: accuracy's; by the published protocol its own
@@ -82,11 +83,11 @@ class Judgement(Record):
     verdict: VerdictName
     verdicts: Verdicts | None = None
     rates: Rates | None = None
-    trials: dict[str, int] = Field(default_factory=dict)
+    trials: dict[str, int] = field(default_factory=dict)
     budget: str = ""
     decided_by: list[str]
     says: str
-    symptoms: list[str] = Field(default_factory=list)
+    symptoms: list[str] = field(default_factory=list)
     median_cosine: float | None = None
     accuracy: Accuracy
     findings: list[Finding]
@@ -97,22 +98,22 @@ class Judgement(Record):
     notes: list[str]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As text: thousands are sent from process to process, and an object with its parts takes longer."""
-        return read_judgement, (self.text(),)
+        """In one piece: thousands are sent from process to process."""
+        return read_judgement, (msgpack.encode(self),)
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Judgement":
+    def possible(self) -> None:
+        """The answers are those that the checks give."""
         if (self.verdicts is None) != (self.protocol == "published"):
             raise Broken("verdict", f"{self.name} has {'no' if self.verdicts is None else 'three'} answers")
         if self.verdicts is not None:
-            return self._answers(self.verdicts)
+            self._answers(self.verdicts)
+            return
         fires = any(finding.outcome == "fires" for finding in self.findings)
         if (self.verdict == "walked back") != fires:
             raise Broken("verdict", f"{self.name} is {self.verdict}, and {'a' if fires else 'no'} check fires")
-        return self
 
-    def _answers(self, answers: Verdicts) -> "Judgement":
-        """Whether each answer is one that its check can have given."""
+    def _answers(self, answers: Verdicts) -> None:
+        """Refuse unless each answer is one that its check can have given."""
         if self.verdict != answers.accuracy:
             raise Broken("verdict", f"{self.name} is {self.verdict}, and its accuracy is {answers.accuracy}")
         needed = {"holds": "passes", "walked back": "fires", "trained": "passes", "not trained": "fires"}
@@ -122,7 +123,6 @@ class Judgement(Record):
                 raise Broken("verdict", f"{self.name}: {answer}, and {check} is {outcomes.get(check, 'not there')}")
         if answers.gamma == "even" and any(outcomes.get(c) != "passes" for c in ("chance", "spread", "size")):
             raise Broken("verdict", f"{self.name}: Γ is even, and not every check of it passes")
-        return self
 
     @property
     def answer(self) -> str:
@@ -130,9 +130,9 @@ class Judgement(Record):
         return "holds at one rate" if self.verdict == "holds" and self.rates == "one rate" else self.verdict
 
 
-def read_judgement(text: str | bytes) -> Judgement:
-    """A judgement of its JSON, one of thousands that are kept."""
-    return lightened(Judgement.model_validate_json(text))
+def read_judgement(content: bytes) -> Judgement:
+    """A judgement that another process made."""
+    return msgpack.decode(content, type=Judgement)
 
 
 def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:

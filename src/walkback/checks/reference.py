@@ -24,7 +24,9 @@ from walkback.checks.finding import (
     times_said,
 )
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.records.evidence import Evidence, Moment, SeedEvidence
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
+from walkback.records.training import Training
 
 ZERO = "zero gradient"
 CHORD, FLOOR, BATCH, SMALL_LOSS = "reference.chord", "reference.floor", "reference.batch", "reference.small_loss"
@@ -157,7 +159,7 @@ def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
     return [(label, f"no precision, {found.status}") for label, found in measured if found and found.status != "ok"]
 
 
-def _below_floor(seed: SeedEvidence, thresholds: Thresholds) -> str:
+def _below_floor(seed: Training, thresholds: Thresholds) -> str:
     """What being below the floor does to a meter that clamps, and why the gradient is that small."""
     measured = seed.final.precision
     off = ""

@@ -17,7 +17,8 @@ from walkback.checks.base import Check, Date, register
 from walkback.checks.by_seed import by_text, seeds_said, where
 from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, number_said, stable_range, times_said
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.records.evidence import Evidence, Moment
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
 
 NAME, OVER_INIT, SINCE = "scale.growth", "scale.growth_over_init", "scale.since_init"
 SHAVE = 1 - 1e-9  # a root is rounded; a bound must not come out above what it bounds

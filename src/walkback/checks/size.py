@@ -10,7 +10,8 @@ from walkback.checks.base import Check, register
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, stable_range
 from walkback.checks.gamma import FEWEST, NO_CREDIT, confidence_of, mean_with, value_of
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.evidence import Evidence, Moment
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
 
 SHARE = "size.share"
 

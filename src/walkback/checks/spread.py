@@ -43,7 +43,7 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     blocks = evidence.blocks or len(gammas.by_block)
     above = chance.find(evidence, thresholds, protocol).outcome
     n = Interval() if gammas.table is None else spread_interval(gammas.table, confidence)
-    n = n.model_copy(update={"high": min(n.high, float(blocks))}) if n.high is not None else n
+    n = n.changed(high=min(n.high, float(blocks))) if n.high is not None else n
     seeds = len(evidence.seeds)
 
     def outcome(share: float) -> Outcome:

@@ -4,7 +4,7 @@ import math
 from typing import Literal, NamedTuple
 
 from walkback.errors import BadValue, UnknownName
-from walkback.records.schema import Record
+from walkback.records.record import Record
 from walkback.registry import nearest
 
 VERSION = "walkback-3"
@@ -52,7 +52,13 @@ class Limit(NamedTuple):
 
     def threshold(self) -> Threshold:
         """As a record."""
-        return Threshold(value=self.value, who=self.who, calibrated=self.calibrated, same_answer=self.same_answer)
+        low, high = self.same_answer or (None, None)
+        same = (
+            None
+            if self.same_answer is None
+            else (None if low is None else float(low), None if high is None else float(high))
+        )
+        return Threshold(value=self.value, who=self.who, calibrated=self.calibrated, same_answer=same)
 
 
 LIMITS: dict[str, Limit] = {}  # of every check, by the threshold's name; `register` fills it

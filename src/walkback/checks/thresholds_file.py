@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec import ValidationError
 
 from walkback.checks.base import default_thresholds
 from walkback.checks.thresholds import LIMITS, Threshold, Thresholds, allowed
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.files import decoded, parse_json, read_bytes
-from walkback.records.schema import first_fault
+from walkback.records.record import fault_of
 from walkback.registry import nearest
 
 LARGEST = 10**300  # beyond it a whole number need not fit a float
@@ -22,7 +22,7 @@ EXAMPLE = "see docs/checks.md for an example"
 def completed(thresholds: Thresholds) -> Thresholds:
     """The same with the defaults for names that it lacks, such as those of checks that came later."""
     lacking = {name: one for name, one in default_thresholds().table.items() if name not in thresholds.table}
-    return thresholds.model_copy(update={"table": thresholds.table | lacking}) if lacking else thresholds
+    return thresholds.changed(table=thresholds.table | lacking) if lacking else thresholds
 
 
 def load_thresholds(path: Path | str) -> Thresholds:
@@ -81,6 +81,6 @@ def _threshold(name: str, value: Any, path: Path) -> Threshold:
         raise BadValue(f"{path}: {name} is a whole number larger than {LARGEST:.0e}", EXAMPLE)
     plain = {"who": path.name, "calibrated": "not stated"}
     try:
-        return Threshold(**(plain | fields | {"value": allowed(name, number)}))
+        return Threshold.from_plain(plain | fields | {"value": allowed(name, number)})
     except ValidationError as error:
-        raise BadValue(f"{path}: {name}: {first_fault(error)}", EXAMPLE) from error
+        raise BadValue(f"{path}: {name}: {fault_of(error)}", EXAMPLE) from error

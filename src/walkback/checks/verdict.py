@@ -16,9 +16,10 @@ from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import Finding, Outcome, Protocol, known, listed
 from walkback.checks.gamma import disagreement, gamma_of, standing_of
 from walkback.checks.paired_gain import guessing
-from walkback.records.doubts import doubts_of
+from walkback.records.duplicates import doubts_of
 from walkback.records.evidence import Evidence
-from walkback.records.schema import NullRecord, Record
+from walkback.records.record import Record
+from walkback.records.schema import NullRecord
 
 AccuracyWord = Literal["holds", "walked back", "open"]
 LowerHalfWord = Literal["trained", "not trained", "open", "not asked"]

@@ -26,14 +26,14 @@ def judge(
     paths
         Run folders, folders of runs, or log files.
     """
-    from walkback.audits import judge_crowd
-    from walkback.audits.workers import usual_count
+    from walkback.audits import judge_paths
+    from walkback.train.crew import usual_count
 
     given = judging.given()
     check_rows(rows)
     with progress() as note:
-        found, runs = judge_crowd(*paths, **given, note=note, processes=usual_count())
-    return show_audit(found, out, judging.strict, rows, runs)
+        audit = judge_paths(*paths, **given, note=note, processes=usual_count())
+    return show_audit(audit, out, judging.strict, rows)
 
 
 @app.command
@@ -51,15 +51,15 @@ def report(
         Run folders, folders of runs, or log files.
     """
     from walkback.audits import report_paths
-    from walkback.audits.workers import usual_count
+    from walkback.train.crew import usual_count
 
     words = [*map(str, paths), *judging.words()]
     with progress() as note:
-        material = report_paths(*paths, **judging.given(), source=words, note=note, processes=usual_count())
-    give_page(material, to)
+        audit = report_paths(*paths, **judging.given(), source=words, note=note, processes=usual_count())
+    give_page(audit, to)
     if open:
         open_page(to)
-    return judging.exit_status(material.audit)
+    return judging.exit_status(audit)
 
 
 @app.command
@@ -110,16 +110,16 @@ def table(
     paths
         An audit.json, run folders, folders of runs, or log files.
     """
-    from walkback.audits import told_by
-    from walkback.audits.workers import usual_count
+    from walkback.audits import audits_of
     from walkback.report.audit_tables import audit_tables
+    from walkback.train.crew import usual_count
 
     with progress() as note:
-        found = told_by(*paths, **judging.given(), cases=False, note=note, processes=usual_count())
-    for number, material in enumerate(found, 1):
-        for each in audit_tables(material.audit, material.trained, "audit" if number == 1 else f"audit-{number}"):
+        audits = audits_of(*paths, **judging.given(), note=note, processes=usual_count())
+    for number, audit in enumerate(audits, 1):
+        for each in audit_tables(audit, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)
-    return judging.exit_status(*(material.audit for material in found))
+    return judging.exit_status(*audits)
 
 
 @app.command
@@ -136,15 +136,15 @@ def form(
     paths
         Run folders, folders of runs, log files, or an audit.json.
     """
-    from walkback.audits import told_by
-    from walkback.audits.workers import usual_count
+    from walkback.audits import audits_of
     from walkback.report.form import fill, rendered, write_form
     from walkback.report.numbers import relative
+    from walkback.train.crew import usual_count
 
     with progress() as note:
-        found = told_by(*paths, **judging.given(), note=note, processes=usual_count())
-    forms = (fill(case, material.audit) for material in found for case in material.subjects)
+        audits = audits_of(*paths, **judging.given(), note=note, processes=usual_count())
+    forms = (fill(case, audit) for audit in audits for case in audit.cases)
     if to is None:
         sys.stdout.writelines(rendered(forms, format))
     print("" if to is None else relative(write_form(forms, format, to)))
-    return judging.exit_status(*(material.audit for material in found))
+    return judging.exit_status(*audits)

@@ -105,10 +105,10 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
     to
         The folder to copy to.
     """
-    from walkback.checks import Audit
-    from walkback.checks.looks import looks_of
+    from walkback.audits.records import places_of
     from walkback.records import export_run, find_runs
     from walkback.records.card import read_cards, write_cards
+    from walkback.records.looks import Looks, read_looks, write_looks
     from walkback.records.rates import TRIALS, find_trials
 
     for path in find_runs(*places):
@@ -119,9 +119,9 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
         cards = read_cards(place)
         if cards is not None:
             print(seen(str(write_cards(to, cards))))
-    for audit in filter(None, (Audit.beside(place) for place in places if is_folder(place))):
-        if looks_of(audit.thresholds):  # seeds were added after looking at these runs, which no run's folder records
-            print(seen(str(audit.write(to))))
+    looks = read_looks(*places_of(places))
+    if looks != Looks():
+        print(seen(str(write_looks(to, read_looks(to).joined(looks)))))
     return 0
 
 

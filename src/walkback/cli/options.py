@@ -29,7 +29,9 @@ TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHER
 TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
 
 STRICT = option(
-    JUDGE, "Exit 1 if a subject is walked back or its lower half not trained, 3 if open, 4 if invalid.", negative=""
+    JUDGE,
+    "Exit 1 if a subject is walked back or its lower half not trained, 3 if open, 4 if invalid or not controlled.",
+    negative="",
 )
 
 
@@ -133,7 +135,7 @@ class Judging:
         return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
 
     def exit_status(self, *audits: Any) -> int:
-        """With --strict the most serious of the audits: 4 invalid, 1 walked back or not trained, 3 open, or 0."""
+        """With --strict the most serious: 4 invalid or not controlled, 1 walked back or not trained, 3 open, or 0."""
         found = {audit.exit_status(strict=True) for audit in audits} if self.strict else set()
         return next((status for status in (4, 1, 3) if status in found), 0)
 

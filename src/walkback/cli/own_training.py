@@ -64,7 +64,7 @@ def audit_file(
     jobs: int | None,
 ) -> int:
     """Audit the training in a file, and write audit.json and report.html."""
-    from walkback.audits import audit_training, report_paths
+    from walkback.audits import audit_training
 
     if given:
         raise BadValue(
@@ -83,5 +83,5 @@ def audit_file(
     status = show_audit(audit, folder, strict)
     for problem in audit.problems:
         print(seen(f"Note: {problem}"))
-    give_page(report_paths(folder, source=[str(folder)]), folder / "report.html")
+    give_page(audit, folder / "report.html")
     return status

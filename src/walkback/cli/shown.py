@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,17 +39,17 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
             print(CLEAR, end="", file=sys.stderr, flush=True)
 
 
-def show_audit(found: Any, out: Path | None, strict: bool, rows: int | None = None, runs: Iterable[Any] = ()) -> int:
-    """Print an audit of our own `runs` or of others', write its audit.json if a folder is given; the exit status."""
+def show_audit(audit: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
+    """Print an audit, write its audit.json if a folder is given; the exit status."""
     from walkback.report.numbers import relative
     from walkback.report.variants import variants
     from walkback.report.verdicts import print_audit
 
     console = make_console()
-    print_audit(found, console, rows, variants(run.config for run in runs))
+    print_audit(audit, console, rows, variants(run.config for run in audit.runs))
     if out is not None:
-        console.print(f"Written to {relative(found.write(out))}", style="dim", soft_wrap=True)
-    return found.exit_status(strict=True) if strict else 0
+        console.print(f"Written to {relative(audit.write(out))}", style="dim", soft_wrap=True)
+    return audit.exit_status(strict=True) if strict else 0
 
 
 def give_table(table: Any, form: str, to: Path | None) -> None:
@@ -65,28 +65,24 @@ def give_table(table: Any, form: str, to: Path | None) -> None:
         print(table_text(table, form))
 
 
-def give_audit_page(found: Any, out: Path, cards: bool) -> None:
+def give_audit_page(audit: Any, out: Path, cards: bool) -> None:
     """Write report.html of a new audit, with the cards of its rules if `cards` is set."""
-    from dataclasses import replace
-
     from walkback.audits import measure_cards
     from walkback.records.card import read_cards
 
-    material = found.material
     if cards:
         console = make_console()
-        audited = [run.config for case in material.subjects for run in case.runs]
+        audited = [run.config for case in audit.cases for run in case.runs]
         measure_cards(audited, out, say=lambda line: console.print(line, style="dim", soft_wrap=True))
-    give_page(replace(material, cards=read_cards(out)), out / "report.html")
+    give_page(audit.with_records(cards=read_cards(out)), out / "report.html")
 
 
-def give_page(material: Any, to: Path) -> int:
+def give_page(audit: Any, to: Path) -> None:
     """Write a page, and say where."""
     from walkback.report.numbers import relative
 
     console = make_console()
-    console.print(f"Page in {relative(material.to_html(to))}", style="dim", soft_wrap=True)
-    return 0
+    console.print(f"Page in {relative(audit.to_html(to))}", style="dim", soft_wrap=True)
 
 
 def open_page(path: Path) -> None:

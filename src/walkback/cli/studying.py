@@ -121,8 +121,8 @@ def study_draw(
     from walkback.studies import draw, nothing
 
     for study, gathered in _gathered(names, which, records):
-        if said := nothing(study, gathered):
-            print(said)
+        if words := nothing(study, gathered):
+            print(words)
         for path in draw(study, gathered, _figures(to, which)):
             print(relative(path))
     return 0
@@ -140,8 +140,8 @@ def study_table(
     from walkback.studies import nothing, tables
 
     for study, gathered in _gathered(names, which, records):
-        if said := nothing(study, gathered):
-            print(said, file=sys.stderr if format != "text" and to is None else sys.stdout)
+        if words := nothing(study, gathered):
+            print(words, file=sys.stderr if format != "text" and to is None else sys.stdout)
         for each in tables(study, gathered):
             give_table(each, format, to)
     return 0

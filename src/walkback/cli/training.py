@@ -137,7 +137,7 @@ def audit(
             if live.interrupted or live.submitted:
                 return live.farewell()
             raise
-    status = show_audit(found, out, strict, runs=found.material.trained)
+    status = show_audit(found, out, strict)
     give_audit_page(found, out, cards)
     return status
 

@@ -41,7 +41,7 @@ Answer = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Subject:
+class RuleOnNet:
     """A rule on a net at one moment, to be asked again and again. `make` builds the rule anew as it is then."""
 
     net: Net
@@ -257,7 +257,7 @@ def questions(net: Net) -> dict[str, list[Question]]:
     return {"inside": inside, "blocks": above, "readout": head}
 
 
-def immediate(subject: Subject, asked: Sequence[Question]) -> list[Transport]:
+def immediate(subject: RuleOnNet, asked: Sequence[Question]) -> list[Transport]:
     """none, signs or full, per question: weights turned behind the data, first with all signs kept, then freely."""
     assert subject.usual
     assert subject.again
@@ -295,7 +295,7 @@ def shuffled(layers: Sequence[nn.Linear], seed: int = 0) -> dict[nn.Linear, Tens
             for m in layers}  # fmt: skip
 
 
-def uses_labels(subject: Subject, others: Tensor) -> bool:
+def uses_labels(subject: RuleOnNet, others: Tensor) -> bool:
     """Whether any block is told something else when the labels change and the error does not: it is zero both times.
 
     The head is set so that it is sure of whatever the labels say. A use of labels that is multiplied by the error is

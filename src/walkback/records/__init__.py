@@ -1,21 +1,13 @@
-"""The records: what a run leaves behind, and how it is read again. Plain files, one writer, no pickle."""
+"""The records: what a training leaves behind, and how it is read again. Plain files, one writer, no pickle."""
 
-from walkback.records.doubts import doubts_of
-from walkback.records.evidence import (
-    Baseline,
-    BaselineName,
-    Effort,
-    Evidence,
-    Moment,
-    SeedEvidence,
-    moment_of_snapshot,
-    with_probes,
-)
-from walkback.records.foreign import evidence_of_log, read_foreign
+from walkback.records.baselines import half
+from walkback.records.duplicates import doubts_of
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence
+from walkback.records.folder import RunFolder, export_run, find_runs, load_tensors, read_head, read_run
 from walkback.records.invariants import INVARIANTS, Invariant
-from walkback.records.join import join_seeds
-from walkback.records.run import Run, RunFolder, export_run, find_runs, load_tensors, read_run
-from walkback.records.run_evidence import evidence_of_runs
+from walkback.records.moment import Moment, moment_of_snapshot, with_probes
+from walkback.records.readers import evidence_of_log, join_seeds, read_log
+from walkback.records.record import Record
 from walkback.records.schema import (
     CosineRecord,
     CostRecord,
@@ -31,7 +23,8 @@ from walkback.records.schema import (
     Snapshot,
     Valued,
 )
-from walkback.records.watched import Watched, WatchEnd, WatchHeader, WatchLook, read_watched
+from walkback.records.subjects import Subject, evidence_of_runs, subjects_of_runs
+from walkback.records.training import Run, Training
 
 __all__ = [
     "INVARIANTS",
@@ -49,28 +42,28 @@ __all__ = [
     "NullRecord",
     "PrecisionRecord",
     "ReadingRecord",
+    "Record",
     "Result",
     "Run",
     "RunConfig",
     "RunFolder",
-    "SeedEvidence",
     "Sitting",
     "Snapshot",
+    "Subject",
+    "Training",
     "Valued",
-    "WatchEnd",
-    "WatchHeader",
-    "WatchLook",
-    "Watched",
     "doubts_of",
     "evidence_of_log",
     "evidence_of_runs",
     "export_run",
     "find_runs",
+    "half",
     "join_seeds",
     "load_tensors",
     "moment_of_snapshot",
-    "read_foreign",
+    "read_head",
+    "read_log",
     "read_run",
-    "read_watched",
+    "subjects_of_runs",
     "with_probes",
 ]

@@ -1,16 +1,17 @@
-"""Which runs are baselines of which: the same net with no block trained, with its upper half trained, and by bp."""
+"""Which runs are baselines of which: the same net with no block trained, with its upper half trained, by bp, without
+blocks. Found by what a baseline shares with its subject, so that thousands of runs take no longer than their number."""
 
-from collections.abc import Collection, Sequence
-from typing import Literal, Protocol
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol
 
-from walkback.records.run import Known
+from walkback.records.evidence import BaselineName
 from walkback.records.schema import RunConfig
+from walkback.records.training import Run
 
-ANY_RUN = frozenset({"seed", "train_last", "lr"})  # what rate it may have is asked apart
-ANY_PENALTY = ANY_RUN | {"penalty"}
-ANY_RULE = ANY_PENALTY | {"rule", "rule_options", "rule_source"}  # bp's options are its own
-BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
-Ended = Literal["finished", "diverged", "stopped"]
+ANY_RUN = ("seed", "train_last", "lr")  # which rate it may have is asked apart
+ANY_PENALTY = (*ANY_RUN, "penalty")
+ANY_RULE = (*ANY_PENALTY, "rule", "rule_options", "rule_source")  # bp's options are its own
+NO_BLOCKS = (*ANY_RULE, "net_options", "blocks")
 
 
 class Paired(Protocol):
@@ -29,75 +30,91 @@ def half(blocks: int) -> int:
     return -(-blocks // 2)
 
 
-def ended(run: Known) -> Ended:
-    """A run that was ended because a check fired did not come to its end."""
-    if run.result is None or run.result.status == "fired":
-        return "stopped"
-    return run.result.status
+def same_but(config: RunConfig, but: Collection[str]) -> tuple[object, ...]:
+    """What two configs share that are equal but for some fields: equal exactly where they would be."""
+    return tuple(_hashable(getattr(config, name)) for name in config.__struct_fields__ if name not in but)
 
 
-def alike(one: RunConfig, other: RunConfig, but: Collection[str]) -> bool:
-    """Whether two configs are equal but for some fields. Asked many times of thousands of runs."""
-    theirs = other.__dict__
-    return all(value == theirs[name] for name, value in one.__dict__.items() if name not in but)
+def _hashable(value: Any) -> object:
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(inside)) for key, inside in value.items())
+    return (type(value), *map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
-def roles(other: RunConfig, subject: RunConfig, depth: int | None, rates: Paired | None = None) -> list[BaselineName]:
-    """What baselines of `subject` a run of `other` is. A net with no block trained is not its own baseline.
+class BaselineIndex:
+    """Runs, by what they share with the subjects that they are baselines of."""
 
-    `rates` are those that trials chose: then each arm has its own. Without them all have the subject's.
+    def __init__(self, runs: Iterable[Run], rates: Paired):
+        self._rates = rates
+        self._found: dict[tuple[object, ...], list[Run]] = {}
+        for run in runs:
+            config = run.config
+            self._put(run, "own", same_but(config, ANY_PENALTY), config.train_last)
+            if config.rule == "bp":
+                self._put(run, "bp", same_but(config, ANY_RULE), config.train_last)
+                if not config.blocks:
+                    self._put(run, "shallow", same_but(config, NO_BLOCKS))
 
-    The penalty is asked of blocks that train, so a frozen net is the same net whatever its λ says, and the λ of a
-    frozen net is not looked at. bp is here for what the task has to give, so it is the bp without a penalty: a λ that
-    cripples bp would make any task look too easy to judge depth by. Where there is none, bp with the subject's own λ
-    stands in, as in an audit that trains everything with one λ.
-    """
-    found: list[BaselineName] = []
-    if not rates and other.lr != subject.lr:
-        return found
-    if other.train_last == 0 < subject.train_last and alike(other, subject, ANY_PENALTY):
-        found.append("frozen")
-    if other.rule == "bp" and alike(other, subject, ANY_RULE):
-        if other.train_last == 0:
-            found.append("frozen_bp")
-        elif other.train_last == depth and other.penalty in (0.0, subject.penalty):
-            found.append("bp")
-        elif _is_rung(other, subject, depth) and other.penalty in (0.0, subject.penalty):
-            found.append("half_bp")
-    if is_half_of(other, subject, depth):
-        found.append("half")
-    return found if not rates or (found and rates.pair(other, subject)) else []
+    def _put(self, run: Run, *key: object) -> None:
+        self._found.setdefault(key, []).append(run)
+
+    def of(self, subject: RunConfig) -> dict[BaselineName, list[Run]]:
+        """The baselines of a subject, one net each, one run a seed. A frozen net is not its own baseline.
+
+        The penalty is asked of blocks that train, so a frozen net is the same net whatever its λ says. bp is here for
+        what the task has to give, so it is the bp without a penalty: a λ that cripples bp would make any task look too
+        easy to judge depth by. Where there is none, bp with the subject's own λ stands in, as in an audit that trains
+        everything with one λ.
+        """
+        blocks, upper = subject.blocks, half(subject.blocks)
+        own, bp = same_but(subject, ANY_PENALTY), same_but(subject, ANY_RULE)
+        found = {
+            "frozen": self._find("own", own, 0) if subject.train_last else [],
+            "frozen_bp": self._find("bp", bp, 0),
+            "bp": [run for run in self._find("bp", bp, blocks) if run.config.penalty in (0.0, subject.penalty)],
+            "shallow": [
+                run for run in self._find("shallow", same_but(subject, NO_BLOCKS)) if is_shallow(run.config, subject)
+            ],
+        }  # fmt: skip
+        if not blocks:
+            del found["bp"]
+        if upper < blocks == subject.train_last:
+            found["half"] = [run for run in self._find("own", own, upper) if run.config.penalty == subject.penalty]
+            found["half_bp"] = [r for r in self._find("bp", bp, upper) if r.config.penalty in (0.0, subject.penalty)]
+        nets = {name: [run for run in runs if self._rates.pair(run.config, subject)] for name, runs in found.items()}
+        chosen = {name: fittest(runs) for name, runs in nets.items() if runs}
+        if "half_bp" in chosen:  # what bp's lower half brings is asked of two nets of one λ
+            full = {run.config.penalty for run in chosen.get("bp", ())}
+            same = [run for run in nets["half_bp"] if run.config.penalty in full]
+            chosen.pop("half_bp")
+            chosen |= {"half_bp": fittest(same)} if same else {}
+        return chosen  # type: ignore[return-value]
+
+    def _find(self, *key: object) -> list[Run]:
+        return self._found.get(key, [])
 
 
-def _is_rung(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
-    """Whether the upper half of the blocks trains in one and all of them in the other."""
-    return depth is not None and other.train_last == half(depth) < depth == subject.train_last
+def is_shallow(other: RunConfig, subject: RunConfig) -> bool:
+    """Whether a net of no blocks is that of `subject` without them: its options are the net's own but for the one that
+    takes the blocks away."""
+    own, others = subject.net_options, other.net_options
+    return own.keys() == others.keys() and sum(others[name] != value for name, value in own.items()) == 1
 
 
-def is_half_of(other: RunConfig, subject: RunConfig, depth: int | None) -> bool:
-    """Whether `other` is `subject` but for its seed and rate, with only the upper half of its blocks trained."""
-    return _is_rung(other, subject, depth) and alike(other, subject, ANY_RUN)
-
-
-def fittest(runs: Sequence[Known]) -> list[Known]:
+def fittest(runs: Sequence[Run]) -> list[Run]:
     """Of the runs that could be one baseline those of one net, one a seed; two λ are two nets, unless both are frozen.
 
     Those with the smallest λ, which is 0 where there is such a run; but not if they have fewer than two finished
     seeds, of which no interval can be had, and others have more.
     """
-    nets: dict[float, dict[int, Known]] = {}
+    nets: dict[float, dict[int, Run]] = {}
     for run in runs:
         by_seed = nets.setdefault(run.config.penalty if run.config.train_last else 0.0, {})
-        if run.config.seed not in by_seed or ended(run) == "finished":
+        if run.config.seed not in by_seed or run.ended == "finished":
             by_seed[run.config.seed] = run
 
     def rank(penalty: float) -> tuple[int, float]:
-        finished = sum(ended(run) == "finished" for run in nets[penalty].values())
+        finished = sum(run.ended == "finished" for run in nets[penalty].values())
         return -min(finished, 2), penalty
 
     return [*nets[min(nets, key=rank)].values()]
-
-
-def depth_of(runs: Sequence[Known]) -> int | None:
-    """The number of blocks; None for a net without any."""
-    return runs[0].config.blocks or None

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
 from walkback.errors import RecordError
-from walkback.files import make_folder, read_bytes, write_whole
-from walkback.records.run import FRESH, parse
-from walkback.records.schema import Record
+from walkback.files import is_folder, make_folder, read_bytes, write_whole
+from walkback.records.record import FRESH, Record, parse
 
 Transport = Literal["none", "learned", "init", "taken", "signs", "full"]
 
 
-class Card(Record):
+class Card(Record, kw_only=True):
     """One rule.
 
     inside, blocks, readout   whether a block's credit depends on the weights of its own later layers, of the blocks
@@ -28,9 +27,9 @@ class Card(Record):
     products, time, memory    of a step, relative to backprop's
     """
 
-    schema_: Literal["walkback.card/1"] = Field(default="walkback.card/1", alias="schema")
+    schema: Literal["walkback.card/1"] = "walkback.card/1"
     rule: str
-    rule_options: dict[str, Any] = Field(default_factory=dict)
+    rule_options: dict[str, Any] = field(default_factory=dict)
     rule_source: str | None = None
     net: str
     refused: str | None = None
@@ -39,8 +38,8 @@ class Card(Record):
     readout: Transport = "none"
     labels: bool = False
     repeatable: bool = True
-    alignment: dict[str, list[float]] = Field(default_factory=dict)
-    in_training: dict[str, list[float]] = Field(default_factory=dict)
+    alignment: dict[str, list[float]] = field(default_factory=dict)
+    in_training: dict[str, list[float]] = field(default_factory=dict)
     by_rule: int = 0
     by_gradient: int = 0
     untrained: int = 0
@@ -66,10 +65,10 @@ class Card(Record):
         return self.by_rule + self.by_gradient + self.untrained
 
 
-class Cards(Record):
+class Cards(Record, kw_only=True):
     """The cards of an audit's rules, as they lie beside its runs: cards.json."""
 
-    schema_: Literal["walkback.cards/1"] = Field(default="walkback.cards/1", alias="schema")
+    schema: Literal["walkback.cards/1"] = "walkback.cards/1"
     cards: list[Card]
 
 
@@ -77,7 +76,7 @@ def write_cards(folder: Path | str, cards: Sequence[Card]) -> Path:
     """Write cards.json into a folder."""
     path = Path(folder) / "cards.json"
     make_folder(path.parent)
-    write_whole(path, Cards(cards=list(cards)).model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+    write_whole(path, Cards(cards=list(cards)).indented() + b"\n")
     return path
 
 
@@ -91,3 +90,14 @@ def read_cards(folder: Path | str) -> list[Card] | None:
     except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
         remedy = f"measure them again: walkback card --to {folder}"
         raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
+
+
+def cards_beside(paths: Sequence[Path | str]) -> list[Card] | None:
+    """The cards that lie with the runs: in a folder that is named, or in the one around a run; None: there are none."""
+    found: list[Card] | None = None
+    places = [path.parent if (path / "config.json").exists() else path for path in map(Path, paths) if is_folder(path)]
+    for place in dict.fromkeys(places):
+        cards = read_cards(place)
+        if cards is not None:
+            found = [*(found or []), *cards]
+    return found

@@ -1,14 +1,14 @@
 """What cannot be evidence: every property that true records always have, written down once, with a name and a sentence.
 
 A record that breaks one of them was not measured: it is damaged, edited or made up. The schema's validators
-(schema.py), the check across a folder's files (whole.py), the reader of foreign logs (foreign.py) and the doubts about
-a subject's evidence (doubts.py) refer to them by name, and every refusal ends with that name in brackets.
+(schema.py), the check across a folder's files (consistency.py), the readers of logs (readers/) and the doubts about a
+subject's evidence (duplicates.py) refer to them by name, and every refusal ends with that name in brackets.
 
 A run that diverged may hold NaN and infinity: a number that is not finite is not known, which is another matter.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Answer = Literal["refused", "cannot hold"]
@@ -67,7 +67,8 @@ _ALL = [
     Invariant("checkpoint", "a run", "A checkpoint has the seed, the config and the step of its run, and keeps no "
               "optimizer state of a block that is frozen."),
     Invariant("log-epochs", "a log", "A log's entries have different epochs, none beyond the config's number."),
-    Invariant("valid", "an audit", "An audit is valid if, and only if, every control behaves as expected."),
+    Invariant("valid", "an audit", "An audit is valid if, and only if, every subject has controls and every control "
+              "behaves as expected."),
     Invariant("verdict", "an audit", "Each answer is one that its checks give: accuracy holds only where depth passes, "
               "and is walked back only where it fires. By the published protocol a subject is walked back if, and only "
               "if, a check fires."),
@@ -178,7 +179,7 @@ def enough_loss(accuracy: float, loss: float) -> None:
         raise Broken("wrong-samples", f"at an accuracy of {accuracy:g} the loss is at least {least:.4g}, not {loss:g}")
 
 
-def mean_cosine(gamma: float, blocks: int, *lists: Sequence[tuple[float, str]]) -> None:
+def mean_cosine(gamma: float, blocks: int, *lists: Iterable[tuple[float, str]]) -> None:
     """Γ over some blocks is the mean of one of the lists of (cosine, status), over those with status "ok"."""
     known = [[value for value, status in values if status == "ok"] for values in lists]
     fitting = [values for values in known if len(values) == blocks]

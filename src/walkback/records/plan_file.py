@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from msgspec import Meta
 
 from walkback.errors import RecordError
 from walkback.files import make_folder, parse_json, read_bytes, write_whole
-from walkback.records.schema import Record, RunConfig, refused
+from walkback.records.record import Record, from_json
+from walkback.records.schema import RunConfig
 
 PLANS = "plans"
 REMEDY = "give the command that made it again: it makes a new plan of what is not done"
@@ -29,22 +30,22 @@ R = TypeVar("R", bound=Record)
 OutcomeKind = Literal["finished", "diverged", "fired", "reused", "failed", "busy", "stopped", "running"]
 
 
-class PlanFile(Record):
+class PlanFile(Record, kw_only=True):
     """What is to be trained, and how.
 
     folder       where names of files (my_rule.py:MyRule) are looked up
     per_task     configs that one task of an array trains, one after the other: task N has N·k … N·k + k - 1
     """
 
-    schema_: Literal["walkback.plan/1"] = Field(default="walkback.plan/1", alias="schema")
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100)]
+    schema: Literal["walkback.plan/1"] = "walkback.plan/1"
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*\Z", max_length=100)]
     made: str
     executor: str
     folder: str
     data_folder: str | None = None
     device: str = "cpu"
-    checkpoint_every: Annotated[float, Field(ge=0)] = 15.0
-    per_task: Annotated[int, Field(ge=1)] = 1
+    checkpoint_every: Annotated[float, Meta(ge=0)] = 15.0
+    per_task: Annotated[int, Meta(ge=1)] = 1
     configs: list[RunConfig]
 
     @property
@@ -57,30 +58,30 @@ class PlanFile(Record):
         return [*range(len(self.configs))][task * self.per_task : (task + 1) * self.per_task]
 
 
-class TaskOutcome(Record):
+class TaskOutcome(Record, kw_only=True):
     """What became of one config of a plan. "running" without a process that holds the run: it died there.
 
     attempt   how often a worker has begun it under this plan
     note      what was odd on the way, though it went on
     """
 
-    schema_: Literal["walkback.outcome/1"] = Field(default="walkback.outcome/1", alias="schema")
-    index: Annotated[int, Field(ge=0)]
+    schema: Literal["walkback.outcome/1"] = "walkback.outcome/1"
+    index: Annotated[int, Meta(ge=0)]
     run: str  # the name of its folder
     kind: OutcomeKind
     says: str = ""
     host: str
     pid: int
     task: str | None = None  # as the scheduler calls it, such as 17_3
-    attempt: Annotated[int, Field(ge=1)] = 1
+    attempt: Annotated[int, Meta(ge=1)] = 1
     at: str
     note: str | None = None
 
 
-class Submission(Record):
+class Submission(Record, kw_only=True):
     """Who was asked to run a plan."""
 
-    schema_: Literal["walkback.job/1"] = Field(default="walkback.job/1", alias="schema")
+    schema: Literal["walkback.job/1"] = "walkback.job/1"
     scheduler: str
     id: str
     submitted: str
@@ -115,7 +116,7 @@ def write_plan(out: Path, plan: PlanFile) -> Path:
     """Write a plan, whole or not at all; its file."""
     path = plan_path(out, plan.name)
     make_folder(beside(path))
-    write_whole(path, plan.model_dump_json(by_alias=True, indent=1).encode())
+    write_whole(path, plan.indented())
     return path
 
 
@@ -136,7 +137,7 @@ def find_plans(out: Path) -> list[Path]:
 def write_outcome(plan: Path, outcome: TaskOutcome) -> None:
     """Leave word of one config."""
     make_folder(beside(plan))
-    write_whole(beside(plan) / f"{outcome.index}.json", outcome.model_dump_json(by_alias=True, indent=1).encode())
+    write_whole(beside(plan) / f"{outcome.index}.json", outcome.indented())
 
 
 def read_outcome(plan: Path, index: int) -> TaskOutcome | None:
@@ -152,7 +153,7 @@ def read_outcomes(plan: Path, indices: Sequence[int]) -> dict[int, TaskOutcome]:
 
 def write_job(plan: Path, job: Submission) -> None:
     """Note who was asked to run a plan."""
-    write_whole(beside(plan) / "job.json", job.model_dump_json(by_alias=True, indent=1).encode())
+    write_whole(beside(plan) / "job.json", job.indented())
 
 
 def read_job(plan: Path) -> Submission | None:
@@ -171,9 +172,7 @@ def asked_to_stop(plan: Path) -> bool:
 
 
 def _read(model: type[R], path: Path) -> R:
-    raw = parse_json(read_bytes(path), str(path), REMEDY)
-    with refused(path, REMEDY):
-        return model.model_validate(raw)
+    return from_json(model, parse_json(read_bytes(path), str(path), REMEDY), str(path), REMEDY)
 
 
 def _optional(model: type[R], path: Path) -> R | None:

@@ -6,6 +6,7 @@ image. The labels are kept with them, so that a folder can be judged without its
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from walkback.errors import RecordError
@@ -13,9 +14,8 @@ from walkback.files import read_bytes
 from walkback.records.invariants import broken
 
 if TYPE_CHECKING:
-    from walkback.records.run import Known
+    from walkback.records.loop_training import LoopTraining
     from walkback.records.schema import Result
-    from walkback.records.training import TrainingRecord
 
 PREDICTIONS = "predictions.npy"
 MOST_CLASSES = 256
@@ -40,7 +40,9 @@ class Predictions(NamedTuple):
     @property
     def known_classes(self) -> int:
         """How many classes there are at least."""
-        return 1 + max(max(self.classes), max(self.labels))
+        import numpy as np
+
+        return 1 + int(np.frombuffer(self.classes + self.labels, np.uint8).max())
 
 
 def most_frequent(labels: bytes) -> float:
@@ -81,7 +83,7 @@ def digest(content: bytes) -> str:
 
 
 def flaws(
-    content: bytes | None, result: "Result | TrainingRecord | None", test: int | None, classes: int | None
+    content: bytes | None, result: "Result | LoopTraining | None", test: int | None, classes: int | None
 ) -> Iterator[str]:
     """What of the file cannot be true, in words. One that is not there is no flaw: hits are then not known.
 
@@ -108,15 +110,12 @@ def flaws(
         yield "the result names another sha256"
 
 
-def predictions_of(run: "Known") -> Predictions | None:
-    """The final predictions of a run, read now and held against the hash that its result names; None without them."""
-    if run.result is None or run.result.predictions is None:
+def predictions_of(path: Path, result: "Result | None") -> Predictions | None:
+    """The final predictions in a run's folder, held against the hash that its result names; None without them."""
+    file = path / PREDICTIONS
+    if result is None or result.predictions is None or not file.exists():
         return None
-    file = run.path / PREDICTIONS
-    try:
-        content = read_bytes(file)
-    except FileNotFoundError:
-        return None
-    for words in flaws(content, run.result, None, None):
+    content = read_bytes(file)
+    for words in flaws(content, result, None, None):
         raise RecordError(f"{file}: {broken('predictions', words)}", AGAIN)
     return unpacked(content)

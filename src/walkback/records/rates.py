@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from walkback.errors import RecordError
-from walkback.records.baselines import BaselineName
-from walkback.records.evidence import Effort
-from walkback.records.run import Known, find_runs
+from walkback.records.evidence import BaselineName, Effort
+from walkback.records.folder import find_runs
 from walkback.records.schema import RunConfig
 from walkback.records.sharing import hash_with
+from walkback.records.training import Run
 
 TRIALS = "trials"  # the folder of the trials, beside the runs
 TRIAL_SEED = 31337  # of every trial: no audit may have it
@@ -79,7 +79,7 @@ class Choice:
         return f"{counted}, {len(self.diverged)} diverged" if self.diverged else counted
 
 
-def choose(trials: Mapping[float, Known | None]) -> Choice:
+def choose(trials: Mapping[float, Run | None]) -> Choice:
     """The choice that these trials amount to; None stands for a trial that has not ended."""
     accuracy: dict[float, float] = {}
     diverged, missing = [], []
@@ -118,8 +118,8 @@ def find_trials(*places: Path | str) -> list[Path]:
 class ChosenRates:
     """The rates that some trials choose, by arm. Small: other processes are sent it."""
 
-    def __init__(self, trials: Iterable[Known] = ()):
-        by_arm: dict[str, dict[float, Known]] = {}
+    def __init__(self, trials: Iterable[Run] = ()):
+        by_arm: dict[str, dict[float, Run]] = {}
         how: dict[str, set[tuple[int, float]]] = {}
         for run in sorted((run for run in trials if run.config.validation), key=lambda run: run.path.name):
             config, arm = run.config, arm_of(run.config)
@@ -251,7 +251,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def _rank(run: Known) -> tuple[bool, float]:
+def _rank(run: Run) -> tuple[bool, float]:
     """A trial that did not finish comes before any that did."""
     finished = run.result is not None and run.result.status == "finished"
     return finished, run.result.accuracy if run.result is not None else 0.0
@@ -259,7 +259,7 @@ def _rank(run: Known) -> tuple[bool, float]:
 
 def doubled(config: RunConfig) -> RunConfig:
     """With twice the epochs."""
-    return config.model_copy(update={"epochs": 2 * config.epochs})
+    return config.changed(epochs=2 * config.epochs)
 
 
 NOTHING_TRIED = ChosenRates()

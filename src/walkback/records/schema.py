@@ -7,122 +7,98 @@ times) is in `Environment` and nowhere else.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from inspect import signature
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError
-from pydantic import model_serializer as model_serializer
-from pydantic import model_validator as model_validator
+from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
-from walkback.errors import RecordError
+from walkback.files import DEEPEST, check_depth
 from walkback.records import invariants
+from walkback.records.record import Fault, Record
 
 if TYPE_CHECKING:  # records are read without torch
     from walkback.probes import Precision, Reading
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
-Whole = Annotated[int, Field(ge=1)]
-
-# What each of them promises is in invariants.py, once.
-Size = Annotated[float, AfterValidator(invariants.size)]
-Sizes = Annotated[list[float], AfterValidator(invariants.sizes)]
-Share = Annotated[float, AfterValidator(invariants.share)]
-CrossEntropy = Annotated[float, AfterValidator(invariants.cross_entropy)]
-CosineValue = Annotated[float, AfterValidator(invariants.cosine)]
-Count = Annotated[int, AfterValidator(invariants.count)]
-PYDANTICS = "Value error, "  # what pydantic puts before the words of a validator
 
 
-def first_fault(error: ValidationError) -> str:
-    """What is wrong with a record, and where: the first of its faults."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}{': ' if place else ''}{first['msg'].removeprefix(PYDANTICS)}"
+def finite(value: float) -> float:
+    """A number that is not NaN or infinite."""
+    if not math.isfinite(value):
+        raise ValueError(f"it is {value}, not a finite number")
+    return value
 
 
-@contextmanager
-def refused(where: object, remedy: str) -> Iterator[None]:
-    """What pydantic finds wrong inside, as our own error."""
+def shallow(options: dict[str, Any]) -> dict[str, Any]:
+    """Options that are not nested deeper than a file may be."""
     try:
-        yield
-    except ValidationError as error:
-        raise RecordError(f"{where}: {first_fault(error)}", remedy) from error
+        check_depth(options)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {DEEPEST} deep") from None
+    return options
 
 
-class Record(BaseModel):
-    """Frozen, and no field that we do not know. NaN and infinity are written as strings, so the JSON is valid."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True)
-
-    def text(self) -> str:
-        """One line of JSON."""
-        return self.model_dump_json(by_alias=True)
-
-
-def holds(invariant: Callable[..., None]) -> Any:
-    """A validator: the invariant holds of the record's fields, which it takes by their names."""
-    fields = attrgetter(*signature(invariant).parameters)
-
-    def checked(record: Any) -> Any:
-        invariant(*fields(record))
-        return record
-
-    return model_validator(mode="after")(checked)
+MOST = 2**63 - 1  # of a whole number
+Whole = Annotated[int, Meta(ge=1, le=MOST)]
+Options = Annotated[dict[str, Any], shallow]
+# What each of them promises is in invariants.py, once.
+Size = Annotated[float, invariants.size]
+Sizes = Annotated[list[float], invariants.sizes]
+Share = Annotated[float, invariants.share]
+CrossEntropy = Annotated[float, invariants.cross_entropy]
+CosineValue = Annotated[float, invariants.cosine]
+Count = Annotated[int, Meta(le=MOST), invariants.count]
 
 
-class RunConfig(Record):
+class RunConfig(Record, kw_only=True):
     """All that determines a run. Options are resolved: every default is written out, so none can change unseen."""
 
-    schema_: Literal["walkback.run/1"] = Field(default="walkback.run/1", alias="schema")
+    schema: Literal["walkback.run/1"] = "walkback.run/1"
     data: str
     augment: bool
     net: str
-    net_options: dict[str, Any]
+    net_options: Options
     rule: str
-    rule_options: dict[str, Any]
+    rule_options: Options
     rule_source: str | None = None  # a hash of the code, for a rule that is not ours
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    seed: Annotated[int, Meta(ge=0, le=MOST)]
     epochs: Whole
     batch_size: Whole
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    train_last: Annotated[int, Field(ge=0)]  # blocks that train, counted from the top; all of them: the full net
+    lr: Annotated[float, Meta(gt=0), finite]
+    weight_decay: Annotated[float, Meta(ge=0), finite]
+    penalty: Annotated[float, Meta(ge=0), finite]
+    train_last: Annotated[int, Meta(ge=0)]  # blocks that train, counted from the top; all of them: the full net
     probe_images: Whole
     stop_when_fired: bool = False  # end at the first epoch at which a check fires
     schedule: Literal["cosine", "constant"] = "cosine"  # of the learning rate
     labels: Literal["given", "random"] = "given"  # random: drawn anew for every minibatch, a control
     # The share of the training samples that accuracy and probes are taken on; 0: they are taken on the test split.
-    validation: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    validation: Annotated[float, Meta(ge=0, lt=1), finite] = 0.0
     net_source: str | None = None  # a hash of the code, for a net that is not ours
     data_source: str | None = None  # likewise
-    blocks: Annotated[int, Field(ge=0, le=BLOCKS)]  # L
-    residual: bool  # whether the blocks add to a stream
+    # Runs of the first two nets may lack these two: their options state them.
+    blocks: Annotated[int, Meta(ge=0, le=BLOCKS)] = -1  # L
+    residual: bool | None = None  # whether the blocks add to a stream
 
-    @model_validator(mode="before")
-    @classmethod
-    def _first_nets(cls, raw: Any) -> Any:
-        """The first two nets' options tell the last two fields, which came later."""
-        if isinstance(raw, dict) and raw.get("net") in FIRST_NETS and isinstance(raw.get("net_options"), dict):
-            options = raw["net_options"]
-            told = {"blocks": options.get("depth"), "residual": options.get("skip")}
-            raw = raw | {name: value for name, value in told.items() if value is not None}
-        return raw
+    def possible(self) -> None:
+        """Fill in what the first nets' options state; no other run may lack it."""
+        if self.net in FIRST_NETS:
+            for name, option, kind in (("blocks", "depth", int), ("residual", "skip", bool)):
+                value = self.net_options.get(option)
+                if value is not None and (type(value) is not kind or not 0 <= value <= BLOCKS):
+                    raise Fault(f"net_options.{option}", f"it cannot be {value!r:.40}")
+                if value is not None:
+                    force_setattr(self, name, value)
+        if self.blocks < 0 or self.residual is None:
+            raise Fault("blocks" if self.blocks < 0 else "residual", "it is missing")
 
     def hash(self) -> str:
         """Ten hex digits that name this config: of its JSON with sorted keys."""
         # A field that came later is left out while it has its default, so that it renames no earlier run.
-        values = self.__dict__
-        left = {name for name, default in LATER.items() if values[name] == default}
-        left |= {"blocks", "residual"} if self.net in FIRST_NETS else set()
-        if _is_plain(self.net_options) and _is_plain(self.rule_options):  # then pydantic writes what is there
-            written = {name.rstrip("_"): value for name, value in values.items() if name not in left}
-        else:
-            written = self.model_dump(mode="json", by_alias=True, exclude=left)
-        return hashlib.sha256(_canonical(written).encode()).hexdigest()[:10]
+        left = {"blocks", "residual"} if self.net in FIRST_NETS else set()
+        values = {name: value for name, value in self.as_dict().items() if name not in left}
+        written = {name: value for name, value in values.items() if name not in LATER or value != LATER[name]}
+        return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:10]
 
     def label(self) -> str:
         """A short name for tables: the rule and what sets it apart."""
@@ -150,25 +126,21 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _is_plain(options: dict[str, Any]) -> bool:
-    """Whether every option is a word, a truth value or a finite number."""
-    return all(type(v) in PLAIN and (type(v) is not float or math.isfinite(v)) for v in options.values())
-
-
-PLAIN = {str, bool, int, float, type(None)}
-_canonical = json.JSONEncoder(sort_keys=True).encode
-LATER = {name: RunConfig.model_fields[name].default for name in (
-    "stop_when_fired", "schedule", "labels", "validation", "net_source", "data_source")}  # fmt: skip
+# Fields that came later, with their defaults.
+LATER: dict[str, Any] = {
+    "stop_when_fired": False, "schedule": "cosine", "labels": "given", "validation": 0.0, "net_source": None,
+    "data_source": None,
+}  # fmt: skip
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 
-class FromProbe(Record):
+class FromProbe(Record, gc=False):  # there are hundreds in a run, and nothing in them leads back
     """What a probe answered: a record of some of its fields, by the same names."""
 
     @classmethod
     def of(cls, found: Any) -> Self:
         """A probe's answer."""
-        values = {name: getattr(found, name) for name in cls.model_fields}
+        values = {name: getattr(found, name) for name in cls.__struct_fields__}
         return cls(**values | ({"status": _status(found.value, found.status)} if "status" in values else {}))
 
 
@@ -185,7 +157,14 @@ class CosineRecord(FromProbe):
     total: Count
     status: str
 
-    _possible = holds(invariants.speaks_for)
+    def __post_init__(self) -> None:
+        """Most are surely fine, and there are hundreds in a run."""
+        if not (-1 <= self.value <= 1 and 0 < self.alive <= self.total):
+            super().__post_init__()
+
+    def possible(self) -> None:
+        """Some sample is behind a value that counts."""
+        invariants.speaks_for(self.alive, self.total, self.status)
 
 
 class NullRecord(FromProbe):
@@ -196,33 +175,38 @@ class NullRecord(FromProbe):
     n: Count
     kind: str
 
-    _possible = holds(invariants.can_be_null)
+    def possible(self) -> None:
+        """Numbers between −1 and 1 can have this mean and std."""
+        invariants.can_be_null(self.mean, self.std, self.n)
 
 
-class ReadingRecord(Record):
+class ReadingRecord(Record, gc=False):
     """A number of one block, layer or net, by a probe of one file. It counts only with status "ok"."""
 
     value: float
     status: str
-    null: NullRecord | None = None  # what chance would give, where the probe tells
+    null: NullRecord | None = None  # what chance would give, where the probe measures it
 
     @classmethod
     def of(cls, found: "Reading") -> "ReadingRecord":
         """A probe's answer."""
         null = None if found.null is None else NullRecord.of(found.null)
-        return cls(value=found.value, status=_status(found.value, found.status), null=null)
+        return cls(value=float(found.value), status=_status(found.value, found.status), null=null)
 
 
-def _bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingRecord]]:
+def bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingRecord]]:
     """The readings of our own probes lie where their formulas can; what another probe's may be is not known."""
     for name, bound in (("update", invariants.cosine), ("zero credits", invariants.share)):
-        for reading in readings.get(name, []):
+        for place, reading in enumerate(readings.get(name, [])):
             if reading.status == "ok":
-                bound(reading.value)
+                try:
+                    bound(reading.value)
+                except ValueError as error:
+                    raise Fault(f"{name}.{place}", str(error)) from None
     return readings
 
 
-Readings = Annotated[dict[str, list[ReadingRecord]], AfterValidator(_bounded)]
+Readings = Annotated[dict[str, list[ReadingRecord]], bounded]
 
 
 class Snapshot(Record):
@@ -248,10 +232,9 @@ class Snapshot(Record):
     gamma: CosineValue  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
     gamma_blocks: Count  # over so many blocks: those with status "ok"
     credit: str | None = None  # which credit was compared, of a rule that has several
-    measured: Readings = Field(default_factory=dict)  # by the probes that are one file each, by their name
+    measured: Readings = field(default_factory=dict)  # by the probes that are one file each, by their name
 
-    @model_validator(mode="after")
-    def _possible(self) -> "Snapshot":
+    def possible(self) -> None:
         """Every list is of the same number of blocks, and the numbers fit each other."""
         states = {name: len(getattr(self, name)) - 1 for name in ("hidden_norms", "gradient_norms")}
         blocks = {name: len(getattr(self, name)) for name in ("branch_norms", "credit_norms", "cosine", "cosine_out")}
@@ -260,33 +243,19 @@ class Snapshot(Record):
             stated = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise invariants.Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
-        cosines = [[(c.value, c.status) for c in those] for those in (self.cosine, self.cosine_out)]
+        cosines = (((c.value, c.status) for c in each) for each in (self.cosine, self.cosine_out))
         invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)
-        return self
 
 
-class PrecisionRecord(Record):
+class PrecisionRecord(Record, gc=False):
     """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
 
-    chord: Size  # median ‖ĝ32 − ĝ64‖: no cosine measured against this gradient is off by more
-    clamped: Size  # how far `F.cosine_similarity` would be off here
+    brief = frozenset({"differences"})
+    chord: Annotated[float, invariants.size, invariants.distance]  # median ‖ĝ32 − ĝ64‖: no cosine is off by more
+    clamped: Annotated[float, invariants.size, invariants.distance]  # by how much `F.cosine_similarity` would be off
     samples: Count
     status: str
     differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Records without the flag stay as they were."""
-        written: dict[str, Any] = write(self)
-        if not self.differences:
-            del written["differences"]
-        return written
-
-    @model_validator(mode="after")
-    def _possible(self) -> "PrecisionRecord":
-        invariants.distance(self.chord)
-        invariants.distance(self.clamped)
-        return self
 
     @classmethod
     def of(cls, found: "Precision") -> "PrecisionRecord":
@@ -302,13 +271,14 @@ class Valued(FromProbe):
     status: str
 
 
-def _correlation(valued: Valued) -> Valued:
+def correlation(valued: Valued) -> Valued:
+    """A correlation that counts lies between −1 and 1."""
     if valued.status == "ok":
         invariants.cosine(valued.value)
     return valued
 
 
-Correlation = Annotated[Valued, AfterValidator(_correlation)]
+Correlation = Annotated[Valued, correlation]
 
 
 class OutputProbes(Record):
@@ -321,10 +291,10 @@ class OutputProbes(Record):
     cosine: list[CosineRecord] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
 
 
-class DeepProbes(Record):
+class DeepProbes(Record, kw_only=True):
     """What is measured once, at the end of a run, because it costs more than a snapshot may."""
 
-    schema_: Literal["walkback.probes/1"] = Field(default="walkback.probes/1", alias="schema")
+    schema: Literal["walkback.probes/1"] = "walkback.probes/1"
     step: Count
     images: Count  # for precision; the null and the functional probes take fewer
     precision: list[PrecisionRecord]  # at h_0 … h_L
@@ -336,34 +306,34 @@ class DeepProbes(Record):
     rho: list[Correlation]  # by block, as is nudging
     nudging: list[Valued]
     functional_images: Count  # for rho and nudging
-    measured: Readings = Field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
+    measured: Readings = field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
     output: OutputProbes | None = None  # None: recorded before walkback 0.3
 
 
-class IdentityRecord(Record):
+class IdentityRecord(Record, kw_only=True):
     """How near the blocks are to the identity at init: a function of the config, measured when a study asks for it."""
 
-    schema_: Literal["walkback.identity/1"] = Field(default="walkback.identity/1", alias="schema")
+    schema: Literal["walkback.identity/1"] = "walkback.identity/1"
     images: Whole  # the first so many of the test split
     branch: Sizes  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
     moved: Size  # ‖h_L − h_0‖ / ‖h_0‖
     cosine: CosineValue  # cos(h_L, h_0)
 
 
-class CostRecord(Record):
+class CostRecord(Record, kw_only=True):
     """What a step of a run's rule costs on its net and batch size, as a multiple of a step of bp there; measured when a
     study asks for it. Flops and memory are counted; the time depends on the machine."""
 
-    schema_: Literal["walkback.cost/1"] = Field(default="walkback.cost/1", alias="schema")
+    schema: Literal["walkback.cost/1"] = "walkback.cost/1"
     flops: Size
     time: Size
     memory: Size
 
 
-class Result(Record):
+class Result(Record, kw_only=True):
     """How a run ended."""
 
-    schema_: Literal["walkback.result/1"] = Field(default="walkback.result/1", alias="schema")
+    schema: Literal["walkback.result/1"] = "walkback.result/1"
     status: Literal["finished", "diverged", "fired"]
     epochs: Count  # completed
     steps: Count
@@ -392,9 +362,9 @@ class Sitting(Record):
     cpu_seconds: Size | None = None  # None: recorded before walkback 0.3, or not ended
 
 
-class Environment(Record):
+class Environment(Record, kw_only=True):
     """Where and when: the only file of a run that depends on the machine and the clock."""
 
-    schema_: Literal["walkback.environment/1"] = Field(default="walkback.environment/1", alias="schema")
+    schema: Literal["walkback.environment/1"] = "walkback.environment/1"
     data_fingerprint: str
     sittings: list[Sitting]

@@ -28,7 +28,8 @@ def setting_of(config: RunConfig, tuned: bool = False) -> str:
 
 def hash_with(config: RunConfig, changes: Mapping[str, Any]) -> str:
     """A name for what runs share that differ in some fields only."""
-    told = repr([*{**config.__dict__, **changes}.values()])  # which tells apart all that the hash does
-    if told not in _found:
-        _found[told] = config.model_copy(update=changes).hash()
-    return _found[told]
+    values = {name: getattr(config, name) for name in config.__struct_fields__}
+    key = repr([*{**values, **changes}.values()])  # which tells apart all that the hash does
+    if key not in _found:
+        _found[key] = config.changed(**changes).hash()
+    return _found[key]

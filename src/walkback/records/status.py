@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.files import read_bytes
+from walkback.records.folder import config_of, find_runs, optional
 from walkback.records.plan_file import TaskOutcome, find_plans, read_job, read_outcome, read_plan
-from walkback.records.run import config_of, find_runs, optional
 from walkback.records.schema import Result, RunConfig
 
 State = Literal["done", "running", "waiting", "stopped", "failed", "unreadable"]
@@ -93,7 +93,7 @@ def _of_folder(path: Path, planned: Planned | None, held: set[tuple[int, int]] |
                 if name == "config.json":
                     return None
         config = config_of(path, files["config.json"])
-        result = optional(Result, path, files, "result.json")
+        result = optional(Result, path, files)
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what)
     if result is None:

@@ -1,272 +1,216 @@
-"""One training of somebody's own loop as a folder: training.json, model.safetensors, predictions.npy. No torch is read.
+"""A training: one net, trained once with one seed. A run folder, a training of somebody's own loop, part of a log.
 
-An audit of a loop keeps one such folder per training: the subject, its frozen twin and its upper half, the same by
-backprop, the net without its blocks, the control of noise, and the net at init. The record is written last, each file
-whole or absent, so a folder without a record was not finished. Nothing is unpickled.
+A training is small. What was measured of a run epoch by epoch is read from its folder when it is asked for, and only
+that of the last few hundred trainings is kept.
 """
 
-import hashlib
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from walkback.records.moment import Moment, Standing, moment_of_snapshot, with_probes
+from walkback.records.predictions import Predictions, predictions_of
+from walkback.records.record import FRESH, refused
+from walkback.records.schema import (
+    CostRecord,
+    DeepProbes,
+    Environment,
+    IdentityRecord,
+    Result,
+    RunConfig,
+    Sitting,
+    Snapshot,
+)
 
-from walkback.errors import RecordError
-from walkback.files import children_with, make_folder, read_bytes, sweep, write_whole
-from walkback.records import invariants
-from walkback.records.evidence import Moment, Standing
-from walkback.records.invariants import broken
-from walkback.records.predictions import PREDICTIONS, Predictions, flaws, unpacked
-from walkback.records.rates import TRIALS
-from walkback.records.run import _digest, parse
-from walkback.records.schema import BLOCKS, Record, Share, Size, Whole
-from walkback.records.whole import checkpoint_header
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-RECORD, WEIGHTS = "training.json", "model.safetensors"
-AGAIN = "undo the edit, or move the folder away and give the same call again: it trains what is missing"
-Who = Literal["subject", "bp", "random", "init"]
-Part = Literal["all", "half", "frozen", "none"]  # the blocks that train: all, the upper half, none; or there are none
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Status = Literal["finished", "diverged", "not frozen", "failed"]
+Ended = Literal["finished", "diverged", "stopped"]
+KEPT = 512  # trainings whose epochs are kept in memory
+# Read without torch, and so without the classes: tests/test_standing.py holds these against them.
+# Those of Rule.backward.
+BY_CREDITS = ("cb", "dfa", "dfa-plain", "dkp", "drtp", "dtp", "ep", "fa", "fg", "random", "sb", "sdfa")
+BY_OWN_BACKWARD = ("brsf", "fa-layer", "ff", "frsf", "kp", "mirror", "mono-forward", "pc", "pepita", "predsim", "usf")
 
 
-class TrainingSetting(Record):
-    """What all trainings of one audit share. Another setting is another folder."""
-
-    name: Name
-    blocks: Annotated[list[Name], Field(min_length=1, max_length=BLOCKS)]
-    residual: bool | None  # whether the blocks add to a stream; None: not stated
-    sources: dict[str, str]  # by argument, a hash of its source and of what that refers to in the same file
-    parameters: str  # a hash of the names and shapes of all parameters and buffers
-    bp: Literal["your own loop", "a plain loop of ours"] | None  # None: there is no reference
-    recipe: str  # of the plain loop
-    test: str  # a hash of the test samples
-    samples: Whole  # of the test
-    probed: Whole  # the first so many of them, on which norms, gradients and cosines are taken
-    loss: Literal["cross-entropy", "cross-entropy per place", "your own"]
-    metric: str | None
-    credits: Literal["your function", "backward"] | None
-    doubts: list[str]  # what keeps the subject from holding: samples that are in test and in train_batches
-    lr: float | None = None  # one learning rate that every training was given
-    validation: str | None = None  # a hash of the samples by which learning rates are chosen
-
-    def hash(self) -> str:
-        """Ten hex digits that name this setting."""
-        later = {name for name in ("lr", "validation") if getattr(self, name) is None}  # they rename no earlier one
-        words = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True)
-        return hashlib.sha256(words.encode()).hexdigest()[:10]
-
-
-class TrainingRecord(Record):
-    """One training: what it was, how it ended, and what was measured."""
-
-    schema_: Literal["walkback.training/1"] = Field(default="walkback.training/1", alias="schema")
-    setting: TrainingSetting
-    who: Who
-    part: Part
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
-    status: Status
-    why: str  # of a training that failed, diverged or is no baseline
-    accuracy: Share | None  # on the whole test
-    loss: float | None
-    moments: list[Moment]  # at init (epoch 0) and at the end; of baselines none
-    init: str  # a hash of the weights and buffers at init
-    weights: str  # the same at the end
-    moved: list[Size | None]  # by block ‖w − w_0‖ / ‖w_0‖ over its parameters; None: not known
-    elsewhere: Size | None  # the same over all other parameters
-    noise: Literal["gradients", "movements"] | None  # what was replaced by noise, in the control
-    source: str | None = None  # a hash of make_shallow, of a net without blocks; None: walkback took its blocks out
-    notes: list[str]
-    seconds: Size
-    predictions: str | None = None  # the sha256 of predictions.npy; None: recorded before walkback 0.3, or no classes
-    made: dict[str, str]  # versions
-    lr: float | None = None  # the learning rate that it was given; None: that of the loop itself
-    held_out: Whole | None = None  # of a trial of that rate: how many samples the accuracy is of, instead of the test
-    standing: Standing | None = None  # whether the credits that are compared are what trained; None: not asked
-    standing_why: str = ""
-
-    @model_validator(mode="after")
-    def _possible(self) -> "TrainingRecord":
-        blocks = len(self.setting.blocks) if self.part != "none" else 0
-        if self.part == "none" and (self.who != "bp" or self.moments):
-            raise invariants.Broken("blocks", "a net without blocks is a baseline by bp, of which nothing but its "
-                                    "accuracy is measured")  # fmt: skip
-        if self.source is not None and self.part != "none":
-            raise invariants.Broken("blocks", "it names make_shallow, and its blocks are there")
-        if self.status != "failed" and len(self.moved) != blocks:
-            raise invariants.Broken("blocks", f"moved has {len(self.moved)} entries, and the net has {blocks} blocks")
-        for place, moment in enumerate(self.moments):
-            for name, count in moment.block_counts().items():
-                if count != blocks:
-                    raise invariants.Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
-            _check_moment(moment)
-        if self.status == "finished":
-            still = blocks if self.who == "init" or self.part == "frozen" else blocks // 2 if self.part == "half" else 0
-            for block, moved in enumerate(self.moved[:still]):
-                if moved:
-                    raise invariants.Broken("result", f"block {block} is frozen, and moved by {moved:g}")
-            if any(value is not None and not math.isfinite(value) for value in (*self.moved, self.elsewhere)):
-                raise invariants.Broken("result", "it finished, and its weights are not finite")
-            if self.part == "none" and not self.elsewhere:
-                raise invariants.Broken("result", "it has no blocks, and nothing of it was trained")
-        self._check_end()
-        return self
-
-    def _check_end(self) -> None:
-        if self.status == "failed" and (self.moments or self.accuracy is not None):
-            raise invariants.Broken("result", "it failed, and something was measured of it")
-        if self.predictions is not None and self.accuracy is None:
-            raise invariants.Broken("predictions", "it names predictions, and has no accuracy")
-        last = self.moments[-1] if self.moments else None
-        if last is not None and not (_same(last.accuracy, self.accuracy) and _same(last.loss, self.loss)):
-            raise invariants.Broken("result", "its last moment has another accuracy or loss")
-        whole = self.setting.metric is None and self.setting.loss == "cross-entropy"
-        if whole and self.accuracy is not None and math.isfinite(self.accuracy):
-            samples = self.held_out or self.setting.samples
-            right = self.accuracy * samples
-            if abs(right - round(right)) > 1e-6:
-                words = f"{self.accuracy!r} of {samples} test samples is {right:.3f} samples"
-                raise invariants.Broken("test-size", words)
-            if self.loss is not None and math.isfinite(self.loss):
-                invariants.cross_entropy(self.loss)
-                invariants.enough_loss(self.accuracy, self.loss)
-
-    def hash(self) -> str:
-        """Ten hex digits that name this training: its setting, who, part and seed."""
-        rate = [] if self.lr is None else [self.lr, self.held_out]
-        words = json.dumps([self.setting.hash(), self.who, self.part, self.seed, *rate])
-        return hashlib.sha256(words.encode()).hexdigest()[:10]
-
-    def label(self) -> str:
-        """A name for tables and messages."""
-        return label_of(self.who, self.part, self.seed, self.lr)
-
-    def folder(self) -> str:
-        """The folder's name: readable in front, the hash behind."""
-        return f"{self.who}-{self.part}-s{self.seed}-{self.hash()}"
-
-    def place(self, out: Path) -> Path:
-        """Where it belongs among the trainings of an audit: trials lie apart."""
-        return (out if self.held_out is None else out / TRIALS) / self.folder()
-
-
-def label_of(who: Who, part: Part, seed: int, lr: float | None = None) -> str:
-    """What a training is, in words.
-
-    >>> label_of("subject", "frozen", 42)
-    'subject with its blocks frozen, seed 42'
-    """
-    parts = {"all": "", "half": " with the lower half of its blocks frozen", "frozen": " with its blocks frozen",
-             "none": " without its blocks"}  # fmt: skip
-    rate = "" if lr is None else f", rate {lr:g}"
-    return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}{rate}"
-
-
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one == other or (math.isnan(one) and math.isnan(other))
-
-
-def _check_moment(moment: Moment) -> None:
-    """A value with status "ok" is finite, and Γ is the mean of its cosines."""
-    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
-    readings = [(r.value, r.status) for those in moment.measured.values() for r in those]
-    precision = [] if moment.precision is None else [(moment.precision.chord, moment.precision.status)]
-    for value, status in [*(pair for values in lists for pair in values), *readings, *precision]:
-        if not invariants.is_there(value, status):
-            raise invariants.Broken("measured", 'the status is "ok", and the value is not finite')
-    if moment.gamma is None or not math.isfinite(moment.gamma) or not lists:
-        return
-    for number, values in enumerate(lists, 1):
-        try:
-            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except invariants.Broken:
-            if number == len(lists):
-                raise
-
-
-@dataclass(frozen=True)
 class Training:
-    """A training as its folder tells it."""
+    """One training.
 
-    path: Path
-    record: TrainingRecord
-    predicted: Predictions | None = None  # the final predictions; None: not recorded, or not here
+    moments    in time order; the last one is judged
+    ended      how; None: not known
+    hits       by test image, in order: 1 where the final prediction is right, else 0; None: not recorded, or not here
+    predicted  final predictions were recorded, so that `hits` may be asked for
+    standing   whether the credits that were compared are what trained; None: not known
+    """
 
+    def __init__(
+        self, *, seed: int | None = None, moments: Sequence[Moment] = (), ended: Ended | None = None,
+        hits: bytes | None = None, predicted: bool = False, standing: Standing | None = None, standing_why: str = "",
+    ):  # fmt: skip
+        self.seed, self.ended, self.predicted = seed, ended, predicted
+        self.standing, self.standing_why = standing, standing_why
+        self._moments, self._hits = moments, hits
 
-def find_trainings(*places: Path | str) -> list[Path]:
-    """The folders of such trainings among `places` and directly inside them, in order of their names."""
-    found: list[Path] = []
-    for place in map(Path, places):
-        if (place / RECORD).exists():
-            found.append(place)
-        elif place.is_dir():
-            found += children_with(place, RECORD)
-    return found
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """What is known of it, in time order."""
+        return self._moments
 
+    @property
+    def hits(self) -> bytes | None:
+        """Which test images its final prediction is right on."""
+        return self._hits
 
-def read_training(path: Path | str) -> Training:
-    """What a training's folder tells; refused if it cannot be true (see invariants.py)."""
-    path = Path(path)
-    file = path / RECORD
-    try:
-        record = parse(TrainingRecord, read_bytes(file), str(file))
-    except FileNotFoundError as error:
-        raise RecordError(f"{path} is not a training: it has no {RECORD}", "give a folder of such trainings") from error
-    except RecordError as error:
-        raise RecordError(error.what, error.remedy if "upgrade" in (error.remedy or "") else AGAIN) from error
-    if path.name != record.folder():
-        words = f"{file} was edited, or its folder renamed: it belongs in {record.folder()}"
-        raise RecordError(broken("folder", words), AGAIN)
-    header = checkpoint_header(path / WEIGHTS)
-    if header is not None:
-        _, state = header
-        told = {"training": record.hash(), "weights": record.weights}
-        for name, value in told.items():
-            if state.get(name) != value:
-                words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
-                raise RecordError(broken("checkpoint", words), AGAIN)
-    return Training(path, record, _predicted(path / PREDICTIONS, record))
+    @property
+    def init(self) -> Moment | None:
+        """The net at its random init, if that was recorded."""
+        return next((moment for moment in self.moments if moment.epoch == 0), None)
 
+    @property
+    def final(self) -> Moment:
+        """The moment that is judged; if there is none, one of which nothing is known."""
+        return self.moments[-1] if self.moments else Moment()
 
-def _predicted(file: Path, record: TrainingRecord) -> Predictions | None:
-    content = read_bytes(file) if file.exists() else None
-    for words in flaws(content, record, record.setting.samples, None):
-        raise RecordError(f"{file}: {broken('predictions', words)}", AGAIN)
-    return None if content is None else unpacked(content)
+    @property
+    def blocks(self) -> int | None:
+        """The number of its blocks, where it states one whatever its moments hold."""
+        return None
 
-
-def write_training(
-    out: Path, record: TrainingRecord, tensors: Mapping[str, "Tensor"] | None, predicted: bytes | None = None
-) -> Path:
-    """Keep a training: weights and predictions first, the record last."""
-    path = record.place(out)
-    make_folder(path)
-    sweep(path)
-    for name in (RECORD, WEIGHTS, PREDICTIONS):  # of an earlier one; a record never lies beside other weights
-        (path / name).unlink(missing_ok=True)
-    if predicted is not None:
-        write_whole(path / PREDICTIONS, predicted, follow=False)
-    if tensors is not None:
-        from safetensors.torch import save
-
-        named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        state = {"training": record.hash(), "weights": record.weights}
-        about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
-        write_whole(path / WEIGHTS, save(named, {"walkback": json.dumps(about)}), follow=False)
-    write_whole(path / RECORD, record.model_dump_json(by_alias=True, indent=1).encode() + b"\n", follow=False)
-    return path
+    def changed(self, **fields: Any) -> "Training":
+        """A copy with other values, which no folder stands behind."""
+        own = {name: getattr(self, name) for name in FIELDS}
+        return Training(**own | fields)
 
 
-def digest_of(tensors: Mapping[str, "Tensor"]) -> str:
-    """A hash of weights, by name, shape and bits."""
-    return _digest({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})[:16]
+FIELDS = ("seed", "moments", "ended", "hits", "predicted", "standing", "standing_why")
+
+
+class Contents:
+    """What the files of a run folder hold beside its config, environment and result."""
+
+    def __init__(
+        self, snapshots: Sequence[Snapshot], probes: DeepProbes | None = None, notes: Sequence[str] = (),
+        identity: IdentityRecord | None = None, cost: CostRecord | None = None,
+    ):  # fmt: skip
+        self.snapshots, self.probes, self.notes, self.identity, self.cost = snapshots, probes, notes, identity, cost
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """The snapshots as moments; the last one with what was measured at the end, if it was."""
+        moments = [moment_of_snapshot(snapshot) for snapshot in self.snapshots]
+        if moments and self.probes is not None and self.probes.step == self.snapshots[-1].step:
+            moments[-1] = with_probes(moments[-1], self.probes)
+        return moments
+
+
+class Run(Training):
+    """A training by walkback, as its folder has it.
+
+    result     how it ended; None while it is not finished
+    snapshots  one per epoch, beginning at init
+    probes     measured once, at the end
+    notes      what is odd about the folder, in words
+    identity, cost   of the net at init and of a step, if a study measured them
+    """
+
+    def __init__(
+        self, path: Path, config: RunConfig, environment: Environment | None = None, result: Result | None = None,
+        contents: Contents | None = None,
+    ):  # fmt: skip
+        standing, why = standing_of(config.rule, config.rule_source)
+        predicted = result is not None and result.predictions is not None
+        super().__init__(
+            seed=config.seed, ended=_ended(result), predicted=predicted, standing=standing, standing_why=why
+        )
+        self.path, self.config, self.environment, self.result = path, config, environment, result
+        self._given = contents
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without its contents, which another process reads itself."""
+        return type(self), (self.path, self.config, self.environment, self.result, self._given)
+
+    @property
+    def contents(self) -> Contents:
+        """All of its records; refused if the folder cannot be true."""
+        return _contents(self) if self._given is None else self._given
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Its snapshots and probes."""
+        with refused(self.path / "snapshots.jsonl", FRESH):
+            return self.contents.moments
+
+    @property
+    def hits(self) -> bytes | None:
+        """Read from its predictions, which are held against the hash that the result names."""
+        found = self.predictions()
+        return None if found is None else found.hits
+
+    def predictions(self) -> Predictions | None:
+        """The final predictions; None without them."""
+        return _predictions(self) if self.predicted else None
+
+    @property
+    def blocks(self) -> int | None:
+        """The number of its blocks."""
+        return self.config.blocks or None
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]:
+        """One per epoch, beginning at init."""
+        return self.contents.snapshots
+
+    @property
+    def probes(self) -> DeepProbes | None:
+        """Measured once, at the end."""
+        return self.contents.probes
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is odd about the folder."""
+        return self.contents.notes
+
+    @property
+    def identity(self) -> IdentityRecord | None:
+        """How near its net was to the identity at init."""
+        return self.contents.identity
+
+    @property
+    def cost(self) -> CostRecord | None:
+        """What a step costs."""
+        return self.contents.cost
+
+
+@lru_cache(maxsize=KEPT)
+def _contents(run: Run) -> Contents:
+    from walkback.records.folder import read_contents  # it makes runs
+
+    return read_contents(run)
+
+
+@lru_cache(maxsize=KEPT)
+def _predictions(run: Run) -> Predictions | None:
+    return predictions_of(run.path, run.result)
+
+
+def _ended(result: Result | None) -> Ended:
+    """A run that was ended because a check fired did not come to its end."""
+    return "stopped" if result is None or result.status == "fired" else result.status
+
+
+def sittings_of(*runs: Run) -> list[Sitting]:
+    """All sittings of some runs; of a run that came without its environment there are none."""
+    return [sitting for run in runs if run.environment is not None for sitting in run.environment.sittings]
+
+
+def standing_of(rule: str, source: str | None) -> tuple[Standing, str]:
+    """Whether the credits that a rule is asked for are what trains by it, and why.
+
+    >>> standing_of("dfa", None)[0], standing_of("pc", None)[0], standing_of("my_rule.py:Mine", "5f3")[0]
+    ('seen', 'declared', 'declared')
+    """
+    if source is None and rule == "bp":
+        return "seen", "autograd trains the net, and its gradients are the credits"
+    if source is None and rule in BY_CREDITS:
+        return "seen", "the credits that are compared are those that the blocks are trained by"
+    if source is None and rule in BY_OWN_BACKWARD:
+        return "declared", f"{rule} trains by a backward of its own, and its credits are stated beside it"
+    return "declared", "a rule that is not walkback's own may train by other credits than it shows to a probe"

@@ -53,19 +53,19 @@ def of_spread(claim: MeanStd, ours: Sequence[float], shape: str = ".3f") -> Agre
     if claim.std is None:
         return of_number(claim.mean, ours)
     t = two_sided(CONFIDENCE, SEEDS - 1)
-    mine = mean_interval(ours, CONFIDENCE)
-    if mine is None:
+    own = mean_interval(ours, CONFIDENCE)
+    if own is None:
         half = t * claim.std * math.sqrt(1 + 1 / SEEDS)
         low, high = claim.mean - half, claim.mean + half
         kind: Kind = "inside" if low <= ours[0] <= high else "outside"
         return Agreement(kind, f"one seed: {kind} {low:{shape}} to {high:{shape}}")
     half = t * claim.std / math.sqrt(SEEDS)
     low, high = claim.mean - half, claim.mean + half
-    kind = "not told apart" if low <= mine[1] and mine[0] <= high else "differ"
+    kind = "not told apart" if low <= own[1] and own[0] <= high else "differ"
     # Few seeds have a wide interval, which overlaps with much: say so where nothing else makes them meet.
     apart = kind == "not told apart" and not low <= statistics.fmean(ours) <= high
     note = "our mean lies outside the published interval" if apart else ""
-    words = f"{kind}: {low:{shape}} to {high:{shape}}, ours {mine[0]:{shape}} to {mine[1]:{shape}}"
+    words = f"{kind}: {low:{shape}} to {high:{shape}}, ours {own[0]:{shape}} to {own[1]:{shape}}"
     return Agreement(kind, f"{words}; {note}" if note else words, note)
 
 
@@ -101,7 +101,7 @@ def of_size(claim: SizeRange | float, ours: Sequence[float]) -> Agreement:
 
 
 def _factor(factor: float) -> str:
-    return number(factor, 3 if factor < NEAR + 0.1 else 2)  # 2.04 must not be told as 2.0
+    return number(factor, 3 if factor < NEAR + 0.1 else 2)  # 2.04 must not be shown as 2.0
 
 
 def ratio_to(claim: SizeRange | float, ours: Sequence[float]) -> float:
@@ -122,12 +122,12 @@ def of_range(low: float, high: float, differences: Sequence[float]) -> Agreement
     if not differences:
         return MISSING
     interval = mean_interval(differences, CONFIDENCE)
-    said = f"{100 * low:+.1f} to {100 * high:+.1f}, ours {_points(differences)}"
+    figures = f"{100 * low:+.1f} to {100 * high:+.1f}, ours {_points(differences)}"
     if interval is None:
         kind: Kind = "inside" if low <= differences[0] <= high else "outside"
-        return Agreement(kind, f"one seed, {kind}: {said}")
+        return Agreement(kind, f"one seed, {kind}: {figures}")
     kind = "not told apart" if low <= interval[1] and interval[0] <= high else "differ"
-    return Agreement(kind, f"{kind}: {said}")
+    return Agreement(kind, f"{kind}: {figures}")
 
 
 def of_direction(differences: Sequence[float], sign: int, than: float = 0.0) -> Agreement:
@@ -142,17 +142,17 @@ def of_direction(differences: Sequence[float], sign: int, than: float = 0.0) -> 
         return MISSING
     interval = mean_interval(differences, CONFIDENCE)
     along = sign * (statistics.fmean(differences) - than) > 0
-    said = _points(differences, " points")
+    figures = _points(differences, " points")
     if interval is None:
         way = "in its direction" if along else "against it"
-        return Agreement("leaning" if along else "against", f"one seed, {way}: {said}")
+        return Agreement("leaning" if along else "against", f"one seed, {way}: {figures}")
     ends = sorted(sign * (end - than) for end in interval)
     if ends[0] > 0:
-        return Agreement("confirmed", f"shown: {said}")
+        return Agreement("confirmed", f"shown: {figures}")
     if ends[1] < 0:
-        return Agreement("not confirmed", f"the opposite is shown: {said}")
+        return Agreement("not confirmed", f"the opposite is shown: {figures}")
     words = "not shown, but in its direction" if along else "not shown, and against its direction"
-    return Agreement("leaning" if along else "against", f"{words}: {said}")
+    return Agreement("leaning" if along else "against", f"{words}: {figures}")
 
 
 def of_fact(holds: bool | None, words: str, n: int = 0) -> Agreement:

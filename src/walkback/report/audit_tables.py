@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from walkback.checks import Accuracy, Audit, Check, Finding, Interval, Judgement, Protocol, check_named, in_order
+from walkback.checks import Accuracy, Audit, Check, Finding, Interval, Protocol, check_named, in_order
 from walkback.checks.finding import listed
-from walkback.records.run import Known, sittings_of
+from walkback.records import Run
+from walkback.records.training import sittings_of
+from walkback.report.case import Case
 from walkback.report.measured import measured_table
 from walkback.report.tables import Cell, Summarised, Table
 from walkback.report.variants import variants
@@ -15,25 +17,25 @@ from walkback.version import own_version
 def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
     """What the values of the checks are, for the notes below a table."""
     checks = checks or in_order(protocol)
-    told = [(check.name, check.quantity.get(protocol, "")) for check in checks]
+    pairs = [(check.name, check.quantity.get(protocol, "")) for check in checks]
     if protocol == "published":
-        return f"By the published protocol, means alone: {'; '.join(', '.join(each) for each in told)}."
+        return f"By the published protocol, means alone: {'; '.join(', '.join(each) for each in pairs)}."
     means = [check.name for check in checks if check.spread == "mean"]
     ends = "Low and high: over the seeds"
     ends += f"; for {listed(means)} the interval of the mean by Student's t." if means else "."
-    return " ".join([*(f"{name}: {words}." for name, words in told), ends])
+    return " ".join([*(f"{name}: {words}." for name, words in pairs), ends])
 
 
-def audit_tables(audit: Audit, runs: Sequence[Known] = (), name: str = "audit") -> list[Table]:
-    """The answers, the findings and, where there are any, the controls. `runs`: whose versions the footnote names."""
-    made = footnote(audit, runs)
+def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
+    """The answers, the findings and, where there are any, the controls."""
+    made = footnote(audit, audit.runs)
     checks = asked(audit.subjects)
     words = quantities([check_named(check) for check in checks], audit.protocol)
-    title = "What the audit says" if audit.valid else f"What the audit says. {audit.void_words}"
+    title = f"What the audit says. {audit.void_words}" if audit.valid is False else "What the audit says"
     ours = audit.protocol == "ours"
     verdicts = Table(
         name, title, ["subject", *(ANSWERS if ours else ["verdict", "accuracy", "n", *checks])],
-        [_answers(s, audit) if ours else _verdict(s, checks, audit.counts(s.name)) for s in audit.subjects],
+        [_answers(case) if ours else _verdict(case, checks) for case in audit.cases],
         [*([INTERVALS] if ours else [f"{KEYS['published']}.", words]), audit.says, made],
     )  # fmt: skip
     findings = Table(
@@ -66,7 +68,7 @@ def controls_table(audit: Audit, name: str, *notes: str) -> Table:
 
 def accuracy(known: Accuracy) -> Summarised:
     """Mean, standard deviation and n as a judgement tells them."""
-    return Summarised(told=(known.mean, known.std, known.n))
+    return Summarised(given=(known.mean, known.std, known.n))
 
 
 ANSWERS = (
@@ -80,17 +82,16 @@ INTERVALS = (
 )
 
 
-def _answers(subject: Judgement, audit: Audit) -> list[Cell]:
+def _answers(case: Case) -> list[Cell]:
     """The three answers, each beside the numbers that it rests on."""
+    subject = case.judgement
     found, known, answers = {f.check: f for f in subject.findings}, subject.accuracy, subject.verdicts
     parts = {name: part for finding in subject.findings for name, part in finding.parts.items()}
     gains = [_gain(parts.get(name), known.n) for name in ("frozen", "shallow", "half")]
     chance, spread = found.get("chance"), found.get("spread")
     stands = "–" if spread is None or spread.value is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
     lower, gamma = ("–", "–") if answers is None else (answers.lower_half, answers.gamma)
-    words = [subject.answer, lower, gamma]
-    if not audit.counts(subject.name):
-        words = [f"does not count ({word})" for word in words]
+    words = [_marked(case, word) for word in (subject.answer, lower, gamma)]
     return [
         subject.name, words[0], accuracy(known), known.n, *gains[:2], words[1], gains[2], words[2],
         None if chance is None else chance.value, subject.median_cosine, stands, subject.rates,
@@ -102,13 +103,21 @@ def _gain(part: Interval | None, n: int) -> Cell:
     if part is None or part.value is None:
         return None
     ends = None if part.low is None or part.high is None else (part.low, part.high)
-    return Summarised(form="points", interval=ends, told=(part.value, None, n))
+    return Summarised(form="points", interval=ends, given=(part.value, None, n))
 
 
-def _verdict(subject: Judgement, checks: Sequence[str], counts: bool) -> list[Cell]:
+def _marked(case: Case, answer: str) -> str:
+    """An answer, with words before it where its controls misbehaved, or there are none."""
+    if not case.counts:
+        return f"does not count ({answer})"
+    return answer if case.controlled else f"not controlled ({answer})"
+
+
+def _verdict(case: Case, checks: Sequence[str]) -> list[Cell]:
     """By the published protocol: its verdict, and a cell for each check."""
-    verdict = subject.verdict if counts else f"does not count ({subject.verdict})"
-    return [subject.name, verdict, accuracy(subject.accuracy), subject.accuracy.n, *finding_cells(subject, checks)]
+    subject, scored = case.judgement, case.judgement.accuracy
+    verdict = _marked(case, subject.verdict)
+    return [subject.name, verdict, accuracy(scored), scored.n, *finding_cells(subject, checks)]
 
 
 def finding_row(finding: Finding) -> list[Cell]:
@@ -118,20 +127,20 @@ def finding_row(finding: Finding) -> list[Cell]:
     return [finding.check, finding.outcome, *numbers, f"{factor * finding.threshold:g}", finding.basis]
 
 
-def footnote(audit: Audit, runs: Sequence[Known] = ()) -> str:
+def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
     """By what it was judged, with what the runs were trained, and which form of a rule a name stands for."""
-    said = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
+    words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
     versions = trained_with(runs)
-    said = f"{said} Trained with {versions}." if versions else said
-    return f"{said} {forms}" if (forms := variants(run.config for run in runs)) else said
+    words = f"{words} Trained with {versions}." if versions else words
+    return f"{words} {forms}" if (forms := variants(run.config for run in runs)) else words
 
 
-def trained_with(runs: Sequence[Known]) -> str:
+def trained_with(runs: Sequence[Run]) -> str:
     """The versions that the runs were trained with, each once."""
     sittings = sittings_of(*runs)
-    told = {
+    found = {
         "walkback": [f"{s.walkback} ({s.commit})" if s.commit else s.walkback for s in sittings],
         "torch": [s.torch for s in sittings],
         "Python": [s.python for s in sittings],
     }
-    return ", ".join(f"{what} {' and '.join(dict.fromkeys(those))}" for what, those in told.items() if those)
+    return ", ".join(f"{what} {' and '.join(dict.fromkeys(names))}" for what, names in found.items() if names)

@@ -1,21 +1,15 @@
-"""A case: one subject on its way from judgement to terminal, tables, form and page. And an audit with all its cases.
-
-Whoever judges makes them, once; whoever shows something takes what it needs from them, and judges and reads nothing.
-"""
+"""A case: one subject with its judgement, on its way to terminal, tables, form and page."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from walkback.checks import Audit, Finding, Interval, Judgement, check_named
+from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
 from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import known
 from walkback.checks.gamma import gamma_of
-from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig
-from walkback.records.card import Card
-from walkback.records.run import Known
+from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig, Subject
 from walkback.report.harmless import clean
 
 MOST = 60  # characters of a name
@@ -23,22 +17,34 @@ MOST = 60  # characters of a name
 
 @dataclass(frozen=True)
 class Case:
-    """One subject with all that is there of it. Logs of others have no runs; an audit.json alone has no evidence.
+    """One subject with its judgement. Its records are read when they are asked for.
 
-    counts   False: the controls of its setting misbehaved, so its verdict does not count
-    short    its name as the page shows it, told apart from the others
+    counts      False: the controls of its setting misbehaved, so its verdict does not count
+    controlled  False: no controls were trained in its setting
+    short       its name as the page shows it, distinct from the others
     """
 
     judgement: Judgement
-    evidence: Evidence
-    runs: Sequence[Run] = ()
+    subject: Subject
     counts: bool = True
+    controlled: bool = True
     short: str = ""
 
     @classmethod
-    def alone(cls, judgement: Judgement) -> "Case":
-        """A judgement whose records are not here."""
-        return cls(judgement, Evidence(name=judgement.name, notes=judgement.notes))
+    def alone(cls, judgement: Judgement, counts: bool = True, controlled: bool = True) -> "Case":
+        """A judgement whose records are not at hand."""
+        evidence = Evidence(name=judgement.name, notes=judgement.notes)
+        return cls(judgement, Subject(judgement.name, evidence), counts, controlled)
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that is known of it."""
+        return self.subject.evidence
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """Its run folders, one per seed; none of a log, a loop or a model."""
+        return self.subject.runs
 
     @property
     def name(self) -> str:
@@ -48,7 +54,7 @@ class Case:
     @property
     def config(self) -> RunConfig | None:
         """What determines the runs, but for the seed; None where they are not ours."""
-        return self.runs[0].config if self.runs else None
+        return self.subject.config
 
     @property
     def setting(self) -> str:
@@ -101,63 +107,6 @@ class Case:
         return gain_over(self.judgement, baseline)
 
 
-@dataclass(frozen=True)
-class Material:
-    """An audit and the records behind it.
-
-    subjects   a case for each of the audit's, in its order, but for those left out; none where only outlines were kept
-    controls   judged too, and there only to show that the audit can tell good from bad
-    others     runs that are baselines
-    source     what the page was asked for, as words of a command line; none if that is not known
-    cards      what the rules use and cost, measured when the audit was made; None: they were not
-    outlines   of all runs, where the runs themselves were not kept
-    left_out   judgements of the audit that are no case here, because they are too many to show
-    """
-
-    audit: Audit
-    subjects: Sequence[Case]
-    controls: Sequence[Case] = ()
-    others: Sequence[Run] = ()
-    source: Sequence[str] = ()
-    cards: Sequence[Card] | None = None
-    outlines: Sequence[Known] = ()
-    left_out: Sequence[Judgement] = ()
-
-    @classmethod
-    def alone(cls, audit: Audit, source: Sequence[str] = ()) -> "Material":
-        """An audit whose records are not here."""
-        return cls(audit, [Case.alone(judgement) for judgement in audit.subjects], source=source)
-
-    @classmethod
-    def of(cls, audit: Audit, cases: Sequence[Case], runs: Sequence[Run], source: Sequence[str] = ()) -> "Material":
-        """The subjects of the audit, as controls whoever else was judged with them, and the other runs."""
-        subjects, controls = list(cases), []
-        if len(audit.subjects) != len(cases):
-            by_name = {case.judgement.name: case for case in cases}
-            subjects = [by_name.pop(judgement.name) for judgement in audit.subjects]
-            controls = [by_name[name] for name in sorted(by_name)]
-        own = {run.path for case in cases for run in case.runs}
-        others = sorted((run for run in runs if run.path not in own), key=lambda run: run.path.name)
-        return cls(audit, subjects, controls, others, source)
-
-    @property
-    def runs(self) -> list[Run]:
-        """Every run, once: the subjects', the controls', then the baselines'."""
-        runs = [run for case in (*self.subjects, *self.controls) for run in case.runs]
-        return list({run.path: run for run in [*runs, *self.others]}.values())
-
-    @property
-    def trained(self) -> Sequence[Known]:
-        """Every run as far as it was kept."""
-        return self.outlines or self.runs
-
-    def to_html(self, path: Path | str) -> Path:
-        """Write the page: one file, nothing loaded from elsewhere."""
-        from walkback.report.page import write_page  # here: only who writes a page waits for it
-
-        return write_page(self, path)
-
-
 def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
     """The finding that is about a gain over that baseline, with that gain as its value; None where none is.
 
@@ -170,7 +119,7 @@ def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
         if judgement.protocol == "published":
             return finding if kind.over == baseline else None
         found = finding.parts.get(baseline, Interval())
-        return finding.model_copy(update={"value": found.value, "low": found.low, "high": found.high})
+        return finding.changed(value=found.value, low=found.low, high=found.high)
     return None
 
 
@@ -184,7 +133,8 @@ def gammas_of(case: Case) -> list[float]:
 
 def settings(config: RunConfig) -> dict[str, str]:
     """All that determines a run but its seed, flat, in words."""
-    plain = config.model_dump(exclude={"schema_", "seed", "net_options", "rule_options"})
+    left_out = ("schema", "seed", "net_options", "rule_options")
+    plain = {name: value for name, value in config.as_dict().items() if name not in left_out}
     flat = {"rule": plain.pop("rule"), "data": plain.pop("data"), "net": plain.pop("net")}
     flat |= {f"net: {name}": value for name, value in config.net_options.items()}
     flat |= {f"rule: {name}": value for name, value in config.rule_options.items()}

@@ -1,8 +1,8 @@
 """Two audits side by side: what changed between them, and why, as far as the records tell."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from rich.console import Console
 from rich.text import Text
@@ -10,6 +10,7 @@ from rich.text import Text
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.plain import seen
 from walkback.report.answers import Answer, answer_words, answers
+from walkback.report.case import settings
 from walkback.report.fitting import print_words
 from walkback.report.verdicts import STYLES, finding_cell
 
@@ -18,11 +19,15 @@ ARROW = " → "
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what it is called, what it says, and the settings of its subjects where its runs are there."""
+    """One of the two: what it is called, and what it says."""
 
     label: str
     audit: Audit
-    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def settings(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of its subjects, where its runs are at hand."""
+        return {case.judgement.name: settings(case.config) for case in self.audit.cases if case.config is not None}
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,11 @@ class Comparison:
 
 def compare(before: Side, after: Side) -> Comparison:
     """Match the subjects by name, and say of each what differs and why."""
-    mine, theirs = ({j.name: j for j in side.audit.subjects} for side in (before, after))
-    pairs = [_pair(j, theirs[name], before, after) for name, j in mine.items() if name in theirs]
+    one, two = ({j.name: j for j in side.audit.subjects} for side in (before, after))
+    pairs = [_pair(j, two[name], before, after) for name, j in one.items() if name in two]
     return Comparison(
         before, after, _of_audits(before.audit, after.audit), pairs,
-        [j for name, j in mine.items() if name not in theirs], [j for name, j in theirs.items() if name not in mine],
+        [j for name, j in one.items() if name not in two], [j for name, j in two.items() if name not in one],
     )  # fmt: skip
 
 
@@ -108,16 +113,16 @@ def _of_audits(a: Audit, b: Audit) -> list[str]:
     if a.protocol != b.protocol:
         found.append(f"protocol: {a.protocol}{ARROW}{b.protocol}")
     found += [f"threshold {words}" for words in _thresholds(a.thresholds, b.thresholds)]
-    mine, theirs = ({c.name: c for c in audit.controls} for audit in (a, b))
-    for name in dict.fromkeys([*mine, *theirs]):
-        ends = [side[name].got if name in side else "not there" for side in (mine, theirs)]
+    one, two = ({c.name: c for c in audit.controls} for audit in (a, b))
+    for name in dict.fromkeys([*one, *two]):
+        ends = [side[name].got if name in side else "not there" for side in (one, two)]
         if ends[0] != ends[1]:
             found.append(f"control {name}: {ends[0]}{ARROW}{ends[1]}")
     return found
 
 
 def _valid(audit: Audit) -> str:
-    return "valid" if audit.valid else "invalid"
+    return "not controlled" if audit.valid is None else "valid" if audit.valid else "invalid"
 
 
 def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str] | None = None) -> list[str]:
@@ -129,11 +134,11 @@ def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str] | None = None
 
 
 def _pair(a: Judgement, b: Judgement, before: Side, after: Side) -> Pair:
-    mine, theirs = before.settings.get(a.name, {}), after.settings.get(b.name, {})
+    one, two = before.settings.get(a.name, {}), after.settings.get(b.name, {})
     settings = []
-    if mine and theirs:
-        names = dict.fromkeys([*mine, *theirs])
-        settings = [f"{n} {mine.get(n, '–')}{ARROW}{theirs.get(n, '–')}" for n in names if mine.get(n) != theirs.get(n)]
+    if one and two:
+        names = dict.fromkeys([*one, *two])
+        settings = [f"{n} {one.get(n, '–')}{ARROW}{two.get(n, '–')}" for n in names if one.get(n) != two.get(n)]
     if a.accuracy.n != b.accuracy.n:
         settings.append(f"seeds {a.accuracy.n}{ARROW}{b.accuracy.n}")
     by_name = [{finding.check: finding for finding in judgement.findings} for judgement in (a, b)]
@@ -217,10 +222,10 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for words in found.audit:
         line(words, 2)
     for pair in found.pairs:
-        told = answers_words(pair)
+        words = answers_words(pair)
         console.print()
         console.print(Text(seen(pair.name), "bold"))
-        line(told, 2, STYLES[pair.after.verdict] if pair.turned else "dim")
+        line(words, 2, STYLES[pair.after.verdict] if pair.turned else "dim")
         if pair.same:
             line("nothing differs", 2, "dim")
             continue

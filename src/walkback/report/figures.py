@@ -120,11 +120,11 @@ def _looks(ink: Ink, alone: bool) -> dict[str, Any]:
 
 def draw_steps(axes: Axes, places: Sequence[float], stats: Sequence[Stat | None], ink: Ink, **more: Any) -> None:
     """Means with their spread at some places (layers, blocks, λ); None or no seed is a gap. One seed: hollow."""
-    there = [s if s is not None and s.mean is not None else None for s in stats]
-    means = [math.nan if s is None else s.mean or 0.0 for s in there]
-    several = any(s is not None and s.n > 1 for s in there)
-    bars: Any = [[_reach(s, side) for s in there] for side in (0, 1)] if several else None
-    alone = not several and any(s is not None for s in there)
+    points = [s if s is not None and s.mean is not None else None for s in stats]
+    means = [math.nan if s is None else s.mean or 0.0 for s in points]
+    several = any(s is not None and s.n > 1 for s in points)
+    bars: Any = [[_reach(s, side) for s in points] for side in (0, 1)] if several else None
+    alone = not several and any(s is not None for s in points)
     axes.errorbar(places, means, yerr=bars, elinewidth=0.8, **_looks(ink, alone) | more)
 
 

@@ -13,7 +13,7 @@ from walkback.plain import one_line as one_line
 from walkback.plain import seen
 
 FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes a text that begins so
-COMMAND = r"walkback [A-Za-z0-9 ./=-]+"  # in our own notes; it can do nothing, whoever wrote it
+COMMAND = r"walkback [A-Za-z0-9 ./=-]+"  # in our own notes; it can do nothing, no matter who wrote it
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -88,7 +88,7 @@ def for_markdown(text: str) -> str:
 
 
 def markdown_paragraph(text: str) -> str:
-    """The same for a paragraph, whose first character must not make a heading, a list or a quotation of it.
+    """A paragraph that stays words, whose first character must not make a heading, a list or a quotation of it.
 
     >>> print(markdown_paragraph("# not a heading: `walkback train` is, `rm` is not"))
     \\# not a heading: `walkback train` is, \\`rm\\` is not

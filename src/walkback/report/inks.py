@@ -7,7 +7,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Ink:
-    """How one rule looks in all figures: told apart by colour, by marker and by line."""
+    """How one rule looks in all figures: distinct by colour, by marker and by line."""
 
     name: str
     colour: str

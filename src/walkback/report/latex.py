@@ -1,6 +1,6 @@
 """LaTeX that compiles whatever it is given: words escaped, signs and sizes as mathematics, tables by booktabs.
 
-What comes out is ASCII, so it needs no input encoding. A character that we have no LaTeX for is told by its code.
+What comes out is ASCII, so it needs no input encoding. A character that we have no LaTeX for is shown by its code.
 """
 
 import re
@@ -188,8 +188,8 @@ def tabular(lines: Sequence[Sequence[str]], how: TableFit) -> str:
 
     def row(cells: Sequence[str]) -> str:
         pairs = zip(cells, how.columns, strict=True)
-        told = [rf"\raggedright {cell}" if column.startswith("p") else cell for cell, column in pairs]
-        return " & ".join(told) + r" \tabularnewline"
+        cells = [rf"\raggedright {cell}" if column.startswith("p") else cell for cell, column in pairs]
+        return " & ".join(cells) + r" \tabularnewline"
 
     headings, *rows = lines
     body = [

@@ -40,12 +40,12 @@ def names(all_readings: Sequence[Readings]) -> list[str]:
 
 def over_seeds(readings: Sequence[Readings], name: str, place: int) -> Cell:
     """A probe's readings at one block or layer over the seeds; the reasons where none has a value; None: no reading."""
-    there = [r[name][place] for r in readings if place < len(r.get(name, ()))]
-    values = tuple(r.value for r in there if r.status == "ok" and known(r.value))
-    if not there:
+    present = [r[name][place] for r in readings if place < len(r.get(name, ()))]
+    values = tuple(r.value for r in present if r.status == "ok" and known(r.value))
+    if not present:
         return None
     if not values:
-        return ", ".join(dict.fromkeys(r.status for r in there))
+        return ", ".join(dict.fromkeys(r.status for r in present))
     if len(values) == 1:
         return written(name, values[0])
     stat = Stat(values)
@@ -55,11 +55,11 @@ def over_seeds(readings: Sequence[Readings], name: str, place: int) -> Cell:
 def _null(readings: Mapping[str, Readings], name: str, place: int) -> str:
     """The null's mean ± std, averaged over the seeds that have one."""
     nulls = [r[name][place].null for r in readings.values() if place < len(r.get(name, ()))]
-    there = [n for n in nulls if n is not None and known(n.mean) and known(n.std)]
-    if not there:
+    present = [n for n in nulls if n is not None and known(n.mean) and known(n.std)]
+    if not present:
         return "–"
-    mean, std = (sum(getattr(n, what) for n in there) / len(there) for what in ("mean", "std"))
-    return f"{written(name, mean)} ± {written(name, std)}, {there[0].kind}"
+    mean, std = (sum(getattr(n, what) for n in present) / len(present) for what in ("mean", "std"))
+    return f"{written(name, mean)} ± {written(name, std)}, {present[0].kind}"
 
 
 def measured_table(subjects: Sequence[Judgement], name: str, *notes: str) -> Table | None:
@@ -71,8 +71,8 @@ def measured_table(subjects: Sequence[Judgement], name: str, *notes: str) -> Tab
         for probe in names(every):
             places = range(max(len(r.get(probe, ())) for r in every))
             cells = [(over_seeds(every, probe, place), _null(readings, probe, place)) for place in places]
-            for alike, those in groupby(places, key=cells.__getitem__):  # equal neighbours share a row
-                first, *rest = those
+            for alike, group in groupby(places, key=cells.__getitem__):  # equal neighbours share a row
+                first, *rest = group
                 where = f"{first}–{rest[-1]}" if rest else str(first)
                 rows.append([subject.name, heading(probe), where, *alike])
     if not rows:

@@ -88,7 +88,7 @@ class AtBatch(NamedTuple):
     batch: int
 
     def at(self, batch: float) -> float:
-        """The same gradient in a mean over `batch` samples: ‖g‖ goes with 1/N.
+        """This gradient in a mean over `batch` samples: ‖g‖ goes with 1/N.
 
         >>> round(AtBatch(9e-7, 2048).at(128), 9)
         1.44e-05
@@ -150,7 +150,7 @@ DFA_STREAM = {0: 9.0, 5: 1e6, 100: 5e8}
 HEALTHY_GROWTH, FAILED_GROWTH = 11.0, 694.0
 """The largest growth over one block: of healthy nets late in training at most, of failed ones at least."""
 HEALTHY_GROWTH_VIT = 25.0
-"""The same early in a ViT, whose cls token starts small."""
+"""At most, early in a ViT, whose cls token starts small."""
 HEALTHY_GRADIENT, FAILED_GRADIENT = 1.0e-4, 4.2e-9
 """‖g_L‖ at N = 128: of healthy nets at least, of failed ones at most."""
 

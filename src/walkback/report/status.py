@@ -25,14 +25,14 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
     where   the folders, as words for the command that gives all of it
     """
     counts = counted(found)
-    told = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {told}" if found else "no runs", "bold"))
+    listed = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {listed}" if found else "no runs", "bold"))
     hidden = _running([status for status in found if status.state == "running"], console, rows)
     for state in ("done", "waiting", "stopped", "failed", "unreadable"):
         why = [*reasons(found, state)]
-        for says, those in why[:rows]:
-            names = f"{those[0].name}{f' and {len(those) - 1:,} more' if len(those) > 1 else ''}"
-            console.print(words(f"{GLYPHS[state]} {len(those):,} {state}: {says}"), soft_wrap=True)
+        for says, group in why[:rows]:
+            names = f"{group[0].name}{f' and {len(group) - 1:,} more' if len(group) > 1 else ''}"
+            console.print(words(f"{GLYPHS[state]} {len(group):,} {state}: {says}"), soft_wrap=True)
             if state in ("failed", "unreadable", "stopped"):
                 console.print(Padding(words(names, "dim"), (0, 0, 0, 2)), soft_wrap=True)
         hidden += max(0, len(why) - rows)

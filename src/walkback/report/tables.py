@@ -1,4 +1,4 @@
-"""Tables as data: made once from records, then told to a terminal, as Markdown, as CSV or as LaTeX."""
+"""Tables as data: made once from records, then shown in a terminal, as Markdown, as CSV or as LaTeX."""
 
 import io
 import math
@@ -74,25 +74,25 @@ class Stat:
 
 @dataclass(frozen=True)
 class Summarised(Stat):
-    """The same where mean and spread were told and the values were not: an accuracy in an audit, a null."""
+    """A quantity of which mean and spread are given and the values are not: an accuracy in an audit, a null."""
 
     values: tuple[float, ...] = ()
-    told: tuple[float | None, float | None, int] = (None, None, 0)  # mean, std, n
+    given: tuple[float | None, float | None, int] = (None, None, 0)  # mean, std, n
 
     @property
     def n(self) -> int:
         """How many there were."""
-        return self.told[2]
+        return self.given[2]
 
     @property
     def mean(self) -> float | None:
-        """As it was told."""
-        return self.told[0] if self.told[0] is not None and math.isfinite(self.told[0]) else None
+        """As it was given."""
+        return self.given[0] if self.given[0] is not None and math.isfinite(self.given[0]) else None
 
     @property
     def std(self) -> float | None:
-        """As it was told."""
-        return self.told[1]
+        """As it was given."""
+        return self.given[1]
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -108,13 +108,13 @@ def _size(value: float) -> str:
     return number(value, 2) if 0.1 <= abs(value) < 1e4 else f"{value:.1e}"
 
 
-def gain(mine: Sequence[float], other: Sequence[float], confidence: float = 0.95) -> Stat:
-    """How far `mine` lies above `other`, seed by seed, with the interval of the mean (Student's t).
+def gain(own: Sequence[float], other: Sequence[float], confidence: float = 0.95) -> Stat:
+    """How far `own` lies above `other`, seed by seed, with the interval of the mean (Student's t).
 
     >>> str(gain([0.5, 0.6], [0.4, 0.4]))
     '+15.0 (-48.5 to +78.5)'
     """
-    differences = tuple(a - b for a, b in zip(mine, other, strict=True))
+    differences = tuple(a - b for a, b in zip(own, other, strict=True))
     return Stat(differences, "points", mean_interval(differences, confidence))
 
 

@@ -118,10 +118,10 @@ class LiveTable:
 
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
-        told = {"failed": 1, "stopped": 130, "busy": 1}
+        codes = {"failed": 1, "stopped": 130, "busy": 1}
         missing = [i for i in range(len(self.configs)) if i not in self.ends]
         for index, end in sorted(self.ends.items()):
-            if end.kind in told and end.kind != "stopped":
+            if end.kind in codes and end.kind != "stopped":
                 self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
         submitted = [end for end in self.ends.values() if end.kind == "submitted"]
         if submitted:
@@ -131,7 +131,7 @@ class LiveTable:
         if stopped:
             self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")
             return 130
-        return max((told.get(end.kind, 0) for end in self.ends.values()), default=0)
+        return max((codes.get(end.kind, 0) for end in self.ends.values()), default=0)
 
     def _name(self, index: int) -> str:
         config = self.configs[index]
@@ -153,12 +153,12 @@ class LiveTable:
             return [GLYPHS[end.kind], name, end.says] if end else ["·", name, "waiting"]
         snapshot, progress = latest.progress.snapshot, latest.progress
         glyph = GLYPHS[end.kind] if end else "·"
-        told = [
+        numbers = [
             f"epoch {snapshot.epoch}/{progress.epochs}", f"accuracy {number(snapshot.accuracy)}",
             f"‖h_L‖ {number(snapshot.hidden_norms[-1])}", f"‖g_L‖ {number(snapshot.gradient_norms[-1])}",
         ]  # fmt: skip
         tail = end.says if end else f"{duration(progress.seconds_left)} left" if progress.seconds_left else "…"
-        return [glyph, name, *told, tail]
+        return [glyph, name, *numbers, tail]
 
     def _table(self) -> Table:
         table = plain_table(
@@ -217,7 +217,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 
 def runs_csv(runs: Iterable[Run]) -> Iterator[str]:
-    """The same as lines of CSV, with the numbers as they are; one run is in memory at a time."""
+    """That table as lines of CSV, with the numbers as they are; one run is in memory at a time."""
     headings = ("run", "label", "seed", "epochs", "accuracy", "hidden_norm", "gradient_norm", "gamma", "cosines", "end")
     yield csv_line(headings)
     for run in runs:

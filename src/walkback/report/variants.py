@@ -37,5 +37,5 @@ def variants(configs: Iterable[RunConfig]) -> str:
         words = variant(config.rule, config.rule_options)
         if words and words not in found.setdefault(config.rule, []):
             found[config.rule].append(words)
-    told = "; ".join(f"{rule}: {' or '.join(words)}" for rule, words in sorted(found.items()))
-    return f"{told}." if told else ""
+    listed = "; ".join(f"{rule}: {' or '.join(words)}" for rule, words in sorted(found.items()))
+    return f"{listed}." if listed else ""

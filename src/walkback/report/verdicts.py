@@ -10,9 +10,10 @@ from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE, TASK
 from walkback.checks.looks import needed
 from walkback.plain import seen
+from walkback.report.case import Case
 from walkback.report.fitting import print_whole, print_words
 from walkback.report.numbers import number
-from walkback.report.summary import SEVERITY, finding_of, waits_for_seeds
+from walkback.report.summary import SEVERITY, finding_of, most_serious_first, waits_for_seeds
 
 GLYPHS = {
     "passes": "✓", "fires": "✗", "open": "?", "not asked": "–", "inconclusive": "?", "not applicable": "–",
@@ -27,7 +28,8 @@ KEYS = {
     "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
 }
 KEY = KEYS["ours"]
-MOST = 40  # subjects that are named, where no number is given: more nobody reads
+MARK = " *"  # of an answer that is not controlled, where others are
+MOST = 40  # subjects that are named, where no number is given; more are not read
 STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
 LEGEND = (
     "depth f / s: points over its own frozen net / over the shallow net. Lower half: points over training the upper "
@@ -125,15 +127,18 @@ def blocks_of(bar: float) -> int:
     return round(2 * bar - 1)
 
 
-def answer_text(audit: Audit, subject: Judgement) -> Text:
-    """The answer on accuracy; struck through where it does not count."""
-    words = f"{VERDICT_GLYPHS[subject.verdict]} {subject.answer}"
-    return Text(words, STYLES[subject.verdict]) if audit.counts(subject.name) else Text(f"({words})", "dim strike")
+def answer_text(case: Case, mark: str) -> Text:
+    """The answer on accuracy; struck through where it does not count, and marked where it is not controlled."""
+    words = f"{VERDICT_GLYPHS[case.judgement.verdict]} {case.judgement.answer}"
+    if not case.counts:
+        return Text(f"({words})", "dim strike")
+    return Text(words if case.controlled else f"{words}{mark}", STYLES[case.judgement.verdict])
 
 
-def _table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
+def _table(audit: Audit, cases: Sequence[Case], mark: str) -> Table:
+    subjects = [case.judgement for case in cases]
     if audit.protocol == "published":
-        return _published_table(audit, subjects)
+        return _published_table(cases, mark)
     table = Table(box=None, padding=(0, 1, 0, 0))
     longest = max((len(subject.name) for subject in subjects), default=0)
     table.add_column("subject", overflow="fold", min_width=min(max(longest, 7), 12), max_width=18)
@@ -143,17 +148,18 @@ def _table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
     table.add_column("lower", no_wrap=True)
     table.add_column("Γ", justify="right", no_wrap=True)
     table.add_column("stands for", min_width=13)
-    for subject in subjects:
+    for case, subject in zip(cases, subjects, strict=True):
         gamma, stands = gamma_cells(subject)
         table.add_row(
-            _plain(subject.name), answer_text(audit, subject), accuracy_cell(subject), str(subject.accuracy.n),
+            _plain(subject.name), answer_text(case, mark), accuracy_cell(subject), str(subject.accuracy.n),
             depth_cell(subject), lower_cell(subject), gamma, stands,
         )  # fmt: skip
     return table
 
 
-def _published_table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
+def _published_table(cases: Sequence[Case], mark: str) -> Table:
     """The published protocol has one verdict, and a column for each of its checks."""
+    subjects = [case.judgement for case in cases]
     checks = asked(subjects)
     table = Table(box=None, padding=(0, 2, 0, 0))
     longest = max((len(subject.name) for subject in subjects), default=0)
@@ -162,11 +168,9 @@ def _published_table(audit: Audit, subjects: Sequence[Judgement]) -> Table:
     table.add_column("\naccuracy", justify="right", no_wrap=True)
     for check in checks:
         table.add_column(_plain(check).append(f"\n{check_named(check).heading}"), no_wrap=True)
-    for subject in subjects:
+    for case, subject in zip(cases, subjects, strict=True):
         cells = finding_cells(subject, checks)
-        table.add_row(
-            _plain(subject.name), answer_text(audit, subject), accuracy_cell(subject), *map(_plain, cells)
-        )  # fmt: skip
+        table.add_row(_plain(subject.name), answer_text(case, mark), accuracy_cell(subject), *map(_plain, cells))
     return table
 
 
@@ -187,36 +191,41 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
     below  what a reader of the table must know, in a line below it
     """
     most = MOST if most is None else most
-    subjects, controls = audit.subjects, audit.controls
-    if len(subjects) > most:
-        subjects = sorted(subjects, key=lambda subject: SEVERITY.index(subject.verdict))[:most]
+    cases, controls = audit.cases, audit.controls
+    in_part = {case.controlled for case in cases} == {True, False}  # of all of them the line about validity says it
+    mark = MARK if in_part else ""
+    if len(cases) > most:
+        cases = [cases[place] for place in most_serious_first(audit.subjects)[:most]]
     if len(controls) > most:
         controls = sorted(controls, key=lambda control: control.ok)[:most]
     console.print()
-    if not audit.valid:
+    if audit.valid is False:
         console.print(_plain(audit.void_words), style="bold red")
         console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
-    print_whole(_table(audit, subjects), console)
+    print_whole(_table(audit, cases, mark), console)
     console.print(Text(KEYS[audit.protocol].replace(", ", "  "), "dim"))
     if audit.protocol == "ours":
         print_words(console, LEGEND, 0, "dim")
+    if in_part:
+        print_words(console, f"{MARK.strip()} not controlled: no controls were trained in its setting.", 0, "dim")
     if below:
         print_words(console, below, 0, "dim")
-    if len(subjects) < len(audit.subjects):
-        console.print(_plain(_counted(audit, len(subjects))))
-    for subject in subjects:
-        _print_reasons(audit, subject, console)
+    if len(cases) < len(audit.subjects):
+        console.print(_plain(_counted(audit, len(cases))))
+    for case in cases:
+        _print_reasons(audit, case, console)
     console.print()
     for control in controls:
-        mark = Text("✓", "green") if control.ok else Text("✗", "red")
-        console.print(mark, _plain(f"control {control.name}: expected {control.expected}; got {control.got}"))
+        sign = Text("✓", "green") if control.ok else Text("✗", "red")
+        console.print(sign, _plain(f"control {control.name}: expected {control.expected}; got {control.got}"))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)
         print_words(
             console, f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
         )
-    console.print(_plain(audit.says if audit.valid else audit.void_words), style="" if audit.valid else "bold red")
+    void = audit.valid is False
+    console.print(_plain(audit.void_words if void else audit.says), style="bold red" if void else "")
     print_words(console, intervals_words(audit), 0, "dim")
 
 
@@ -232,10 +241,11 @@ def intervals_words(audit: Audit) -> str:
     return f"{words} {many} its true value in at least 95 % of audits."
 
 
-def _print_reasons(audit: Audit, subject: Judgement, console: Console) -> None:
+def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
     """Why the answers are what they are, what explains them, and when a symptom first fired."""
+    subject = case.judgement
     console.print()
-    before = "" if audit.counts(subject.name) else " (does not count)"
+    before = "" if case.counts else " (does not count)"
     console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
     for finding in subject.findings:
         if finding.says in subject.symptoms:  # it stands below

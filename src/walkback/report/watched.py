@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from walkback.plain import seen
-from walkback.records.watched import UPDATE, Watched, WatchLook
+from walkback.records.readers.watch_log import UPDATE, WatchLook
 from walkback.report.numbers import number
 from walkback.report.page.markup import clip, shown, tag
 from walkback.report.page.svg import Axis
@@ -57,9 +57,8 @@ def crossing_words(look: WatchLook) -> str:
     return f"gradient crosses {crossed}/{len(known)}{beside}" if known else "backward not seen"
 
 
-def figure(watched: Watched) -> Markup:
+def figure(looks: Sequence[WatchLook], names: Sequence[str]) -> Markup:
     """‖h_l‖ after every block through the training, the cosine of its credit, and the last look in words."""
-    looks, names = watched.looks, watched.header.blocks
     if not looks:
         return tag("div", tag("p", "nothing was measured yet"))
     steps = [look.step for look in looks]
@@ -94,7 +93,7 @@ def _chart(steps: Sequence[int], rows: Sequence[Sequence[float | None]], title: 
     for tick in y.ticks(4):
         at = y.at(tick)
         parts.append(tag("path", d=f"M{LEFT} {shown(at)}H{WIDTH - RIGHT}", stroke="#8884", fill="none"))
-        parts.append(tag("text", y.said(tick, 4), x=LEFT - 4, y=at + 3, font_size=9, text_anchor="end"))
+        parts.append(tag("text", y.written(tick, 4), x=LEFT - 4, y=at + 3, font_size=9, text_anchor="end"))
     words = f"step {steps[-1]}"
     parts.append(tag("text", words, x=WIDTH - RIGHT, y=HEIGHT - 6, font_size=9, text_anchor="end"))
     for block, row in enumerate(rows):

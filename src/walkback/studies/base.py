@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
-from walkback.records import Run, RunConfig, Snapshot, read_run
+from walkback.records import Run, RunConfig, read_run
 from walkback.registry import Registry
-from walkback.report.tables import Cell, Form, Stat, Table, gain
+from walkback.report.tables import Cell, Stat, Table, gain
 from walkback.report.variants import variants
 from walkback.studies.quantities import Quantity
-from walkback.train.plan import SEEDS, plan
+from walkback.train import SEEDS, plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,58 +98,52 @@ class Gap:
 
 @dataclass(frozen=True)
 class Collected:
-    """What is there of a study: by arm the finished runs, in the order of the seeds; and the gaps."""
+    """What is there of a study: by arm the runs that finished or diverged, in the order of the seeds; and the gaps."""
 
     study: str
     extent: Extent
     arms: Mapping[str, Arm]
     runs: Mapping[str, Sequence[Run]]
     gaps: Sequence[Gap]
-    diverged: Mapping[str, Sequence[Run]] = field(default_factory=dict)
 
     def __getitem__(self, arm: str) -> Sequence[Run]:
-        return self.runs[arm]
+        return [run for run in self.runs[arm] if run.ended == "finished"]
 
-    def last(self, arm: str, what: Quantity | Callable[[Snapshot], float], form: Form = "share") -> Stat:
-        """A quantity of the last snapshots, over the seeds that are there."""
-        if isinstance(what, Quantity):
-            return what.over(self[arm])
-        return Stat(tuple(what(run.snapshots[-1]) for run in self[arm]), form)
+    def last(self, arm: str, what: Quantity) -> Stat:
+        """A quantity at the end, over the finished seeds."""
+        return what.over(self[arm])
 
     def cells(self, arm: str, *quantities: Quantity) -> list[Cell]:
-        """The same for several, as cells of a table; one that was measured in no seed is None."""
-        found = [quantity.over(self[arm]) for quantity in quantities]
-        return [
-            stat if stat.n or not quantity.partly else None for stat, quantity in zip(found, quantities, strict=True)
-        ]
+        """Several quantities as cells of a table; one that was measured in no seed is None."""
+        found = {quantity: self.last(arm, quantity) for quantity in quantities}
+        return [stat if stat.n or not quantity.partly else None for quantity, stat in found.items()]
 
     def accuracy(self, arm: str) -> dict[int, float]:
         """Final accuracy by seed."""
         return {run.config.seed: run.snapshots[-1].accuracy for run in self[arm]}
 
-    def gain(self, mine: str, other: str) -> Stat:
+    def gain(self, own: str, other: str) -> Stat:
         """How far the accuracy of one arm lies above that of another, for the seeds that both have."""
-        a, b = self.accuracy(mine), self.accuracy(other)
+        a, b = self.accuracy(own), self.accuracy(other)
         both = [seed for seed in a if seed in b]
         return gain([a[seed] for seed in both], [b[seed] for seed in both])
 
     def seeds(self, *arms: str) -> str:
         """How many seeds are there of those declared: "3", or "1 of 3"."""
-        there = min(len(self[arm]) for arm in arms)
+        fewest = min(len(self[arm]) for arm in arms)
         wanted = max(self.arms[arm].count for arm in arms)
-        return str(there) if there == wanted else f"{there} of {wanted}"
+        return str(fewest) if fewest == wanted else f"{fewest} of {wanted}"
 
-    def ended(self, arm: str) -> list[Run]:
+    def ended(self, arm: str) -> Sequence[Run]:
         """What is judged: the finished runs, and those that diverged, which are not drawn but not left out either."""
-        there = {run.config.seed: run for run in (*self[arm], *self.diverged.get(arm, ()))}
-        return [there[config.seed] for config in self.arms[arm].configs if config.seed in there]
+        return self.runs[arm]
 
     def every(self) -> list[Run]:
         """All finished runs, each once."""
         return list({run.path.name: run for arm in self.arms for run in self[arm]}.values())
 
     def missing(self, arms: Iterable[str] | None = None, most: int = 1000) -> str:
-        """The gaps in words, or nothing: each reason once, with the arms (`most` of them) and seeds it is told of."""
+        """The gaps in words, or nothing: each reason once, with its arms (`most` of them) and seeds."""
         wanted = set(self.arms if arms is None else arms)
         by_arm: dict[tuple[str, str], list[int]] = {}
         for gap in self.gaps:
@@ -176,8 +170,12 @@ class Collected:
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
         missing = self.missing()
-        said = variants(run.config for run in self.every())
-        return [*words, *([said] if said else []), *([f"Missing, {missing}. {self._continues()}"] if missing else [])]
+        trained = variants(run.config for run in self.every())
+        return [
+            *words,
+            *([trained] if trained else []),
+            *([f"Missing, {missing}. {self._continues()}"] if missing else []),
+        ]
 
     def _continues(self) -> str:
         return f"`walkback study run {self.study}{self.extent.words()}` continues."
@@ -208,7 +206,6 @@ def _gather(
 ) -> Collected:
     arms = {arm.name: arm for arm in declared}
     runs: dict[str, list[Run]] = {name: [] for name in arms}
-    diverged: dict[str, list[Run]] = {name: [] for name in arms}
     gaps: list[Gap] = []
     for arm in arms.values():
         gaps += [Gap(arm.name, config.seed, WAITS) for config in arm.waiting]
@@ -219,12 +216,11 @@ def _gather(
             found = known[name]
             if isinstance(found, str):
                 gaps.append(Gap(arm.name, config.seed, found))
-            elif found.result is not None and found.result.status == "diverged":
+                continue
+            runs[arm.name].append(found)
+            if found.ended == "diverged" and found.result is not None:
                 gaps.append(Gap(arm.name, config.seed, found.result.says))
-                diverged[arm.name].append(found)
-            else:
-                runs[arm.name].append(found)
-    return Collected(study.name, extent, arms, runs, gaps, diverged)
+    return Collected(study.name, extent, arms, runs, gaps)
 
 
 def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | str:
@@ -239,12 +235,10 @@ def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | s
         except RecordError as error:
             why = f"cannot be read ({error.what})"
             continue
-        if run.result is not None and run.result.status in ("finished", "diverged") and run.snapshots:
+        if run.ended != "stopped" and run.snapshots:
             return run
-        if run.result is not None:
-            why = run.result.says
-        else:
-            why = f"unfinished ({max(0, len(run.snapshots) - 1)} of {config.epochs} epochs)"
+        epochs = f"{max(0, len(run.snapshots) - 1)} of {config.epochs} epochs"
+        why = f"unfinished ({epochs})" if run.result is None else run.result.says
     return why
 
 
@@ -270,7 +264,7 @@ class Study:
         return list(gather(self, extent, *places).arms.values()) if self.then is not None else self.arms(extent)
 
     def configs(self, extent: Extent, *places: Path | str) -> list[RunConfig]:
-        """Every run that it needs, each once, in the order of its arms, as far as the records in `places` tell."""
+        """Every run that it needs, each once, in the order of its arms, as far as the records in `places` show."""
         return list({c.hash(): c for arm in self.declared(extent, *places) for c in arm.configs}.values())
 
     def possible(self, extent: Extent) -> list[RunConfig]:
@@ -312,14 +306,14 @@ def setting(gathered: Collected, arms: Iterable[str] | None = None) -> str:
     names = list(gathered.arms if arms is None else arms)
     configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]
 
-    def said(values: Iterable[Any]) -> str:
+    def listing(values: Iterable[Any]) -> str:
         return " and ".join(map(str, dict.fromkeys(values)))
 
-    nets = said(net_words(c) for c in configs if c.blocks)
-    data = said(DATA_NAMES.get(c.data, c.data) for c in configs)
+    nets = listing(net_words(c) for c in configs if c.blocks)
+    data = listing(DATA_NAMES.get(c.data, c.data) for c in configs)
     counts = [len(gathered[name]) for name in names if gathered[name]]
     seeds = "no run" if not counts else _count(min(counts)) if len(set(counts)) == 1 else f"up to {max(counts)} seeds"
-    return f"{data}; {nets}; {said(c.epochs for c in configs)} epochs; {seeds}."
+    return f"{data}; {nets}; {listing(c.epochs for c in configs)} epochs; {seeds}."
 
 
 def net_words(config: RunConfig) -> str:

@@ -1,4 +1,4 @@
-"""What is done with a study once its runs are there: measure what needs no training, print its tables, draw."""
+"""What is done with a study once its runs are finished: measure what needs no training, print its tables, draw."""
 
 import math
 import time
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from walkback.checks import DEFAULT
 from walkback.records import RunConfig
-from walkback.records.run import sittings_of
+from walkback.records.training import sittings_of
 from walkback.report.numbers import relative
 from walkback.report.tables import Table, print_table
 from walkback.studies.base import Arm, Collected, Extent, Study, gather, in_order, next_up
@@ -32,8 +32,8 @@ def carry_out(
     """Measure, print and draw one study from the runs in some folders."""
     measure(study, extent, places, data_folder)
     gathered = gather(study, extent, *places)
-    if said := nothing(study, gathered):
-        console.print(said, soft_wrap=True)
+    if words := nothing(study, gathered):
+        console.print(words, soft_wrap=True)
     for table in tables(study, gathered):
         print_table(table, console)
     console.print()
@@ -48,7 +48,7 @@ def nothing(study: Study, gathered: Collected) -> str:
 
 
 def measure(study: Study, extent: Extent, places: Sequence[Path], data_folder: Path | None = None) -> None:
-    """What a study measures without training, for the runs that are there and lack it."""
+    """What a study measures without training, for the finished runs that lack it."""
     if study.measure is not None:
         study.measure(gather(study, extent, *places), data_folder)
 
@@ -80,9 +80,9 @@ def train_studies(
     budget  in seconds, for all of it; `how` as for `train_all`
 
     Runs begin in the order of their ranks. Without a budget, a long run begins earlier if it would else be the last to
-    end, as far as the paces of finished runs tell.
+    end, as far as the paces of finished runs show.
     """
-    there = {path.name for place in elsewhere if place.is_dir() for path in place.iterdir()}
+    finished = {path.name for place in elsewhere if place.is_dir() for path in place.iterdir()}
     end = math.inf if budget is None else time.monotonic() + budget
     tried: set[str] = set()
     given, ended = 0, 0
@@ -94,7 +94,7 @@ def train_studies(
 
     while stage := next_up(arms := in_order(wanted, extent, out, *elsewhere), tried):
         tried |= {config.hash() for config in stage}
-        todo = [config for config in stage if config.folder() not in there]
+        todo = [config for config in stage if config.folder() not in finished]
         if budget is None and (at_once := _at_once(how)) > 1:
             todo = _begun_in_time(todo, arms, [out, *elsewhere], at_once)
         before, given = given, given + len(todo)
@@ -116,7 +116,7 @@ def _at_once(how: Mapping[str, Any]) -> int:
 def _begun_in_time(
     todo: Sequence[RunConfig], arms: Sequence[Arm], places: Sequence[Path], at_once: int
 ) -> list[RunConfig]:
-    """The same runs, the longest early enough (`in_time`); one that is there already takes no time."""
+    """These runs, the longest early enough (`in_time`); one that is finished takes no time."""
     paces = Paces([config for arm in arms for config in arm.configs], places)
     seconds = [0.0 if config.folder() in paces.done else paces.of(config) for config in todo]
     return [todo[run] for run in in_time(seconds, at_once)]
@@ -135,17 +135,17 @@ def draw(study: Study, gathered: Collected, folder: Path) -> list[Path]:
 
 
 def catalogue(studies: Sequence[Study], extent: Extent, *places: Path) -> Table:
-    """Every study with its question, and how many of its runs are there."""
+    """Every study with its question, and how many of its runs are finished."""
     rows = []
     for study in studies:
-        there = gather(study, extent, *places)
+        gathered = gather(study, extent, *places)
         rows.append([
-            study.name, study.asks, f"{len(there.every())} of {_count(there)}", ", ".join(study.figures)
+            study.name, study.asks, f"{len(gathered.every())} of {_count(gathered)}", ", ".join(study.figures)
         ])  # fmt: skip
     return Table("studies", "Studies", ["study", "asks", "runs there", "figures"], rows)
 
 
-def _count(there: Collected) -> int:
+def _count(gathered: Collected) -> int:
     """How many runs a study has, each once, with those that will follow from records."""
-    declared = {config.hash() for arm in there.arms.values() for config in arm.configs}
-    return len(declared) + sum(len(arm.waiting) for arm in there.arms.values())
+    declared = {config.hash() for arm in gathered.arms.values() for config in arm.configs}
+    return len(declared) + sum(len(arm.waiting) for arm in gathered.arms.values())

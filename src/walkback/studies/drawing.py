@@ -32,15 +32,15 @@ def draw_curves(g: Collected, axes: Axes, lines: Lines, quantity: Quantity) -> N
     whole_epochs(axes)
 
 
-def scaled(axes: Axes, quantity: Quantity, there: bool = True) -> None:
+def scaled(axes: Axes, quantity: Quantity, known: bool = True) -> None:
     """The axis that a quantity asks for; a panel of which nothing is there says so."""
-    if there and quantity.level is not None:
+    if known and quantity.level is not None:
         level(axes, *quantity.level)
     if quantity.log:
         log_scale(axes)
     elif quantity.form == "share":
         axes.set_ylim(bottom=0)
-    if not there:
+    if not known:
         say_empty(axes)
     axes.set_ylabel(quantity.axis)
 

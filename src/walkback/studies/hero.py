@@ -12,10 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, Judgement, judge
 from walkback.checks.finding import listed
-from walkback.records import Evidence
+from walkback.records import Evidence, subjects_of_runs
 from walkback.report.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Table
@@ -40,22 +39,24 @@ def arms(extent: Extent) -> list[Arm]:
 def subjects(g: Collected) -> dict[str, tuple[Evidence, Judgement]]:
     """By rule the evidence and what is judged of it; rules without a run that ended are left out."""
     runs = [run for arm in g.arms for run in g.ended(arm)]
-    found = evidence_by_subject(runs) if any(g.ended(rule) for rule in RULES) else []
-    return {str(e.rule): (e, judge(e)) for e in found}
+    found = [each.evidence for each in subjects_of_runs(runs)] if any(g.ended(rule) for rule in RULES) else []
+    return {str(each.rule): (each, judge(each)) for each in found}
 
 
 def draw(g: Collected) -> Figure:
     """Four panels, each with its legend; what the findings say of them stands below."""
-    told = subjects(g)
-    said = captions(told)
-    sentences = " ".join(f"{letter}: {words}" for letter, words in zip(("", "A", "B", "C"), said.values(), strict=True))
+    judged = subjects(g)
+    captioned = captions(judged)
+    sentences = " ".join(
+        f"{letter}: {words}" for letter, words in zip(("", "A", "B", "C"), captioned.values(), strict=True)
+    )
     fig = figure(PAGE, 4.9, g.note(f"Gradients at N = 128. Means ± std over seeds. {sentences.removeprefix(': ')}"))
     panels = fig.subplots(2, 2).flatten()
     _diagram(panels[0])
     _two_numbers(g, panels[1])
     _cosines(g, panels[2])
     _gradients(g, panels[3])
-    for axes, title in zip(panels, said, strict=True):
+    for axes, title in zip(panels, captioned, strict=True):
         axes.set_title(title)
     return fig
 
@@ -69,11 +70,11 @@ def _legend(axes: Axes, place: Any) -> None:
 # --- the sentences --------------------------------------------------------------------------------------------------
 
 
-def captions(told: Judgements) -> dict[str, str]:
-    """Panel by panel what the findings say; nothing is said of a rule without runs."""
-    if not told:
+def captions(judged: Judgements) -> dict[str, str]:
+    """Panel by panel what the findings say; of a rule without runs they say nothing."""
+    if not judged:
         return dict.fromkeys(TITLES, "No run of the main audit is there.")
-    sentences = (_verdicts(told), _by_two_numbers(told), _spread(told), _reference(told))
+    sentences = (_verdicts(judged), _by_two_numbers(judged), _spread(judged), _reference(judged))
     return dict(zip(TITLES, sentences, strict=True))
 
 
@@ -85,21 +86,21 @@ TITLES = (
 )
 
 
-def _verdicts(told: Judgements) -> str:
-    said = {"walked back": "is walked back", "open": "is open"}
-    parts = [f"{INKS[rule].name} {said.get(j.verdict, j.answer)}" for rule, (_, j) in told.items()]
-    gains = {rule: finding(judgement, "depth") for rule, (_, judgement) in told.items()}
+def _verdicts(judged: Judgements) -> str:
+    verbs = {"walked back": "is walked back", "open": "is open"}
+    parts = [f"{INKS[rule].name} {verbs.get(j.verdict, j.answer)}" for rule, (_, j) in judged.items()]
+    gains = {rule: finding(judgement, "depth") for rule, (_, judgement) in judged.items()}
     frozen = {rule: f.parts["frozen"] for rule, f in gains.items() if f and "frozen" in f.parts}
     worse = [INKS[rule].name for rule, gain in frozen.items() if gain.high is not None and gain.high < 0]
     tail = f" Left at random init, the blocks of {listed(worse)} would do better." if worse else ""
     return f"Accuracy: {listed(parts)}.{tail}"
 
 
-def _by_two_numbers(told: Judgements) -> str:
+def _by_two_numbers(judged: Judgements) -> str:
     """Who looks fine by accuracy and Γ: above chance and above zero on every seed."""
     fine: list[str] = []
     poor: list[str] = []
-    for rule, (evidence, _) in told.items():
+    for rule, (evidence, _) in judged.items():
         finals = [seed.final for seed in evidence.seeds]
         above = all((m.accuracy or 0) > CHANCE and (m.gamma or 0) > 0 for m in finals)
         (fine if above else poor).append(INKS[rule].name)
@@ -108,10 +109,10 @@ def _by_two_numbers(told: Judgements) -> str:
     return f"Not above chance and Γ = 0 on every seed: {listed(poor)}." + (f" Above: {listed(fine)}." if fine else "")
 
 
-def _spread(told: Judgements) -> str:
+def _spread(judged: Judgements) -> str:
     """For how many of its blocks each rule's Γ speaks."""
     parts = []
-    for rule, (evidence, judgement) in told.items():
+    for rule, (evidence, judgement) in judged.items():
         found = finding(judgement, "spread")
         if found and found.value is not None and judgement.verdicts is not None:
             speaks = f"{INKS[rule].name} {found.value:.1f} of {evidence.blocks}"
@@ -121,9 +122,9 @@ def _spread(told: Judgements) -> str:
     )
 
 
-def _reference(told: Judgements) -> str:
+def _reference(judged: Judgements) -> str:
     parts = []
-    for rule, (evidence, judgement) in told.items():
+    for rule, (evidence, judgement) in judged.items():
         norms = [seed.final.gradient_norms[-1] for seed in evidence.seeds if seed.final.gradient_norms]
         known, found = [n for n in norms if n is not None], finding(judgement, "reference")
         if not known or max(known) >= FLOOR[0] or found is None:
@@ -234,22 +235,22 @@ def _depth(g: Collected) -> int:
 
 def tables(g: Collected) -> list[Table]:
     """The numbers behind the panels, and the three answers."""
-    told = subjects(g)
+    judged = subjects(g)
     rows: list[list[Cell]] = []
     for rule in RULES:
         numbers = [g.last(rule, ACCURACY), g.last(f"{rule} frozen", ACCURACY)]
         answers = ["–"] * 5
-        if rule in told:
-            found = told[rule][1]
+        if rule in judged:
+            found = judged[rule][1]
             answer = f"{VERDICT_GLYPHS[found.verdict]} {found.answer}"
             answers = [answer, depth_cell(found), lower_cell(found), *gamma_cells(found)]
         rows.append([INKS[rule].name, answers[0], *numbers, *answers[1:], g.seeds(rule, f"{rule} frozen")])
     headings = ["rule", "answer", "accuracy", "frozen", "depth f / s", "lower half", "Γ", "stands for", "seeds"]
-    said = [f"{INKS[rule].name}: {told[rule][1].says}" for rule in RULES if rule in told]
+    reasons = [f"{INKS[rule].name}: {judged[rule][1].says}" for rule in RULES if rule in judged]
     shallow = g.last("shallow", ACCURACY)
     if shallow.n:
-        said.append(f"The shallow net (no blocks, trained by bp) reaches {shallow} ({g.seeds('shallow')} seeds).")
-    notes = g.notes(f"{KEY}; thresholds {DEFAULT.version}. {LEGEND}", *said)
+        reasons.append(f"The shallow net (no blocks, trained by bp) reaches {shallow} ({g.seeds('shallow')} seeds).")
+    notes = g.notes(f"{KEY}; thresholds {DEFAULT.version}. {LEGEND}", *reasons)
     return [Table("hero", "The main audit", headings, rows, notes), _by_layer(g)]
 
 

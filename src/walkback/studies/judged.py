@@ -7,7 +7,7 @@ from walkback.checks import Finding, Judgement, judge
 from walkback.records import BaselineName, Evidence, Run, evidence_of_runs
 from walkback.report.verdicts import GLYPHS
 from walkback.report.verdicts import KEY as KEY
-from walkback.studies.base import CLASSES, Collected
+from walkback.studies.base import Collected
 
 
 class BothVerdicts(NamedTuple):
@@ -31,9 +31,9 @@ def known_of(
         return None
     if baselines is None:
         others: list[Run] = [run for each in g.arms for run in g.ended(each)]
-        return evidence_of_runs(name or arm, g.ended(arm), others, classes=CLASSES)
+        return evidence_of_runs(name or arm, g.ended(arm), others)
     given = {role: g.ended(other) for role, other in baselines.items() if other in g.arms and g.ended(other)}
-    return evidence_of_runs(name or arm, g.ended(arm), baselines=given, classes=CLASSES)
+    return evidence_of_runs(name or arm, g.ended(arm), baselines=given)
 
 
 def finding(judgement: Judgement | None, check: str) -> Finding | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from walkback.audits.answers import control_bp
+from walkback.audits.controls import control_bp
 from walkback.checks import Judgement, judge
 from walkback.nets import defaults, find_net
 from walkback.records import BaselineName, Evidence
@@ -16,8 +16,7 @@ from walkback.report.tables import Cell, Table
 from walkback.studies import planted
 from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.judged import finding, known_of
-from walkback.train import seed_list
-from walkback.train.plan import SEEDS
+from walkback.train import SEEDS, seed_list
 
 FEW = 5  # seeds: fewer can show neither that accuracy holds nor that Γ is even
 
@@ -95,7 +94,7 @@ def arms(extent: Extent) -> list[Arm]:
 
 @dataclass(frozen=True)
 class Exam:
-    """What is judged, what must come out, and how that is read; `right` tells from what was read."""
+    """What is judged, what must come out, and how that is read; `right` decides by what was read."""
 
     words: str
     expected: str
@@ -139,8 +138,8 @@ def _depth_says(make: Callable[[], Evidence], *phrases: str) -> Callable[[Collec
     def got(_: Collected) -> str:
         judgement = judge(make())
         depth = finding(judgement, "depth")
-        said = [phrase for phrase in phrases if depth is not None and phrase in depth.says]
-        return "; ".join([_read(judgement, "accuracy"), *said])
+        found = [phrase for phrase in phrases if depth is not None and phrase in depth.says]
+        return "; ".join([_read(judgement, "accuracy"), *found])
 
     return got
 

@@ -101,10 +101,10 @@ def tables(g: Collected) -> list[Table]:
         for rule in RULES:
             rungs, added = _rungs(g, net, rule), [None, *_gains(g, net, rule)]
             for k in range(depth + 1):
-                there = g.seeds(_key(net, rule, k))
-                rows.append([_title(g, net), INKS[rule].name, str(k), rungs[k], added[k], there])
+                seeds = g.seeds(_key(net, rule, k))
+                rows.append([_title(g, net), INKS[rule].name, str(k), rungs[k], added[k], seeds])
     gains = "Gain: over k − 1, by seed, in points, with the 95 % interval of its mean."
-    notes = g.notes(" ".join([gains, *(said for net in NETS if (said := _shown(g, net)))]))
+    notes = g.notes(" ".join([gains, *(shown for net in NETS if (shown := _shown(g, net)))]))
     headings = ["net", "rule", "k", "accuracy", "gain of block k", "seeds"]
     ladder = Table("ladder", "Accuracy against the number k of trained blocks", headings, rows, notes)
     return [ladder, _identity_table(g)]
@@ -112,7 +112,7 @@ def tables(g: Collected) -> list[Table]:
 
 def _shown(g: Collected, net: str) -> str:
     """Which blocks are shown to help and which to harm, rule by rule; nothing where no gain has an interval."""
-    told = []
+    parts = []
     for rule in RULES:
         known = {k: stat.interval for k, stat in enumerate(_gains(g, net, rule), 1) if stat and stat.interval}
         ways = {
@@ -120,8 +120,8 @@ def _shown(g: Collected, net: str) -> str:
             "harmed by": [str(k) for k, (_, high) in known.items() if high < 0],
         }
         words = [f"{way} block {listed(blocks)}" for way, blocks in ways.items() if blocks]
-        told += [f"{INKS[rule].name} {', '.join(words) or 'by none'}"] if known else []
-    return f"Shown by their whole interval, {_title(g, net)}: {'; '.join(told)}." if told else ""
+        parts += [f"{INKS[rule].name} {', '.join(words) or 'by none'}"] if known else []
+    return f"Shown by their whole interval, {_title(g, net)}: {'; '.join(parts)}." if parts else ""
 
 
 def _identity_table(g: Collected) -> Table:
@@ -169,7 +169,7 @@ def measure(g: Collected, data_folder: Path | None) -> None:
     for run in (run for net in NETS for run in g[_key(net, "bp", 0)] if run.identity is None):
         with arithmetic():
             record = identity_now(Trainer(run.config, load(run.config.data, data_folder)))
-        write_whole(run.path / "identity.json", record.model_dump_json(by_alias=True, indent=1).encode(), follow=False)
+        write_whole(run.path / "identity.json", record.indented(), follow=False)
 
 
 register(Study(

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from walkback.audits.answers import control_bp, control_random
 from walkback.audits.card import step_cost
+from walkback.audits.controls import control_bp, control_random
 from walkback.checks import Judgement, VerdictName, judge
 from walkback.checks.finding import listed
 from walkback.data import load
@@ -145,9 +145,9 @@ def standings(g: Collected) -> list[Standing]:
 
 
 def _standing(g: Collected, rule: str) -> Standing:
-    mine = g.gain(rule, frozen(rule))
+    margin = g.gain(rule, frozen(rule))
     return Standing(
-        rule, chosen(g, rule), g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), mine,
+        rule, chosen(g, rule), g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), margin,
         _judgement(g, rule), next((run.cost for run in g[rule] if run.cost is not None), None),
     )  # fmt: skip
 
@@ -211,16 +211,16 @@ def _floor(g: Collected, floor: str, checks: int) -> list[Cell]:
 def by_block(runs: Sequence[Run]) -> str:
     """The update alignment of each block, the mean over the seeds in which it was measured."""
     last = [run.snapshots[-1].measured.get("update", []) for run in runs]
-    said = []
+    cells = []
     for block in range(max(map(len, last), default=0)):
         values = [seen[block].value for seen in last if len(seen) > block and seen[block].status == "ok"]
-        said.append(f"{sum(values) / len(values):+.2f}" if values else "–")
-    return " ".join(said) or "–"
+        cells.append(f"{sum(values) / len(values):+.2f}" if values else "–")
+    return " ".join(cells) or "–"
 
 
 def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
     quick = g.extent.quick
-    said = [
+    words = [
         "Sorted by the margin: accuracy over the rule's own frozen net in points, with its 95 % interval (Student's t, "
         "paired by seed). Linear: a linear map of the raw input, trained by bp (two matrices, nothing between them); "
         "shallow: embedding, LayerNorm and head alone. Update by block: the cosine between what the rule puts into the "
@@ -231,16 +231,16 @@ def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
     ]
     edge = [each.rule for each in found if each.choice.edge]
     if edge:
-        said.append(f"At the edge of the grid, so that a rate outside it may be better: {listed(edge)}.")
+        words.append(f"At the edge of the grid, so that a rate outside it may be better: {listed(edge)}.")
     if quick:
-        said.append(
+        words.append(
             "Two seeds: an interval reaches nine standard deviations to either side, so depth is rarely settled. Only "
             "bp has its upper half trained. This is an example, not a result to cite."
         )
     if any(each.judgement and each.verdict is None for each in found):
-        said.append(f"No verdict is shown of fewer than {SEEDS_FOR_A_VERDICT} seeds.")
-    said += _controls(found)
-    return said
+        words.append(f"No verdict is shown of fewer than {SEEDS_FOR_A_VERDICT} seeds.")
+    words += _controls(found)
+    return words
 
 
 def _how_chosen(g: Collected) -> str:
@@ -264,9 +264,9 @@ def _controls(found: Sequence[Standing]) -> list[str]:
     controls += [control_random(by_rule["random"])] if "random" in by_rule else []
     if not controls:
         return []
-    said = "; ".join(f"{c.name}: expected {c.expected}, got {c.got}" for c in controls)
+    words = "; ".join(f"{c.name}: expected {c.expected}, got {c.got}" for c in controls)
     wrong = "" if all(c.ok for c in controls) else " Until the controls behave, no verdict above counts."
-    return [f"Controls. {said}.{wrong}"]
+    return [f"Controls. {words}.{wrong}"]
 
 
 def _rates(g: Collected, subject: str) -> list[Cell]:
@@ -288,9 +288,8 @@ def measure(g: Collected, data_folder: Path | None) -> None:
                 config.rule, config.rule_options, config.net, sizes=config.net_options,
                 shape=_shape(config.data, data_folder), classes=CLASSES, batch=config.batch_size,
             )  # fmt: skip
-        record = CostRecord.model_validate({"flops": found["products"], **{k: found[k] for k in ("time", "memory")}})
-        content = record.model_dump_json(by_alias=True, indent=1).encode()
-        write_whole(run.path / "cost.json", content, follow=False)
+        record = CostRecord.from_plain({"flops": found["products"], "time": found["time"], "memory": found["memory"]})
+        write_whole(run.path / "cost.json", record.indented(), follow=False)
 
 
 @functools.cache

@@ -56,14 +56,14 @@ def reduced(run: Run, entry_norm: bool = False) -> dict[str, Any]:
 def read(
     subject: str, runs: Sequence[Run], baselines: Mapping[BaselineName, Sequence[Run]], entry_norm: bool
 ) -> Evidence:
-    """What the logs of some runs tell, as text and back; baselines are the final accuracies that their logs state."""
+    """The evidence of some runs' logs, as text and back; baselines are the final accuracies that their logs state."""
     logs = [json.loads(json.dumps(reduced(run, entry_norm))) for run in runs]
     (joined,) = join_seeds([each for log in logs for each in evidence_of_log(log, f"the log of {subject}")])
     stated: dict[BaselineName, Baseline] = {}
     for key, others in baselines.items():
         finals = [reduced(run) for run in others]
         stated[key] = Baseline.by_seed({log["config"]["seed"]: log["final_test_acc"] for log in finals})
-    return joined.model_copy(update={"name": subject, "baselines": stated})
+    return joined.changed(name=subject, baselines=stated)
 
 
 # --- both audits ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from walkback.studies.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIEN
 
 RULES = ("dfa", "bp")
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
-ORDER = (0.0, 1e-2, 1e-3, 1e-1, 1e-4)  # trained in this order: the ends and the published λ tell most
+ORDER = (0.0, 1e-2, 1e-3, 1e-1, 1e-4)  # trained in this order: the ends and the published λ show most
 EPOCHS = 30
 # From light to dark with λ; markers and lines tell them apart in grey.
 SHADES = {
@@ -72,12 +72,12 @@ def rule_of(subject: str) -> str:
 
 
 def baseline_arms(subject: str) -> dict[BaselineName, str]:
-    """Which arms are a subject's baselines. What the task has to give is told by bp without a penalty."""
+    """Which arms are a subject's baselines. What the task has to give is what bp gains without a penalty."""
     return {"frozen": frozen(rule_of(subject)), "frozen_bp": frozen("bp"), "bp": name("bp", 0)}
 
 
 def evidence(g: Collected, subject: str) -> Evidence | None:
-    """All that the records tell of one arm, with its baselines; None if it has no run."""
+    """All that is known of one arm, with its baselines; None if it has no run."""
     return known_of(g, subject, baseline_arms(subject))
 
 
@@ -87,19 +87,19 @@ def baselines(g: Collected, subject: str) -> dict[BaselineName, Sequence[Run]]:
 
 
 def _not_measured(g: Collected) -> list[str]:
-    """What the deep cosine and ρ lack, in words: each reason once, with the arms that it is told of."""
-    told: dict[str, list[str]] = {}
+    """What the deep cosine and ρ lack, in words: each reason once, with its arms."""
+    gaps: dict[str, list[str]] = {}
     for arm in SUBJECTS:
         for run in g[arm]:
             for block, c in enumerate(run.snapshots[-1].cosine):
                 if block and c.status != "ok":
-                    told.setdefault(f"no deep cosine ({c.status} in block {block})", []).append(arm)
+                    gaps.setdefault(f"no deep cosine ({c.status} in block {block})", []).append(arm)
             for block, r in enumerate(rhos(run)):
                 if block and r.status != "ok":
-                    told.setdefault(f"ρ without block {block} ({r.status})", []).append(arm)
+                    gaps.setdefault(f"ρ without block {block} ({r.status})", []).append(arm)
             if not rhos(run):
-                told.setdefault("no ρ (not probed)", []).append(arm)
-    return [f"{what}: {', '.join(dict.fromkeys(arms))}" for what, arms in told.items()]
+                gaps.setdefault("no ρ (not probed)", []).append(arm)
+    return [f"{what}: {', '.join(dict.fromkeys(arms))}" for what, arms in gaps.items()]
 
 
 # --- figures --------------------------------------------------------------------------------------------------------

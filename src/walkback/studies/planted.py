@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from walkback.checks import depth
 from walkback.probes.blocks import find_blocks
 from walkback.probes.witness import Witness
-from walkback.records import Baseline, BaselineName, Evidence, Moment, NullRecord, SeedEvidence
+from walkback.records import Baseline, BaselineName, Evidence, Moment, NullRecord, Training
 from walkback.records.schema import CosineRecord, PrecisionRecord, ReadingRecord
 from walkback.train import seed_list
 
@@ -120,8 +120,8 @@ def _audited(name: str, task: SmallTask, how: str, moment: Callable[[int], Momen
         "bp": of("bp"), "frozen": frozen, "frozen_bp": frozen, "shallow": of("shallow"),
     }  # fmt: skip
     seen = [
-        SeedEvidence(seed=seed, moments=[moment(seed).model_copy(update={"accuracy": own.accuracy[str(seed)]})],
-                     ended="finished", standing="seen")
+        Training(seed=seed, moments=[moment(seed).changed(accuracy=own.accuracy[str(seed)])], ended="finished",
+                 standing="seen")
         for seed in seeds
     ]  # fmt: skip
     return Evidence(
@@ -153,7 +153,7 @@ def compared(signs: Callable[[int, torch.Generator], Tensor], blocks: int = 4, s
 
 def credited(signs: Callable[[int, torch.Generator], Tensor], name: str = "planted") -> Evidence:
     """Five seeds of such credits, and nothing else known."""
-    seeds = [SeedEvidence(seed=seed, moments=[compared(signs, seed=seed)], ended="finished", standing="seen")
+    seeds = [Training(seed=seed, moments=[compared(signs, seed=seed)], ended="finished", standing="seen")
              for seed in SEEDS]  # fmt: skip
     return Evidence(name=name, seeds=seeds, residual=True, classes=CLASSES, depth=4, width=WIDTH)
 
@@ -191,7 +191,7 @@ def fails_on_one_in_ten() -> Evidence:
     own = {seed: 0.4 + gain if seed != seeds[4] else 0.1 for seed, gain in gains.items()}
     low = Baseline.by_seed(dict.fromkeys(seeds, 0.4))
     bp = Baseline.by_seed({seed: 0.6 + gain / 10 for seed, gain in gains.items()})
-    trained_seeds = [SeedEvidence(seed=seed, moments=[Moment(accuracy=a)], ended="diverged" if a == 0.1 else "finished")
+    trained_seeds = [Training(seed=seed, moments=[Moment(accuracy=a)], ended="diverged" if a == 0.1 else "finished")
                      for seed, a in own.items()]  # fmt: skip
     baselines: dict[BaselineName, Baseline] = {"frozen": low, "frozen_bp": low, "shallow": low, "bp": bp}
     return Evidence(name="one in ten", seeds=trained_seeds, baselines=baselines, classes=10, depth=4, residual=True)
@@ -201,7 +201,7 @@ def small_embedding() -> Evidence:
     """bp that gains by depth with an embedding of std .005: its first block grows the stream 76 times."""
     accuracy = {seed: 0.6 + place / 1000 for place, seed in enumerate(SEEDS)}
     seeds = [
-        SeedEvidence(seed=seed, ended="finished", moments=[
+        Training(seed=seed, ended="finished", moments=[
             Moment(epoch=0, accuracy=0.1, hidden_norms=[0.1, 0.15, 0.2, 0.3, 0.4]),
             Moment(epoch=9, accuracy=final, hidden_norms=[0.1, 7.6, 8.0, 8.4, 8.8 + final]),
         ])

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from walkback.checks import DEFAULT
 from walkback.checks.student import two_sided
 from walkback.records import Run
-from walkback.records.run import sittings_of
-from walkback.report import published as theirs
+from walkback.records.training import sittings_of
+from walkback.report import published as paper
 from walkback.report.agreement import CONFIDENCE, NEAR
 from walkback.report.numbers import duration
 from walkback.studies.base import net_words
@@ -53,7 +53,7 @@ def page(runs: Sequence[Run]) -> str:
     counts = ", ".join(f"{method.name} {found.of(method).n}" for method in METHODS)
     return "\n\n".join([
         "# Reproduction",
-        f"Published figures: {theirs.CITATION}. They are what the authors report, typed in from the paper and its "
+        f"Published figures: {paper.CITATION}. They are what the authors report, typed in from the paper and its "
         "drafts. Everything else on this page is computed from records by the last command below. Two choices that the "
         "figures leave open follow quick trainings made before this tool, because they fitted better: no trained gains "
         "in the blocks, and FA's credit not normalised. Nothing else was tuned to agree.",
@@ -100,7 +100,7 @@ def _recipe(found: Found) -> str:
 
 
 def _rule() -> str:
-    n, sure = theirs.SEEDS, percent(CONFIDENCE)
+    n, sure = paper.SEEDS, percent(CONFIDENCE)
     return (
         f"*Agreement.* A published mean ± std over {n} seeds has the {sure} Student-t interval mean ± t·std/√{n} (t = "
         f"{two_sided(CONFIDENCE, n - 1):.2f}); two or more seeds of ours have theirs likewise. The figures are *not "
@@ -117,27 +117,27 @@ def _rule() -> str:
 
 def _times(found: Found) -> str:
     used = found.used()
-    said = [_used(used)] if used else ["No run that this page asks for is there."]
-    said += [f"Left out: {'; '.join(found.left_out)}."] if found.left_out else []
+    sentences = [_used(used)] if used else ["No run that this page asks for is there."]
+    sentences += [f"Left out: {'; '.join(found.left_out)}."] if found.left_out else []
     if found.doubtful:
-        said.append(f"There twice with different ends, of which one is taken: {'; '.join(found.doubtful)}.")
-    said += [f"Given, and without a place on this page: {found.others()}."] if found.others() else []
-    return " ".join(said)
+        sentences.append(f"There twice with different ends, of which one is taken: {'; '.join(found.doubtful)}.")
+    sentences += [f"Given, and without a place on this page: {found.others()}."] if found.others() else []
+    return " ".join(sentences)
 
 
 def _used(used: Sequence[Run]) -> str:
     kinds: dict[str, list[Run]] = {}
     for run in used:
         kinds.setdefault(f"{net_words(run.config)} for {run.config.epochs} epochs", []).append(run)
-    told = "; ".join(f"{len(runs)} of {kind}{_each(runs)}" for kind, runs in kinds.items())
+    counted = "; ".join(f"{len(runs)} of {kind}{_each(runs)}" for kind, runs in kinds.items())
     sittings = sittings_of(*used)
     if not sittings:
-        return f"Runs used: {told}."
+        return f"Runs used: {counted}."
     least = "at least " if any(sitting.seconds is None for sitting in sittings) else ""
     total = duration(sum(sitting.seconds or 0 for sitting in sittings))
     threads = ", one thread each" if {sitting.threads for sitting in sittings} == {1} else ""
     torch = ", ".join(sorted({f"torch {sitting.torch}" for sitting in sittings}))
-    return f"Runs used: {told}. Together {least}{total}{threads} ({torch})."
+    return f"Runs used: {counted}. Together {least}{total}{threads} ({torch})."
 
 
 def _each(runs: Sequence[Run]) -> str:

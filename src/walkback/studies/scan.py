@@ -53,8 +53,8 @@ def tables(g: Collected) -> list[Table]:
 
 def draw(g: Collected) -> Figure | None:
     """Accuracy over its frozen net, the stream and Γ against depth; one column per width. One depth is no scan."""
-    there = [(w, d) for w, depths in SIZES.items() for d in depths if any(g[_name(w, d, rule)] for rule in RULES)]
-    if len({width for width, _ in there}) == len(there):
+    sizes = [(w, d) for w, depths in SIZES.items() for d in depths if any(g[_name(w, d, rule)] for rule in RULES)]
+    if len({width for width, _ in sizes}) == len(sizes):
         return None
     note = g.note("Gain: accuracy minus that of the rule's own frozen net.")
     fig = figure(PAGE, 5.4, note)

@@ -1,6 +1,6 @@
 """schedule: do a constant rate, or another credit for FA's embedding, explain what differs from the published figures?
 
-DFA and FA with the learning rate decayed by a cosine (ours) and constant; FA's embedding told by one more step down
+DFA and FA with the learning rate decayed by a cosine (ours) and constant; FA's embedding trained by one more step down
 the chain (ours) or by block 0's credit, as DFA's is. 100 epochs.
 """
 

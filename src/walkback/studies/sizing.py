@@ -11,7 +11,7 @@ from pathlib import Path
 
 from walkback.errors import BadValue, RecordError
 from walkback.records import Run, RunConfig, find_runs, read_run
-from walkback.records.run import sittings_of
+from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.report.tables import Table
 from walkback.studies.base import Arm
@@ -19,7 +19,7 @@ from walkback.train.makespan import makespan
 
 
 class Paces:
-    """What the finished runs in some folders tell of how long runs take."""
+    """How long runs take, by the finished runs in some folders."""
 
     def __init__(self, configs: Sequence[RunConfig], places: Sequence[Path]):
         here = {path.name: path for place in places if place.is_dir() for path in find_runs(place)}

@@ -9,9 +9,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from walkback.audits import evidence_by_subject
 from walkback.checks import DEFAULT, FirstFired, first_fired
-from walkback.records import Run
+from walkback.records import Run, subjects_of_runs
 from walkback.report.figures import INKS, PAGE, Ink
 from walkback.report.tables import Cell, Stat, Table
 from walkback.studies.base import Arm, Collected, Extent, Study, register
@@ -74,11 +73,11 @@ def tables(g: Collected) -> list[Table]:
         for name, ink in _lines(net).items():
             who, runs = [net, ink.name], g[name]
             ended.append([*who, *g.cells(name, ACCURACY, STREAM, AT_2, GRADIENT), g.seeds(name)])
-            first = first_fired(evidence_by_subject(runs)[0]) if runs else {}
+            first = first_fired(subjects_of_runs(runs)[0].evidence) if runs else {}
             fired.append([*who, *(_epochs(first[check]) if first else "–" for check in FIRED), g.seeds(name)])
             stops = _stops(runs, first)
-            there = [Stat(each) for each in zip(*stops, strict=True)] if stops else [None] * 3
-            stopped.append([*who, *there, f"{len(stops)} of {len(runs)}"])
+            means = [Stat(each) for each in zip(*stops, strict=True)] if stops else [None] * 3
+            stopped.append([*who, *means, f"{len(stops)} of {len(runs)}"])
     note = (
         f"Epochs by seed, in the order of the seeds. scale: one block's growth above {DEFAULT['scale.growth']:g}; "
         f"floor: ‖g_L‖ at N = 128 below {DEFAULT['reference.floor']:g}, the published reference check; precision is "
@@ -115,8 +114,8 @@ def _stops(runs: Sequence[Run], first: dict[str, FirstFired]) -> list[tuple[floa
         seed = str(run.config.seed)
         epochs = [e for check in ("scale", "reference floor") if (e := first[check].epochs[seed]) is not None]
         if epochs:
-            there = next(s for s in run.snapshots if s.epoch == min(epochs))
-            found.append((1 - min(epochs) / run.config.epochs, there.accuracy, run.snapshots[-1].accuracy))
+            then = next(s for s in run.snapshots if s.epoch == min(epochs))
+            found.append((1 - min(epochs) / run.config.epochs, then.accuracy, run.snapshots[-1].accuracy))
     return found
 
 

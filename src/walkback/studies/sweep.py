@@ -1,6 +1,6 @@
 """How the verdict of one subject moves with one threshold, over the whole of its range. Pure: evidence in, answers out.
 
-A study judges the same evidence again and again while one threshold moves and the others stay, and tells exactly where
+A study judges the same evidence again and again while one threshold moves and the others stay, and finds exactly where
 the answers change.
 """
 
@@ -45,8 +45,8 @@ class Swept:
 
     def grid(self, count: int = 25) -> list[float]:
         """So many values, evenly spaced on its scale, both ends among them."""
-        there, back = _SCALES[self.scale]
-        start, end = there(self.low), there(self.high)
+        forth, back = _SCALES[self.scale]
+        start, end = forth(self.low), forth(self.high)
         inner = [back(start + (end - start) * step / (count - 1)) for step in range(1, count - 1)]
         return [self.low, *inner, self.high]
 
@@ -68,29 +68,29 @@ class Stretch(NamedTuple):
 
 
 def stretches(subject: Evidence, swept: Swept, thresholds: Thresholds = DEFAULT) -> list[Stretch]:
-    """The whole sweep, from low to high: judged on a grid and on either side of every end that a finding tells.
+    """The whole sweep, from low to high: judged on a grid and on either side of every end that a finding names.
 
     Where two neighbours differ, the place is found by halving down to neighbouring floats. That is all there is for
-    depth.confidence, of which no finding tells how far it could move, and for what bars a verdict beside the findings.
+    depth.confidence, of which no finding says how far it could move, and for what bars a verdict beside the findings.
     """
     final = _final(subject)
-    told: dict[float, tuple[str, tuple[Outcome, ...]]] = {}
+    answers: dict[float, tuple[str, tuple[Outcome, ...]]] = {}
 
     def judged(value: float) -> Judgement:
         judgement = judge(final, thresholds.but(swept.name, value), swept.protocol)
-        told[value] = (swept.of(judgement), tuple(finding.outcome for finding in judgement.findings))
+        answers[value] = (swept.of(judgement), tuple(finding.outcome for finding in judgement.findings))
         return judgement
 
     todo = [*swept.grid(), thresholds[swept.name]]
     while todo:
         value = todo.pop()
-        if value not in told and swept.low <= value <= swept.high:
+        if value not in answers and swept.low <= value <= swept.high:
             for end in _ends(judged(value), swept.name):
                 todo += [end, math.nextafter(end, -math.inf), math.nextafter(end, math.inf)]
 
     def changes(below: float, above: float) -> list[tuple[float, float]]:
         """Neighbouring floats between which the answer changes."""
-        if told[below] == told[above]:
+        if answers[below] == answers[above]:
             return []
         middle = below / 2 + above / 2
         if not below < middle < above:
@@ -98,28 +98,28 @@ def stretches(subject: Evidence, swept: Swept, thresholds: Thresholds = DEFAULT)
         judged(middle)
         return changes(below, middle) + changes(middle, above)
 
-    cuts = [cut for below, above in pairwise(sorted(told)) for cut in changes(below, above)]
+    cuts = [cut for below, above in pairwise(sorted(answers)) for cut in changes(below, above)]
     lows, highs = [swept.low, *(above for _, above in cuts)], [*(below for below, _ in cuts), swept.high]
-    return [Stretch(low, high, *told[low]) for low, high in zip(lows, highs, strict=True)]
+    return [Stretch(low, high, *answers[low]) for low, high in zip(lows, highs, strict=True)]
 
 
 def _final(subject: Evidence) -> Evidence:
-    """The same with the first moment, the net at init and the last alone, which verdicts rest on; others take time."""
+    """A subject with the first moment, the net at init and the last alone, which verdicts rest on; others take time."""
     seeds = []
     for seed in subject.seeds:
-        last = len(seed.moments) - 1
-        kept = [m for place, m in enumerate(seed.moments) if place in (0, last) or m is seed.init]
-        seeds.append(seed.model_copy(update={"moments": kept}))
-    return subject.model_copy(update={"seeds": seeds})
+        moments, init = seed.moments, seed.init
+        kept = [m for place, m in enumerate(moments) if place in (0, len(moments) - 1) or m is init]
+        seeds.append(seed.changed(moments=kept))
+    return subject.changed(seeds=seeds)
 
 
 def _ends(judgement: Judgement, name: str) -> list[float]:
-    """Where the answer may change, as the findings tell it: what changes twice between two values would go unseen."""
+    """Where the answer may change, as the findings say: what changes twice between two values would go unseen."""
     return [end for finding in judgement.findings for end in finding.ranges.get(name, ()) if known(end)]
 
 
 def by_verdict(parts: Sequence[Stretch]) -> list[Stretch]:
-    """Neighbours of one verdict joined, whatever checks it rests on; the outcomes told are those of the lowest."""
+    """Neighbours of one verdict joined, whatever checks it rests on; the outcomes are those of the lowest."""
     joined: list[Stretch] = []
     for part in parts:
         if joined and joined[-1].verdict == part.verdict:
@@ -202,9 +202,9 @@ def moves_table(sweeps: Sweeps) -> Table:
     for swept, parts in sweeps.items():
         for name, whole in parts.items():
             joined = by_verdict(whole)
-            said = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
+            words = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
             if len(joined) > 1:
-                rows.append([swept.name, swept.answer, f"{DEFAULT[swept.name]:g}", name, ", ".join(said)])
+                rows.append([swept.name, swept.answer, f"{DEFAULT[swept.name]:g}", name, ", ".join(words)])
     return Table(
         "moves", "Every answer that moves with a threshold",
         ["threshold", "answer", "default", "subject", "from the lowest value to the highest"], rows,

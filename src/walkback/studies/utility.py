@@ -120,9 +120,9 @@ def by_gamma(case: BothVerdicts) -> Decision:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """None if one of them is not known: a mean of the others would be of other seeds."""
-    there = list(values)
-    numbers = [value for value in there if known(value)]
-    return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(there) else None
+    every = list(values)
+    numbers = [value for value in every if known(value)]
+    return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(every) else None
 
 
 def _answer(pick: Callable[[Verdicts], str]) -> Callable[[BothVerdicts], Decision]:
@@ -161,10 +161,10 @@ def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[
 
     BP and random credit claim nothing: they are controls.
     """
-    claims, controls = ([each for each in those if each in found] for those in (CLAIMS, CONTROLS))
+    claims, controls = ([each for each in group if each in found] for group in (CLAIMS, CONTROLS))
 
-    def count(those: list[Contender], hit: Callable[[Contender, str], bool]) -> list[str | None]:
-        return [f"{sum(hit(each, decider) for each in those)} of {len(those)}" for decider in DECIDERS]
+    def count(group: list[Contender], hit: Callable[[Contender, str], bool]) -> list[str | None]:
+        return [f"{sum(hit(each, decider) for each in group)} of {len(group)}" for decider in DECIDERS]
 
     paper = {d: f"{published.UTILITY[name]} of {len(PAPER_METHODS)}" for d, name in PAPER_COUNTS.items()}
     return {

@@ -1,31 +1,43 @@
-"""The trainer: one loop for all rules, resumable anywhere, many runs at once."""
+"""The trainer: one loop for all rules, resumable anywhere, many runs at once.
 
-from walkback.train.computing import arithmetic
-from walkback.train.deep import deep_probes, identity_now
-from walkback.train.executor import interrupts, train_all
-from walkback.train.executors import EXECUTORS, Executor, make_executor
-from walkback.train.loop import Progress, Stopped, train
-from walkback.train.plan import SEEDS, plan, seed_list
-from walkback.train.task import Event, Settings, cores
-from walkback.train.trainer import Trainer
+Each name is imported when it is first used: `walkback.train.crew` needs no torch.
+"""
 
-__all__ = [
-    "EXECUTORS",
-    "SEEDS",
-    "Event",
-    "Executor",
-    "Progress",
-    "Settings",
-    "Stopped",
-    "Trainer",
-    "arithmetic",
-    "cores",
-    "deep_probes",
-    "identity_now",
-    "interrupts",
-    "make_executor",
-    "plan",
-    "seed_list",
-    "train",
-    "train_all",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from walkback.train.computing import arithmetic as arithmetic
+    from walkback.train.configs import SEEDS as SEEDS
+    from walkback.train.configs import plan as plan
+    from walkback.train.configs import seed_list as seed_list
+    from walkback.train.crew import cores as cores
+    from walkback.train.deep import deep_probes as deep_probes
+    from walkback.train.deep import identity_now as identity_now
+    from walkback.train.executor import interrupts as interrupts
+    from walkback.train.executor import train_all as train_all
+    from walkback.train.executors import EXECUTORS as EXECUTORS
+    from walkback.train.executors import Executor as Executor
+    from walkback.train.executors import make_executor as make_executor
+    from walkback.train.loop import Progress as Progress
+    from walkback.train.loop import Stopped as Stopped
+    from walkback.train.loop import train as train
+    from walkback.train.task import Event as Event
+    from walkback.train.task import Settings as Settings
+    from walkback.train.trainer import Trainer as Trainer
+
+_HOME = {
+    "EXECUTORS": "executors", "Event": "task", "Executor": "executors", "Progress": "loop", "SEEDS": "configs",
+    "Settings": "task", "Stopped": "loop", "Trainer": "trainer", "arithmetic": "computing", "cores": "crew",
+    "deep_probes": "deep", "identity_now": "deep", "interrupts": "executor", "make_executor": "executors",
+    "plan": "configs", "seed_list": "configs", "train": "loop", "train_all": "executor",
+}  # fmt: skip
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    thing = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return thing

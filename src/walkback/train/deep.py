@@ -45,7 +45,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         )  # fmt: skip
         rho = [Valued.of(r) for r in correlations]
         moved = [Valued.of(n) for n in nudges]
-    else:  # a baseline: nobody needs the credits of its frozen blocks
+    else:  # a baseline: nothing needs the credits of its frozen blocks
         rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     precise = net_precision(net, inputs, labels, seen.gradients)
     acting = output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at)

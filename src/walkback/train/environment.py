@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ def begin_sitting(folder: RunFolder, before: Run, dataset: Dataset, step: int, d
     check_same_data(before, dataset)
     sitting = Sitting(
         started=_now(), ended=None, from_step=step, to_step=None, seconds=None,
-        walkback=own_version(), commit=own_commit(), python=platform.python_version(), torch=torch.__version__,
+        walkback=own_version(), commit=own_commit(), python=platform.python_version(), torch=str(torch.__version__),
         platform=platform.platform(), cpu=_cpu(), threads=torch.get_num_threads(), device=device,
     )  # fmt: skip
     earlier = before.environment.sittings if before.environment is not None else []
@@ -49,10 +50,10 @@ def check_same_data(before: Run, dataset: Dataset) -> None:
 def end_sitting(folder: RunFolder, environment: Environment, step: int, began: float, spent: float) -> None:
     """Record how far it got; `began` and `spent` are the time.monotonic() and time.process_time() of its beginning."""
     *earlier, sitting = environment.sittings
-    ended = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2),
-             "cpu_seconds": round(time.process_time() - spent, 2)}  # fmt: skip
-    sittings = [*earlier, sitting.model_copy(update=ended)]
-    folder.write("environment.json", environment.model_copy(update={"sittings": sittings}))
+    ended: dict[str, Any] = {"ended": _now(), "to_step": step, "seconds": round(time.monotonic() - began, 2),
+                             "cpu_seconds": round(time.process_time() - spent, 2)}  # fmt: skip
+    sittings = [*earlier, sitting.changed(**ended)]
+    folder.write("environment.json", environment.changed(sittings=sittings))
 
 
 def _now() -> str:

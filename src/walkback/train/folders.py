@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from walkback.errors import RecordError
 from walkback.records import RunConfig, Snapshot
+from walkback.records.record import parse
 from walkback.train.loop import Progress
 from walkback.train.task import Event
 
@@ -49,6 +49,6 @@ def last_snapshot(file: Path) -> Snapshot | None:
             opened.seek(0, 2)
             opened.seek(max(0, opened.tell() - TAIL))
             *lines, _ = opened.read().split(b"\n")
-        return Snapshot.model_validate_json(lines[-1]) if lines else None
-    except (OSError, ValidationError):
+        return parse(Snapshot, lines[-1], str(file)) if lines else None
+    except (OSError, RecordError):
         return None

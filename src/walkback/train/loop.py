@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from walkback.data import is_own, load
 from walkback.errors import RecordError
 from walkback.files import write_whole
 from walkback.records import Result, Run, RunConfig, RunFolder, Snapshot
 from walkback.records.predictions import PREDICTIONS, digest
-from walkback.records.run import FRESH
+from walkback.records.record import FRESH
 from walkback.train.computing import arithmetic
 from walkback.train.deep import deep_probes
 from walkback.train.environment import begin_sitting, check_same_data, end_sitting
@@ -82,7 +83,7 @@ def train(
             predicted = trainer.predictions(result.accuracy)
             if predicted is not None:
                 write_whole(folder.path / PREDICTIONS, predicted, follow=False)
-                result = result.model_copy(update={"predictions": digest(predicted)})
+                result = result.changed(predictions=digest(predicted))
         end_sitting(folder, sitting, trainer.step, began, spent)
         folder.write("result.json", result)
         return folder.read()
@@ -167,7 +168,7 @@ class _Loop:
             self.save()
 
     def stop_if_asked(self) -> None:
-        """Write one and raise `Stopped`, if somebody asks for it."""
+        """Write one and raise `Stopped`, if that is asked for."""
         if self.should_stop():
             self.save()
             raise Stopped
@@ -180,6 +181,9 @@ class _Loop:
             self.save_if_due()
 
 
-def _result(status: str, epochs: int, steps: int, latest: Snapshot, says: str) -> Result:
-    measured = {"accuracy": latest.accuracy, "loss": latest.loss}
-    return Result.model_validate({"status": status, "epochs": epochs, "steps": steps, "says": says, **measured})
+def _result(
+    status: Literal["finished", "diverged", "fired"], epochs: int, steps: int, latest: Snapshot, says: str
+) -> Result:
+    return Result(
+        status=status, epochs=epochs, steps=steps, accuracy=latest.accuracy, loss=latest.loss, says=says
+    )  # fmt: skip

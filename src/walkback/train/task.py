@@ -40,11 +40,6 @@ class Settings:
     fired: Callable[[Snapshot], str | None] | None = None
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def check_device(name: str) -> str:
     """`name`, if torch knows such a device and this machine has it."""
     try:

@@ -27,7 +27,7 @@ from walkback.probes import (
 )  # fmt: skip
 from walkback.records import CosineRecord, ReadingRecord, RunConfig, Snapshot
 from walkback.records.predictions import MOST_CLASSES, packed
-from walkback.records.run import FRESH
+from walkback.records.record import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
 from walkback.train.adamw import AdamW
 from walkback.train.streams import global_stream, stream
@@ -68,7 +68,7 @@ class Trainer:
         return make_rule(self.config.rule, self.net, draws, self.config.rule_options).to(self.device)
 
     def fresh_rule(self, draw: int) -> Rule:
-        """The same with fresh feedback, for a null."""
+        """The run's rule with fresh feedback, for a null."""
         rule = self.make_rule("null", draw)
         rule.beside(self.rule)
         return rule

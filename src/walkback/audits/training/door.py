@@ -1,26 +1,24 @@
 """The third door: somebody's own loop, trained here with its baselines and controls, and judged."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from walkback.audits.controls import own_audit
-from walkback.audits.records import SEED_ORDER
+from walkback.audits import adaptive_seeds
 from walkback.audits.samples import one_sided, too_few
-from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
+from walkback.audits.spine import audit_subjects
 from walkback.audits.training.folder import check_folder, only_writer
 from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
 from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
 from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
 from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, sendable, train_all
 from walkback.audits.training.rates import ONE, check_rate, choices_of, rate_of, trials_left, tune
-from walkback.audits.training.result import TrainingAudit
 from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
+from walkback.checks.looks import USUAL_MOST, looks_up_to
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
@@ -29,20 +27,21 @@ from walkback.probes.modules import CreditFunction, PerSampleLoss, on_tensors
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
-from walkback.records.training import (
+from walkback.records import doubts_of
+from walkback.records.loop_subjects import NOISE, Loop, read_loops
+from walkback.records.loop_training import (
+    LoopSetting,
+    LoopTraining,
     Part,
-    TrainingRecord,
-    TrainingSetting,
     Who,
-    find_trainings,
+    find_loop_trainings,
     label_of,
-    read_training,
+    read_loop_training,
     write_training,
 )
-from walkback.records.training_evidence import NOISE, OwnTrainings, own_trainings
 from walkback.report.numbers import duration
 from walkback.train import seed_list
-from walkback.train.task import cores
+from walkback.train.crew import cores
 
 TEST_SAMPLES, PROBED = 20_000, 512
 PARTS: Sequence[tuple[Who, Part]] = (
@@ -87,7 +86,7 @@ def audit_training(
     files: Sequence[str] = (),
     validation: Any = None,
     lr: float | None = None,
-) -> TrainingAudit:
+) -> Audit:
     """Train your model by your own loop, with its baselines and controls, and judge it: all three answers in one call.
 
     make_model   seed → the untrained nn.Module, the same for the same seed
@@ -132,9 +131,7 @@ def audit_training(
         raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
     folder = Path(out)
     with only_writer(folder):
-        before = check_folder(folder, job.setting)
-        limits = with_looks(thresholds, looks) if looks else thresholds
-        chosen_later = before and looked_before(folder, limits)
+        check_folder(folder, job.setting)
         trainings = _Trainings(job, folder, jobs, reach, fixed, talk)
         counts = dict.fromkeys(("subject", "bp", "random"), count)
         if job.setting.bp is None:
@@ -144,32 +141,16 @@ def audit_training(
             talk(ONE)
         talk(trainings.coming(counts))
         trainings.tune(counts)
-        while True:
-            own = trainings.carry_out(counts)
-            audit, here = own_audit(own, limits, protocol)
-            judged = {judgement.name: judgement for judgement in here.subjects}
-            waiting = undecided(judged, [job.setting.name], limits, looks[-1]) if looks else {}
-            more = _more(waiting, job.setting.name, counts, looks)
-            for line in look_words(audit, judged, waiting, looks) if looks else ():
-                talk(line)
-            if not more:
-                break
-            names = [job.setting.name if who == "subject" else who for who in more]
-            _finished(unfinished(audit, names), own, chosen_later, folder)
-            counts |= more
-        return _finished(audit, own, chosen_later, folder)
+        limits = adaptive_seeds.planned(folder, looks, count, thresholds, {})
 
+        def judged(counts: Mapping[str, int]) -> Audit:
+            return audit_subjects(trainings.carry_out(counts).subjects(), limits, protocol)
 
-def _finished(audit: Audit, own: OwnTrainings, chosen_later: bool, folder: Path) -> TrainingAudit:
-    found = TrainingAudit.of(noted(audit, chosen_later), own, folder)
-    found.write(folder)
-    return found
-
-
-def _more(waiting: Collection[str], name: str, counts: Mapping[str, int], looks: Sequence[int]) -> dict[str, int]:
-    """Who gets more seeds, and how many: the subject, where something is open; bp has as many as the subject."""
-    most = next((look for look in looks if look > counts["subject"]), 0) if name in waiting else 0
-    return {who: most for who in ("subject", "bp") if counts.get(who, most) < most}
+        audit = adaptive_seeds.settle(judged, counts, {"subject": job.setting.name}, looks, talk)
+        audit.write(folder)
+        failed = [f"{record.label()}: {record.why}" for record in trainings.read().failed]
+        problems = [*dict.fromkeys([*failed, *doubts_of(audit.evidence)])]
+        return audit.with_records(folder=folder, problems=problems, source=[str(folder)])
 
 
 def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
@@ -213,9 +194,20 @@ def _job(
     if not isinstance(more["epochs"], int) or more["epochs"] < 1:
         raise BadValue(f"epochs={more['epochs']!r}", "give a whole number of at least 1")
     residual, validation, lr = more.pop("residual"), more.pop("validation", None), more.pop("lr", None)
+    bp: Any = "your own loop" if more["train_bp"] is not None else None
+    recipe = ""
+    if bp is None and more["train_batches"] is not None:
+        own = "your optimizer" if more["optimizer"] is not None else f"Adam with a rate of {RATE:g}"
+        bp, recipe = "a plain loop of ours", f"{own}, {more['epochs']} epochs"
+    setting = LoopSetting(
+        name=name, blocks=[], residual=None if residual is None else bool(residual), sources={}, parameters="", bp=bp,
+        recipe=recipe, test="", samples=0, probed=0, loss="your own",
+        metric=None if more["metric"] is None else getattr(more["metric"], "__name__", "metric"),
+        credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=[],
+        lr=float(lr) if isinstance(lr, int | float) else lr,
+    )  # fmt: skip
     with here_as_before():
-        empty = TrainingSetting.model_construct(blocks=[])
-        trial = made(Job(make_model, train, empty, [], [], **more), Wanted("init", "all", seed))
+        trial = made(Job(make_model, train, setting, [], [], **more), Wanted("init", "all", seed))
         found = [*find_blocks(trial, blocks)]
         parameters_of(trial, found)
         whole, probed = _test(test, trial, max_samples, more["loss"] is not None)
@@ -226,18 +218,11 @@ def _job(
         doubts = _overlap(whole, more["train_batches"], trial, seed, more["loss"] is not None)
     sources = {key: fingerprint(value) for key, value in (functions | {"credits": credits, "output": more["output"],
                "train_batches": more["train_batches"]}).items() if callable(value)}  # fmt: skip
-    bp: Any = "your own loop" if more["train_bp"] is not None else None
-    recipe = ""
-    if bp is None and more["train_batches"] is not None:
-        own = "your optimizer" if more["optimizer"] is not None else f"Adam with a rate of {RATE:g}"
-        bp, recipe = "a plain loop of ours", f"{own}, {more['epochs']} epochs"
-    setting = TrainingSetting(
-        name=name, blocks=found, residual=residual, sources=sources, parameters=shapes_of(trial), bp=bp, recipe=recipe,
-        test=fingerprint_of(whole), samples=sum(len(y) for _, y in whole), probed=sum(len(y) for _, y in probed),
+    setting = setting.changed(
+        blocks=found, sources=sources, parameters=shapes_of(trial), test=fingerprint_of(whole),
+        samples=sum(len(y) for _, y in whole), probed=sum(len(y) for _, y in probed), doubts=doubts,
         loss="your own" if more["loss"] is not None else "cross-entropy per place" if task.dense else "cross-entropy",
-        metric=None if more["metric"] is None else getattr(more["metric"], "__name__", "metric"),
-        credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=doubts,
-        lr=lr, validation=None if choosing is None else fingerprint_of(choosing),
+        validation=None if choosing is None else fingerprint_of(choosing),
     )  # fmt: skip
     # Another make_shallow is another shallow net, and no other audit: all other trainings stay what they are.
     more["shallow_source"] = None if make_shallow is None else fingerprint(make_shallow)
@@ -291,7 +276,7 @@ def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own
 
 
 class _Trainings:
-    """Trains what is missing, and reads all that is there."""
+    """Trains what is missing, and reads all that was trained."""
 
     def __init__(
         self, job: Job, folder: Path, jobs: int | None, reach: bool, fixed: list[int] | None,
@@ -325,8 +310,8 @@ class _Trainings:
             self.say(f"Learning rates: {'; '.join(words)}.")
 
     def coming(self, counts: Mapping[str, int]) -> str:
-        """What is left to train, in a line; minutes where trainings of it are there to go by."""
-        done = [read_training(path).record for path in find_trainings(self.folder)]
+        """What is left to train, in a line; with the minutes, once some trainings show how long one takes."""
+        done = self._done()
         runs, trials = self._missing(self._wanted(counts), done), trials_left(self.job, self._arms(counts), self.folder)
         left, known = len(runs) + len(trials), [record.seconds for record in done if record.who != "init"]
         pace = f", about {duration(left * sum(known) / len(known) / min(self.jobs, left))}" if known and left else ""
@@ -335,31 +320,36 @@ class _Trainings:
     def _arms(self, counts: Mapping[str, int]) -> list[tuple[Who, Part]]:
         return [(who, part) for who, part in self.parts if who in counts]
 
-    def _missing(self, wanted: Sequence[Wanted], done: Sequence[TrainingRecord]) -> list[Wanted]:
-        there = {
+    def _missing(self, wanted: Sequence[Wanted], done: Sequence[LoopTraining]) -> list[Wanted]:
+        present = {
             (r.who, r.part, r.seed, r.lr) for r in done
             if r.status in SETTLED and r.held_out is None
             and (r.part != "none" or r.source == self.job.shallow_source)
         }  # fmt: skip
-        return [w for w in wanted if (w.who, w.part, w.seed, w.lr) not in there and w not in self.tried]
+        return [w for w in wanted if (w.who, w.part, w.seed, w.lr) not in present and w not in self.tried]
 
-    def carry_out(self, counts: Mapping[str, int]) -> OwnTrainings:
-        """Train what these numbers of seeds need and is not there."""
-        wanted = self._wanted(counts)
-        done = [read_training(path).record for path in find_trainings(self.folder)]
-        missing = self._missing(wanted, done)
+    def carry_out(self, counts: Mapping[str, int]) -> Loop:
+        """Train what these numbers of seeds still need."""
+        missing = self._missing(self._wanted(counts), self._done())
         self.tried |= {*missing}  # what failed is tried again by the next call, not at every look
         self.progress.expect(len(missing))
         if missing:
             train_all(self.job, missing, self.folder, self.jobs, self._note)
-        own = own_trainings(find_trainings(self.folder), SEED_ORDER)[0]
-        if not any(record.status != "failed" for record in own.of("subject")):
-            first = own.of("subject")[0]
+        loop = self.read()
+        if not any(record.status != "failed" for record in loop.of("subject")):
+            first = loop.of("subject")[0]
             raise WalkbackError(
                 f"no training of the subject finished; {first.label()}: {first.why}",
                 "fix the cause and give the same call again; finished trainings are kept",
             )
-        return own
+        return loop
+
+    def read(self) -> Loop:
+        """All that is in the folder."""
+        return read_loops(find_loop_trainings(self.folder))[0]
+
+    def _done(self) -> list[LoopTraining]:
+        return [read_loop_training(path)[0] for path in find_loop_trainings(self.folder)]
 
     def _wanted(self, counts: Mapping[str, int]) -> list[Wanted]:
         seeds = {who: self.fixed or seed_list(n) for who, n in counts.items()}

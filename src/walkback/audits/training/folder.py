@@ -7,7 +7,7 @@ from filelock import FileLock, Timeout
 
 from walkback.errors import Busy, RecordError
 from walkback.files import make_folder, writing
-from walkback.records.training import TrainingSetting, find_trainings, read_training
+from walkback.records.loop_training import LoopSetting, find_loop_trainings, read_loop_training
 
 
 def only_writer(folder: Path) -> Any:
@@ -23,14 +23,13 @@ def only_writer(folder: Path) -> Any:
             ) from error
 
 
-def check_folder(folder: Path, setting: TrainingSetting) -> bool:
-    """Whether trainings are there already; those of another setting are refused."""
-    found = find_trainings(folder)
-    for path in found:
-        other = read_training(path).record.setting
+def check_folder(folder: Path, setting: LoopSetting) -> None:
+    """Refuse a folder with trainings of another setting."""
+    for path in find_loop_trainings(folder):
+        other = read_loop_training(path)[0].setting
         if other != setting:
-            differ = [key for key in type(setting).model_fields if getattr(other, key) != getattr(setting, key)]
-            if differ == ["sources"] or "sources" in differ:
+            differ = [key for key in setting.__struct_fields__ if getattr(other, key) != getattr(setting, key)]
+            if "sources" in differ:
                 keys = {*other.sources, *setting.sources}
                 differ += [f"the code of {key}" for key in sorted(keys)
                            if other.sources.get(key) != setting.sources.get(key)]  # fmt: skip
@@ -40,7 +39,6 @@ def check_folder(folder: Path, setting: TrainingSetting) -> bool:
                 f"{folder} holds trainings of another audit: {words} differ",
                 "name another folder with out=, or move this one away",
             )
-    return bool(found)
 
 
 WORDS = {

@@ -15,7 +15,7 @@ from walkback.probes.modules import CreditFunction, PerSampleLoss
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric
-from walkback.records.training import Part, TrainingSetting, Who, label_of
+from walkback.records.loop_training import LoopSetting, Part, Who, label_of
 
 Make = Callable[[int], nn.Module]
 Train = Callable[..., Any]  # of a model, a seed and, if it takes one, a learning rate
@@ -42,7 +42,7 @@ class Job:
 
     make_model: Make
     train: Train
-    setting: TrainingSetting
+    setting: LoopSetting
     batches: Batches  # the whole test
     probed: Batches  # the first samples of it
     make_bp_model: Make | None = None
@@ -93,7 +93,7 @@ class Job:
         return {"half": blocks[: len(blocks) // 2], "frozen": list(blocks)}.get(part, [])
 
     def blocks(self, part: Part) -> list[str]:
-        """The names of the blocks that are there."""
+        """The names of the blocks that this net has."""
         return [] if part == "none" else self.setting.blocks
 
 

@@ -23,7 +23,7 @@ from walkback.probes.worker import Worker, double_worker, spread
 from walkback.probes.wrapped import uncompiled
 from walkback.records import Moment, ReadingRecord
 from walkback.records.predictions import packed
-from walkback.records.watched import UPDATE
+from walkback.records.readers.watch_log import UPDATE
 
 HALVES = "halves of the probe"
 COMPARED = 256  # samples of whose gradient the steps of a loop are held against

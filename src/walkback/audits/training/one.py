@@ -1,4 +1,4 @@
-"""One training, from the untrained net to its record; whatever a user's function does is turned into an answer."""
+"""One training, from the untrained net to its record; an error in a user's function becomes an answer."""
 
 import hashlib
 import math
@@ -28,8 +28,8 @@ from walkback.probes.standing import Stance
 from walkback.probes.witness import Witness
 from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment, ReadingRecord
+from walkback.records.loop_training import LoopTraining, digest_of, write_training
 from walkback.records.predictions import digest
-from walkback.records.training import TrainingRecord, digest_of, write_training
 from walkback.version import own_version
 
 SETTLED = ("finished", "diverged", "not frozen")  # a training that failed is tried again
@@ -88,7 +88,7 @@ def parameters_of(model: nn.Module, blocks: Sequence[str]) -> dict[str, nn.Param
     return {name: named[name] for name in inside([*named], list(found))}
 
 
-def train_one(job: Job, wanted: Wanted, out: Path) -> TrainingRecord:
+def train_one(job: Job, wanted: Wanted, out: Path) -> LoopTraining:
     """Train, verify, measure and keep one training."""
     began = time.monotonic()
     if wanted.trial and job.validation is not None:
@@ -235,7 +235,7 @@ def _run(job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor
 def _recorded(
     job: Job, wanted: Wanted, model: nn.Module, before: Mapping[str, Tensor], ended: Ended, ruler: Ruler,
     first: Moment | None, began: float,
-) -> tuple[TrainingRecord, dict[str, Tensor] | None, bytes | None]:  # fmt: skip
+) -> tuple[LoopTraining, dict[str, Tensor] | None, bytes | None]:  # fmt: skip
     """The record of a training, with what is measured of it, its tensors, and its final predictions."""
     notes, status, why = list(ended.notes), ended.status, ended.why
     scored, moments = Scored(None, None, None), list[Moment]()
@@ -249,7 +249,7 @@ def _recorded(
                 moments = _moments(ruler, model, credits, first, status, notes, scored, wanted.who == "init")
             if moments and ended.steps:
                 measured = moments[-1].measured | _updates(ruler, model, ended.steps, notes)
-                moments[-1] = moments[-1].model_copy(update={"measured": measured})
+                moments[-1] = moments[-1].changed(measured=measured)
         except WalkbackError as error:
             status, why = "failed", f"it could not be measured: {error.what}"
         except Exception as error:
@@ -261,17 +261,17 @@ def _recorded(
     same = status != "failed"
     standing = ended.standing if same else None
     inner = [inside(names, [block]) for block in job.blocks(wanted.part)]
-    outer = [name for name in names if not any(name in those for those in inner)]
-    record = TrainingRecord(
+    outer = [name for name in names if not any(name in block for block in inner)]
+    record = LoopTraining(
         setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status=status, why=why,  # type: ignore[arg-type]
         accuracy=scored.accuracy, loss=scored.loss, moments=moments, init=digest_of(before),
         predictions=None if scored.predictions is None or wanted.trial else digest(scored.predictions),
         weights=digest_of(after) if same else "",
-        moved=[_moved(before, after, those) for those in inner] if same else [],
+        moved=[_moved(before, after, block) for block in inner] if same else [],
         elsewhere=_moved(before, after, outer) if same else None, noise=ended.noise,  # type: ignore[arg-type]
         source=job.shallow_source if wanted.part == "none" else None, notes=list(dict.fromkeys(notes)),
         seconds=round(time.monotonic() - began, 2),
-        made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+        made={"walkback": own_version(), "python": platform.python_version(), "torch": str(torch.__version__)},
         lr=wanted.lr, held_out=held_out(job, wanted),
         standing=None if standing is None else standing.standing, standing_why="" if standing is None else standing.why,
     )  # fmt: skip
@@ -306,7 +306,7 @@ def _moments(
         last = Moment()
         notes.append("the net is not finite, so only its accuracy was measured")
     known = {"accuracy": scored.accuracy, "loss": scored.loss} | ({"epoch": 0} if at_init else {})
-    last = last.model_copy(update=known)
+    last = last.changed(**known)
     return [last] if at_init or first is None else [first, last]
 
 
@@ -325,12 +325,12 @@ def shapes_of(model: nn.Module) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
 
 
-def failed_record(job: Job, wanted: Wanted, why: str) -> TrainingRecord:
+def failed_record(job: Job, wanted: Wanted, why: str) -> LoopTraining:
     """The record of a training that left nothing."""
-    return TrainingRecord(
+    return LoopTraining(
         setting=job.setting, who=wanted.who, part=wanted.part, seed=wanted.seed, status="failed", why=why,
         accuracy=None, loss=None, moments=[], init="", weights="", moved=[], elsewhere=None, noise=None,
         source=job.shallow_source if wanted.part == "none" else None, notes=[], seconds=0.0,
-        made={"walkback": own_version(), "python": platform.python_version(), "torch": torch.__version__},
+        made={"walkback": own_version(), "python": platform.python_version(), "torch": str(torch.__version__)},
         lr=wanted.lr, held_out=held_out(job, wanted),
     )  # fmt: skip

@@ -21,9 +21,9 @@ from walkback.audits.training.one import train_one
 from walkback.errors import WalkbackError
 from walkback.own import load_file
 from walkback.probes.undisturbed import undisturbed
-from walkback.records.training import TrainingRecord, read_training
+from walkback.records.loop_training import LoopTraining, read_loop_training
 from walkback.report.numbers import duration
-from walkback.train.workers import READY, Crew, Lost, start_worker
+from walkback.train.crew import READY, Crew, Lost, start_worker
 
 LOG = "training.log"
 
@@ -32,7 +32,7 @@ class TrainingEnd(NamedTuple):
     """What became of one training: its record, or why there is none."""
 
     wanted: Wanted
-    record: TrainingRecord | None
+    record: LoopTraining | None
     why: str = ""
 
 
@@ -103,7 +103,7 @@ def _in_processes(job: Job, content: bytes, wanted: Sequence[Wanted], out: Path,
         for pipe, message in crew.messages(jobs):
             if not isinstance(message, Lost):
                 task, place, why = message
-                note(TrainingEnd(task, read_training(place).record if place else None, why))
+                note(TrainingEnd(task, read_loop_training(place)[0] if place else None, why))
                 crew.give(pipe)
             elif message.task is not None:
                 note(TrainingEnd(message.task, None, message.how))
@@ -126,7 +126,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _worker(pipe: Connection, out: str) -> None:
-    """Ask for a training, do it, tell; until there is none."""
+    """Ask for a training, do it, and report; until none is left."""
     torch.set_num_threads(1)
     for file in pipe.recv():
         load_file(Path(file))

@@ -7,9 +7,9 @@ from pathlib import Path
 from walkback.audits.training.job import Job, Wanted
 from walkback.audits.tuning import GRID, MOST, beyond
 from walkback.errors import BadValue
+from walkback.records.loop_subjects import own_choices
+from walkback.records.loop_training import LoopTraining, Part, Who, find_loop_trainings, read_loop_training
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice
-from walkback.records.training import Part, TrainingRecord, Who, find_trainings, read_training
-from walkback.records.training_evidence import own_choices
 
 Arm = tuple[Who, Part]
 ONE = (
@@ -45,7 +45,7 @@ def can_choose(job: Job) -> bool:
 
 
 def choices_of(job: Job, folder: Path) -> dict[Arm, Choice]:
-    """What the trials that are there say."""
+    """What the finished trials say."""
     return own_choices(_trials(job, folder)) if can_choose(job) else {}
 
 
@@ -65,17 +65,17 @@ def tune(job: Job, arms: Sequence[Arm], folder: Path, train: Callable[[Sequence[
 
 
 def trials_left(job: Job, arms: Sequence[Arm], folder: Path, grid: Sequence[float] = ()) -> list[Wanted]:
-    """The trials of these nets that are not there yet, at the rates of this grid and at those of any other of them."""
+    """The trials that these nets still need, at the rates of this grid and at those of any earlier trial."""
     if not can_choose(job):
         return []
     done = _trials(job, folder)
     rates = sorted({*GRID, *grid, *(record.lr for record in done if record.lr is not None)})
-    there = {(record.who, record.part, record.lr) for record in done}
+    tried = {(record.who, record.part, record.lr) for record in done}
     wanted = [(arm, rate) for arm in arms if job.takes_rate(arm[0]) for rate in rates]
-    return [Wanted(*arm, TRIAL_SEED, rate, True) for arm, rate in wanted if (*arm, rate) not in there]
+    return [Wanted(*arm, TRIAL_SEED, rate, True) for arm, rate in wanted if (*arm, rate) not in tried]
 
 
-def _trials(job: Job, folder: Path) -> list[TrainingRecord]:
-    """Those of this audit that are there."""
-    places = find_trainings(folder / TRIALS) if (folder / TRIALS).is_dir() else []
-    return [record for place in places if (record := read_training(place).record).setting == job.setting]
+def _trials(job: Job, folder: Path) -> list[LoopTraining]:
+    """The finished trials of this audit."""
+    places = find_loop_trainings(folder / TRIALS) if (folder / TRIALS).is_dir() else []
+    return [record for place in places if (record := read_loop_training(place)[0]).setting == job.setting]

@@ -48,7 +48,7 @@ def without_blocks(model: nn.Module, blocks: Sequence[str], outputs: Outputs) ->
         raise BadValue("without its blocks the net gives outputs of another shape", REMEDY)
     if _spread(cut) > AROUND * _spread(spared):
         raise BadValue("something goes around the blocks, such as a skip that is added outside them, so that a net "
-                       "without them is not told by their names", REMEDY)  # fmt: skip
+                       "without them cannot be made by their names", REMEDY)  # fmt: skip
     return trainable(model)
 
 

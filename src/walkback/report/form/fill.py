@@ -46,9 +46,7 @@ def fill(case: Case, audit: Audit) -> Form:
         *_notes(case),
     ]  # fmt: skip
     made = footnote(audit)
-    return Form(
-        case.judgement.name, sections, made if audit.counts(case.judgement.name) else f"{audit.void_words} {made}"
-    )
+    return Form(case.judgement.name, sections, made if case.counts else f"{audit.void_words} {made}")
 
 
 def _method(case: Case) -> Section:
@@ -144,10 +142,10 @@ def _seeds(case: Case) -> Section:
 
 
 def _accuracy(case: Case) -> Section:
-    told = case.judgement.accuracy
+    scored = case.judgement.accuracy
     by_seed = [f"{label}: {value:.4f}" for label, value in case.accuracies.items() if known(value)]
     rows = [
-        Entry("Test accuracy, mean ± std", f"{accuracy(told)} (n = {told.n})" if told.n else None, case.silent),
+        Entry("Test accuracy, mean ± std", f"{accuracy(scored)} (n = {scored.n})" if scored.n else None, case.silent),
         Entry("By seed", ", ".join(by_seed) or None, case.silent),
         Entry("Measured on", "the whole test split, at the last epoch and not the best" if case.runs else None,
             case.silent),
@@ -225,20 +223,21 @@ def _at(values: Sequence[Any] | None, place: int) -> Any:
 
 def _cosine(found: Sequence[CosineRecord | None]) -> Cell:
     """Over the seeds that have one; where none has, the reason."""
-    there = [cosine for cosine in found if cosine is not None]
-    values = tuple(cosine.value for cosine in there if cosine.status == "ok")
-    if values or not there:
+    present = [cosine for cosine in found if cosine is not None]
+    values = tuple(cosine.value for cosine in present if cosine.status == "ok")
+    if values or not present:
         return Stat(values, "cosine") if values else None
-    return ", ".join(dict.fromkeys(cosine.status for cosine in there))
+    return ", ".join(dict.fromkeys(cosine.status for cosine in present))
 
 
 def _null(found: Sequence[NullRecord | None]) -> Summarised | None:
     """The mean over the seeds of mean and std; n is the number of draws in each."""
-    there = [null for null in found if null is not None and known(null.mean) and known(null.std)]
-    if not there:
+    present = [null for null in found if null is not None and known(null.mean) and known(null.std)]
+    if not present:
         return None
-    means, stds = ([getattr(null, name) for null in there] for name in ("mean", "std"))
-    return Summarised(form="cosine", told=(sum(means) / len(there), sum(stds) / len(there), min(n.n for n in there)))
+    means, stds = ([getattr(null, name) for null in present] for name in ("mean", "std"))
+    count = len(present)
+    return Summarised(form="cosine", given=(sum(means) / count, sum(stds) / count, min(n.n for n in present)))
 
 
 def _baselines(case: Case, audit: Audit) -> Section:
@@ -269,14 +268,14 @@ def _gain(case: Case, name: BaselineName, confidence: float) -> Summarised | Non
     parts = [finding.parts[name] for finding in case.judgement.findings if name in finding.parts]
     judged = parts[0] if parts else found.interval(confidence)
     interval = None if judged.low is None or judged.high is None else (judged.low, judged.high)
-    return Summarised(form="points", interval=interval, told=(found.mean, None, found.n))
+    return Summarised(form="points", interval=interval, given=(found.mean, None, found.n))
 
 
 def _checks(case: Case, audit: Audit) -> Section:
     findings = case.judgement.findings
-    counts = audit.counts(case.judgement.name)
-    rows = [] if audit.valid else [Entry("Validity", f"{audit.void_words} {audit.says}")]
-    before = "" if counts else "does not count: "
+    rows = [Entry("Validity", f"{audit.void_words} {audit.says}")] if audit.valid is False else []
+    rows += [] if case.controlled else [Entry("Validity", "Not controlled: no controls were trained in its setting.")]
+    before = "" if case.counts else "does not count: "
     rows += _answers(case, before)
     rows += [Entry("Symptom, which decides nothing", words) for words in case.judgement.symptoms]
     rows += [Entry(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)])) for f in findings]

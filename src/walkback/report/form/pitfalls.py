@@ -21,11 +21,11 @@ def pitfalls(case: Case, audit: Audit) -> list[Pitfall]:
 
 def _one_batch(case: Case) -> Pitfall:
     asks = "Are gradient norms stated at one reference batch?"
-    there = [m for m in case.finals if m.gradient_norms or m.gradient_at or m.deepest_gradient is not None]
-    if not there:
+    normed = [m for m in case.finals if m.gradient_norms or m.gradient_at or m.deepest_gradient is not None]
+    if not normed:
         return Pitfall(asks, "not known", "no gradient norm is recorded")
-    stated = [m.reference_batch for m in there if m.reference_batch is not None]
-    if len(stated) < len(there):
+    stated = [m.reference_batch for m in normed if m.reference_batch is not None]
+    if len(stated) < len(normed):
         return Pitfall(asks, "not known", "the norms are recorded without their batch N, and ‖g‖ goes with 1/N")
     batches = sorted(set(stated))
     if len(batches) > 1:
@@ -76,17 +76,17 @@ def _symptoms(case: Case) -> list[Pitfall]:
 
 def _either_frozen(case: Case, audit: Audit) -> Pitfall:
     asks = "Is the answer on accuracy the same by either frozen net, the rule's own and the one that bp trained?"
-    evidence, here = case.evidence, case.judgement
+    evidence, judged = case.evidence, case.judgement
     own, other = evidence.baselines.get("frozen"), evidence.baselines.get("frozen_bp")
     if own is None or other is None:
         missing = [words for words, net in (("its own", own), ("bp's", other)) if net is None]
         return Pitfall(asks, "not known", f"missing: {listed(missing)}")
-    swapped = evidence.model_copy(update={"baselines": {**evidence.baselines, "frozen": other}})
-    there = judge(swapped, audit.thresholds, here.protocol)
-    found = [gain_over(judgement, "frozen") for judgement in (here, there)]
+    swapped = evidence.changed(baselines={**evidence.baselines, "frozen": other})
+    by_other = judge(swapped, audit.thresholds, judged.protocol)
+    found = [gain_over(judgement, "frozen") for judgement in (judged, by_other)]
     outcomes = [f"{f.check} {f.outcome}" if f else "not asked" for f in found]
-    same = here.verdict == there.verdict
-    says = f"by its own, which judges: {outcomes[0]}, {here.verdict}; by bp's: {outcomes[1]}, {there.verdict}"
+    same = judged.verdict == by_other.verdict
+    says = f"by its own, which judges: {outcomes[0]}, {judged.verdict}; by bp's: {outcomes[1]}, {by_other.verdict}"
     return Pitfall(asks, "yes" if same else "no", says)
 
 

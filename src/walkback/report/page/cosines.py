@@ -47,13 +47,13 @@ def cosines(check: Check, finding: Finding, case: Case, style: Style, thresholds
         return [Figure(None, f"Of how many blocks Γ speaks cannot be drawn: {reason}."), layers]
     seeds, blocks = [*check.by_seed(evidence, thresholds).items()], blocks_by(finding.threshold)
     low, high, bar = finding.low, finding.high, finding.threshold
-    told = plain(
+    numbers = plain(
         f"{finding.value:.1f} of {blocks}" + (f" ({low:.1f} to {high:.1f})" if known(low) and known(high) else "")
     )
     axis = Axis.over([0.0, float(blocks), low, high, *(n for _, n in seeds)], *ENDS)
-    said = f"Γ speaks for {told} blocks. More than {bar:g} is even."
-    row = Track("blocks that Γ speaks for", told, finding.value, low, high, seeds, style)
-    svg = strip([row], axis, "blocks", said, limit=(bar, f"bar {bar:g}"), words=lambda v: f"{v:.1f}")
+    spoken = f"Γ speaks for {numbers} blocks. More than {bar:g} is even."
+    row = Track("blocks that Γ speaks for", numbers, finding.value, low, high, seeds, style)
+    svg = strip([row], axis, "blocks", spoken, limit=(bar, f"bar {bar:g}"), words=lambda v: f"{v:.1f}")
     caption = dots(check.judged, evidence)
     if blocks > 1:
         caption += f" With one block at 1, the bar asks of the others a cosine of {others_needed(blocks):.2f} each."
@@ -114,10 +114,10 @@ def _by_block(check: Check, case: Case, style: Style, band: float) -> Figure:
     chart.add(tag("g", *marks, class_=style.class_))
     by_place = {what: [cell.value for cell in every if cell.what == what and known(cell.value)]
                 for what in [*(f"block {b}" for b in range(count)), GAMMA, MEDIAN]}  # fmt: skip
-    said = f"Cosine of {of} and true gradient by block. {listing(by_place, lambda v: f'{v:+.2f}')}"
+    spoken = f"Cosine of {of} and true gradient by block. {listing(by_place, lambda v: f'{v:+.2f}')}"
     caption = check.layers.format(of=of, title=title)
     if of == UPDATE:
         caption = caption.replace(", at the block's output", "")
     caption += " Beside it the median block."
     caption += f" Grey: the null, ± {band:g} standard deviations; hollow: not above it." if bands else ""
-    return Figure(chart.svg(said), caption if bands else f"{caption} No null was measured.")
+    return Figure(chart.svg(spoken), caption if bands else f"{caption} No null was measured.")

@@ -19,7 +19,7 @@ from walkback.report.page.drawing import HEIGHT, UP, Figure, deepest
 from walkback.report.page.markup import num, tag
 from walkback.report.page.svg import LEFT, RIGHT, Axis, Chart, Style, drawable, mark, polyline
 
-TOGETHER = 5  # so many subjects share their axes; more would not be told apart
+TOGETHER = 5  # so many subjects share their axes; more would look alike
 MARKS = 9  # along a mean
 POINTS, FEW = 160, 32  # of a line, and of a small one; a longer one is thinned
 WIDE, SPARK = 290, (150, 40)  # how wide a figure is, four beside each other; and how large one without axes
@@ -66,10 +66,11 @@ class SubjectCurve(NamedTuple):
 
     seeds: dict[str, Points]
     mean: Points
-    told: int  # moments with a number
+    numbers: int  # moments with a number
     moments: int  # of so many
     undrawn: int  # … with a number that is not finite, or not above zero on a log scale
     unplaced: int  # … with a number but no epoch
+    unstated: int  # … with a norm of the gradient whose batch is not known
 
     def known(self) -> dict[int, float]:
         """The mean where there is one."""
@@ -86,7 +87,7 @@ def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> Subjec
     if quantity.curve == "gamma" and case.judgement.protocol == "ours" and gamma_of(case.evidence).reported:
         of = _gamma_at_output
     seeds: dict[str, Points] = {}
-    told = moments = undrawn = unplaced = 0
+    numbers = moments = undrawn = unplaced = unstated = 0
     evidence = case.evidence
     for name, seed in evidence.labelled():
         points = seeds[name] = {}
@@ -94,12 +95,14 @@ def curve(case: Case, quantity: CurveQuantity, thresholds: Thresholds) -> Subjec
             value = of(moment, batch)
             fit = value is not None and drawable(value, quantity.log)
             moments += 1
-            told += value is not None
+            numbers += value is not None
             undrawn += value is not None and not fit
             unplaced += fit and moment.epoch is None
+            normed = moment.gradient_norms or moment.deepest_gradient is not None
+            unstated += bool(normed) and moment.reference_batch is None
             if moment.epoch is not None:
                 points[moment.epoch] = value if fit else None
-    return SubjectCurve(seeds, _mean(seeds, quantity.log), told, moments, undrawn, unplaced)
+    return SubjectCurve(seeds, _mean(seeds, quantity.log), numbers, moments, undrawn, unplaced, unstated)
 
 
 def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
@@ -135,7 +138,7 @@ class Curves:
         return len(self.cases) <= TOGETHER and len(set(self.styles)) == len(self.styles)
 
     def _axes_of(self, quantity: int) -> tuple[Axis, Axis] | None:
-        """x and y, the same for every subject; None if nobody has anything to draw."""
+        """x and y, the same for every subject; None if no subject has anything to draw."""
         drawn = [point for found in self.found for point in found[quantity].values()]
         if not drawn:
             return None
@@ -184,7 +187,7 @@ class Curves:
             chart.limit(floor, f"floor {floor:g}")
         for place in group:
             chart.add(self._one(place, quantity, x, y))
-        return Figure(chart.svg(self._said(group, quantity)), "")
+        return Figure(chart.svg(self._spoken(group, quantity)), "")
 
     def _one(self, place: int, quantity: int, x: Axis, y: Axis) -> Markup:
         q, found, style = QUANTITIES[quantity], self.found[place][quantity], self.styles[place]
@@ -202,21 +205,21 @@ class Curves:
             for seed, epoch in fired.epochs.items() if fired and fired.followed else ():
                 value = None if epoch is None else found.seeds.get(seed, {}).get(epoch)
                 if epoch is not None and value is not None:
-                    said = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
-                    lines.append(mark("circle", x.at(epoch), y.at(value), said, "first", 5.6))
+                    spoken = f"{name}, seed {seed}: {date.marked or date.name} first fires at epoch {epoch}"
+                    lines.append(mark("circle", x.at(epoch), y.at(value), spoken, "first", 5.6))
         return tag("g", *lines, class_=style.class_)
 
-    def _said(self, group: Sequence[int], quantity: int) -> str:
+    def _spoken(self, group: Sequence[int], quantity: int) -> str:
         q = QUANTITIES[quantity]
-        told = []
+        parts = []
         for place in group:
             mean, name = self.found[place][quantity].known(), self.cases[place].name
             if mean:
                 first, last = min(mean), max(mean)
-                told.append(f"{name}: {num(mean[first])} at epoch {first}, {num(mean[last])} at epoch {last}")
+                parts.append(f"{name}: {num(mean[first])} at epoch {first}, {num(mean[last])} at epoch {last}")
             else:
-                told.append(f"{name}: no mean over seeds")
-        return f"{q.name} by epoch{', on a logarithmic axis' if q.log else ''}. {'; '.join(told)}."
+                parts.append(f"{name}: no mean over seeds")
+        return f"{q.name} by epoch{', on a logarithmic axis' if q.log else ''}. {'; '.join(parts)}."
 
 
 def _line(points: Points, x: Axis, y: Axis, class_: str, most: int = POINTS) -> Markup:

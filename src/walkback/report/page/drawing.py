@@ -101,10 +101,10 @@ def ranged(finding: Finding, words: Callable[[float], str], before: str = "") ->
     """A finding's value with the range it comes from."""
     if finding.value is None:
         return "not known on every seed"
-    told = before + words(finding.value)
+    numbers = before + words(finding.value)
     if finding.low is not None and finding.high is not None and words(finding.low) != words(finding.high):
-        told += f" ({words(finding.low)} to {words(finding.high)})"
-    return told
+        numbers += f" ({words(finding.low)} to {words(finding.high)})"
+    return numbers
 
 
 def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
@@ -117,8 +117,8 @@ def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
 
 def listing(by_place: Mapping[str, Sequence[float | None]], words: Callable[[float], str], most: int = 16) -> str:
     """What a figure shows, place by place, for those who hear it."""
-    told = [f"{place}: {spread([v for v in values if v is not None], words)}" for place, values in by_place.items()]
-    return "; ".join(told[:most]) + (f"; and {len(told) - most} more" if len(told) > most else "") + "."
+    parts = [f"{place}: {spread([v for v in values if v is not None], words)}" for place, values in by_place.items()]
+    return "; ".join(parts[:most]) + (f"; and {len(parts) - most} more" if len(parts) > most else "") + "."
 
 
 def dots(caption: str, evidence: Evidence) -> str:

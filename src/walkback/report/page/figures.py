@@ -61,14 +61,14 @@ def _against(check: Check, finding: Finding, case: Case, style: Style, threshold
     log = check.form in ("times", "size") and all(v > 0 for v in [limit, *numbers])
     if not any(drawable(v, log) for v in numbers):
         return Figure(None, f"Nothing can be drawn: {why(case.evidence, 'there is no number')}.")
-    told = "not known on every seed" if value is None else words(value)
+    label = "not known on every seed" if value is None else words(value)
     if low is not None and high is not None and words(low) != words(high):
-        told += f" ({words(low)} to {words(high)})"
+        label += f" ({words(low)} to {words(high)})"
     axis = Axis.over([limit, *numbers], *ENDS, log=log)
     title = " ".join(filter(None, (unit or check.heading, "(log scale)" if log else "")))
-    row = Track(check.name, plain(told), value, low, high, seeds, style)
-    limit_said = f"threshold {words(limit)}"
-    svg = strip([row], axis, title, f"{check.name}: {told}. {limit_said}.", limit=(limit, limit_said),
+    row = Track(check.name, plain(label), value, low, high, seeds, style)
+    limit_words = f"threshold {words(limit)}"
+    svg = strip([row], axis, title, f"{check.name}: {label}. {limit_words}.", limit=(limit, limit_words),
                 zero=not log, words=words)  # fmt: skip
     bar = "the interval of the mean" if check.spread == "mean" else "the range over the seeds"
     caption = check.judged or f"{_sentence(check.quantity.get('ours', check.name))} The bar is {bar}."
@@ -89,13 +89,13 @@ def _parts(finding: Finding, style: Style) -> list[Figure]:
         if part.low is not None and part.high is not None and y.holds(part.low) and y.holds(part.high):
             drawn.append(line(at, y.at(part.low), at, y.at(part.high), "interval"))
         if part.value is not None:
-            drawn.append(mark(style.shape, at, y.at(part.value), f"{name}: {_interval_said(part)}"))
+            drawn.append(mark(style.shape, at, y.at(part.value), f"{name}: {_interval_words(part)}"))
         chart.add(tag("g", *drawn, class_=style.class_))
-    said = "; ".join(f"{name}: {_interval_said(part)}" for name, part in list(finding.parts.items())[:16])
-    return [Figure(chart.svg(f"{said}."), "What the share counts: a block counts if its interval is above 0.")]
+    spoken = "; ".join(f"{name}: {_interval_words(part)}" for name, part in list(finding.parts.items())[:16])
+    return [Figure(chart.svg(f"{spoken}."), "What the share counts: a block counts if its interval is above 0.")]
 
 
-def _interval_said(part: Interval) -> str:
+def _interval_words(part: Interval) -> str:
     ends = "" if part.low is None or part.high is None else f" ({part.low:+.2f} to {part.high:+.2f})"
     return f"{part.value or 0.0:+.2f}{ends}"
 
@@ -121,17 +121,17 @@ LARGEST = "Largest growth of the stream over one block"
 def _hidden(check: Check, finding: Finding, case: Case, style: Style, thresholds: Thresholds) -> list[Figure]:
     evidence = case.evidence
     seeds = [*check.by_seed(evidence, thresholds).items()]
-    told = ranged(finding, times, "at least " if finding.basis == "bound" else "")
+    numbers = ranged(finding, times, "at least " if finding.basis == "bound" else "")
     if finding.value is None and all(value is None for _, value in seeds):
         reason = why(evidence, "the norms of the hidden states are not known")
         return [Figure(None, f"No growth can be drawn: {reason}.")]
-    row = Track("largest growth", told, finding.value, finding.low, finding.high, seeds, style)
+    row = Track("largest growth", numbers, finding.value, finding.low, finding.high, seeds, style)
     limit = finding.threshold
     axis = Axis.over([limit, 1.0, finding.value, finding.low, finding.high, *(v for _, v in seeds)], *ENDS, log=True)
     what = "Largest growth over one block, over that at init" if evidence.residual is False else LARGEST
-    said = f"{what}: {told}. The limit is {limit:g}."
+    spoken = f"{what}: {numbers}. The limit is {limit:g}."
     judged, layers = check.captions(finding)
-    figure = strip([row], axis, "growth, log scale", said, limit=(limit, f"limit {limit:g}"), words=times)
+    figure = strip([row], axis, "growth, log scale", spoken, limit=(limit, f"limit {limit:g}"), words=times)
     return [Figure(figure, dots(judged, evidence)), _growth(layers, case, style, limit)]
 
 
@@ -144,31 +144,31 @@ def _growth(caption: str, case: Case, style: Style, limit: float) -> Figure:
         norms = list((norms_of(moment) if evidence.residual is not False else over_init(moment, starts[name])).items())
         grown = [(i, j, (math.log(b) - math.log(a)) / (j - i)) for (i, a), (j, b) in pairwise(norms)]
         steps[name] = [(i, j, math.exp(log)) for i, j, log in grown if abs(log) < 500]  # beyond, floats end
-    every = sorted({(i, j) for those in steps.values() for i, j, _ in those})
+    every = sorted({(i, j) for found in steps.values() for i, j, _ in found})
     if not every:
         return Figure(
             None, f"Growth by block cannot be drawn: {why(evidence, 'the norms of the hidden states are not known')}."
         )
     blocks = evidence.blocks or max(j for _, j in every)
-    y = Axis.over([limit, 1.0, *(v for those in steps.values() for _, _, v in those)], *UP, log=True)
+    y = Axis.over([limit, 1.0, *(v for found in steps.values() for _, _, v in found)], *UP, log=True)
     over = " over that at init" if evidence.residual is False else ""
     chart = by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
-    for shift, (name, those) in zip(shifts(len(steps)), steps.items(), strict=True):
-        points = [(chart.x.at((i + j - 1) / 2 + shift), y.at(value)) for i, j, value in those]
+    for shift, (name, found) in zip(shifts(len(steps)), steps.items(), strict=True):
+        points = [(chart.x.at((i + j - 1) / 2 + shift), y.at(value)) for i, j, value in found]
         marks = [
             mark(style.shape, *point, f"seed {name}, {_between(i, j)}: {times(value)}", "m" if j == i + 1 else "m open")
-            for point, (i, j, value) in zip(points, those, strict=True)
+            for point, (i, j, value) in zip(points, found, strict=True)
         ]
         chart.add(tag("g", polyline(points, "seed-line"), *marks, class_=style.class_))
     chart.limit(limit, f"limit {limit:g}")
     partly = any(j > i + 1 for i, j in every)
     note = " Hollow: only the average over several blocks is known; one of them grew by at least so much."
     by_place = {
-        _between(*place): [v for those in steps.values() for i, j, v in those if (i, j) == place] for place in every
+        _between(*place): [v for found in steps.values() for i, j, v in found if (i, j) == place] for place in every
     }
-    said = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listing(by_place, times)} "
-    said += f"The limit is {limit:g}."
-    return Figure(chart.svg(said), caption + (note if partly else ""))
+    spoken = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listing(by_place, times)} "
+    spoken += f"The limit is {limit:g}."
+    return Figure(chart.svg(spoken), caption + (note if partly else ""))
 
 
 # --- the norms of the gradient, and how precise it is ----------------------------------------------------------------
@@ -178,16 +178,18 @@ def _gradient(check: Check, finding: Finding, case: Case, style: Style, threshol
     evidence, limit = case.evidence, thresholds[CHORD]
     published = FLOOR in finding.ranges
     seeds = [*check.by_seed(evidence, thresholds).items()]
-    there = [v for _, v in seeds if v is not None]
+    values = [v for _, v in seeds if v is not None]
     value, low, high = (None, None, None) if published else (finding.value, finding.low, finding.high)
     parts = []
-    if there or value is not None:
-        told = spread(there, num) if published or value is None else ranged(finding, num)
-        axis = Axis.over([limit, value, low, high, *there], *ENDS, log=True)
-        row = Track("chord", told, value, low, high, seeds, style)
-        said = f"Chord between the deepest gradient's direction as computed and in float64: {told}. Limit {limit:g}."
+    if values or value is not None:
+        numbers = spread(values, num) if published or value is None else ranged(finding, num)
+        axis = Axis.over([limit, value, low, high, *values], *ENDS, log=True)
+        row = Track("chord", numbers, value, low, high, seeds, style)
+        spoken = (
+            f"Chord between the deepest gradient's direction as computed and in float64: {numbers}. Limit {limit:g}."
+        )
         aside = " It does not judge here: the published protocol goes by the floor below." if published else ""
-        svg = strip([row], axis, "chord, log scale", said, limit=(limit, f"limit {limit:g}"))
+        svg = strip([row], axis, "chord, log scale", spoken, limit=(limit, f"limit {limit:g}"))
         parts.append(Figure(svg, dots(check.judged, evidence) + aside))
     elif not published:
         parts.append(
@@ -205,33 +207,33 @@ def _gradients(check: Check, case: Case, style: Style, thresholds: Thresholds, j
     for name, (norms, n) in by_seed.items():
         scaled = {layer: g * (n / batch if n is not None and stated else 1) for layer, g in norms.items() if known(g)}
         sizes[name] = {layer: g for layer, g in sorted(scaled.items()) if drawable(g, log=True)}
-    values = [g for those in sizes.values() for g in those.values()]
+    values = [g for found in sizes.values() for g in found.values()]
     if not values:
         return Figure(
             None, f"‖g_l‖ by layer cannot be drawn: {why(evidence, 'the norms of the gradient are not known')}."
         )
-    last = max(evidence.blocks or 0, *(layer for those in sizes.values() for layer in those))
+    last = max(evidence.blocks or 0, *(layer for found in sizes.values() for layer in found))
     y = Axis.over([*values, *([floor] if stated else [])], *UP, log=True)
     chart = by_block(last + 1, y, "state", "‖g_l‖, log scale")
-    for shift, (name, those) in zip(shifts(len(sizes)), sizes.items(), strict=True):
-        points = {layer: (chart.x.at(layer + shift), y.at(g)) for layer, g in those.items()}
+    for shift, (name, found) in zip(shifts(len(sizes)), sizes.items(), strict=True):
+        points = {layer: (chart.x.at(layer + shift), y.at(g)) for layer, g in found.items()}
         path = polyline([points.get(layer) for layer in range(last + 1)], "seed-line")
-        marks = [mark(style.shape, *at, f"seed {name}, ‖g_{layer}‖: {num(those[layer])}")
+        marks = [mark(style.shape, *at, f"seed {name}, ‖g_{layer}‖: {num(found[layer])}")
                  for layer, at in points.items()]  # fmt: skip
         chart.add(tag("g", path, *marks, class_=style.class_))
     if stated:
         chart.limit(floor, f"published floor {floor:g}" + (", judges" if judges else ""))
-    by_layer = {f"state {layer}": [those[layer] for those in sizes.values() if layer in those]
+    by_layer = {f"state {layer}": [found[layer] for found in sizes.values() if layer in found]
                 for layer in range(last + 1)}  # fmt: skip
-    floor_said = f"The published floor is {floor:g}." if stated else "The batch of these norms is not known."
-    said = f"Norm of the true gradient at each state, on a logarithmic axis. {listing(by_layer, num)} {floor_said}"
+    floor_words = f"The published floor is {floor:g}." if stated else "The batch of these norms is not known."
+    spoken = f"Norm of the true gradient at each state, on a logarithmic axis. {listing(by_layer, num)} {floor_words}"
     caption = check.layers.format(batch=f"{batch:g}")
     if not stated:
         caption = "The size of the true gradient, ‖g_l‖, at a batch that is not known: it cannot be held against the "
         caption += "published floor."
     elif judges:
         caption = caption.partition(" Below")[0] + " By the published protocol the floor judges the mean of ‖g_L‖."
-    return Figure(chart.svg(said), caption)
+    return Figure(chart.svg(spoken), caption)
 
 
 def _between(i: int, j: int) -> str:

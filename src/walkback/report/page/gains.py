@@ -29,10 +29,10 @@ def gains(check: Check, kind: Gain, finding: Finding, case: Case, style: Style, 
         reason = why(evidence, f"{kind.absent}, and none of bp's")
         return [Figure(None, f"No gain can be drawn: {reason}."), accuracies]
     axis = Axis.over([100 * required, 0.0, *ends], *ENDS)
-    said = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.told}." for row in rows)
-    said += f" {100 * required:+g} points are required."
+    spoken = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
+    spoken += f" {100 * required:+g} points are required."
     limit = (100 * required, f"required {100 * required:+g}")
-    svg = strip(rows, axis, "percentage points", said, limit=limit, zero=True, words=lambda v: gain(v / 100))
+    svg = strip(rows, axis, "percentage points", spoken, limit=limit, zero=True, words=lambda v: gain(v / 100))
     caption = check.judged.format(confidence=plain(f"{100 * confidence:g}%"))
     if published:
         caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
@@ -41,7 +41,7 @@ def gains(check: Check, kind: Gain, finding: Finding, case: Case, style: Style, 
 
 def _rows(kind: Gain, finding: Finding, evidence: Evidence, style: Style, published: bool) -> Iterator[Track]:
     """The subject over each baseline, then bp over the same. The intervals are those that were judged by."""
-    there, bp = evidence.baselines, evidence.baselines.get("bp")
+    baselines, bp = evidence.baselines, evidence.baselines.get("bp")
     judging: list[tuple[BaselineName, BaselineName, str, str]] = [
         (kind.over, kind.task[1], kind.over_words, kind.task_words)
     ]
@@ -50,14 +50,14 @@ def _rows(kind: Gain, finding: Finding, evidence: Evidence, style: Style, publis
     own = {name: _seeds_over(evidence, name) for name, *_ in judging}
     for name, _, words, _ in judging:
         found = finding.parts.get(name, Interval(value=finding.value) if published else Interval())
-        if name in (kind.over, *TASK) or (found.value is not None and there.get(name) != there.get(kind.over)):
-            lacking = "not known on every seed" if name in there else f"no {name} net is known"
+        if name in (kind.over, *TASK) or (found.value is not None and baselines.get(name) != baselines.get(kind.over)):
+            lacking = "not known on every seed" if name in baselines else f"no {name} net is known"
             row = _row(words, found, own[name], style, lacking if evidence.seeds else "not known")
-            yield row._replace(told=kind.absent) if row.mean is None and name == kind.over not in there else row
+            yield row._replace(numbers=kind.absent) if row.mean is None and name == kind.over not in baselines else row
     for name, against, _, words in judging:
         seeds = _seeds_over(evidence, against, of_bp=True)
         found = finding.parts.get(f"bp over {name}", Interval())
-        if published and bp is not None and against in there:
+        if published and bp is not None and against in baselines:
             values = [value for _, value in seeds if value is not None]
             found = Interval(value=statistics.fmean(values) / 100 if values else None)
         same = found == finding.parts.get(name, Interval()) if not evidence.seeds else seeds == own[name]
@@ -75,11 +75,11 @@ def _seeds_over(evidence: Evidence, name: BaselineName, of_bp: bool = False) -> 
 def _row(name: str, found: Interval, seeds: Seeds, style: Style, lacking: str = "") -> Track:
     if found.value is None:
         return Track(name, lacking or "not known on every seed", None, None, None, seeds, style)
-    told = gain(found.value)
+    numbers = gain(found.value)
     low, high = (None if v is None else 100 * v for v in (found.low, found.high))
     if found.low is not None and found.high is not None and found.low != found.high:
-        told += f" ({gain(found.low)} to {gain(found.high)})"
-    return Track(name, plain(told), 100 * found.value, low, high, seeds, style)
+        numbers += f" ({gain(found.low)} to {gain(found.high)})"
+    return Track(name, plain(numbers), 100 * found.value, low, high, seeds, style)
 
 
 def seeds_of_value(kind: Gain, finding: Finding, evidence: Evidence) -> Mapping[str, float | None]:
@@ -95,9 +95,9 @@ def _accuracies(check: Check, kind: Gain, case: Case, style: Style) -> Figure:
     if not evidence.seeds and not evidence.baselines:
         return Figure(None, f"No accuracies can be drawn: {why(evidence, 'none is known')}.")
     found = case.judgement.accuracy
-    told = share_said(found.mean, found.std, found.n)
+    numbers = share_said(found.mean, found.std, found.n)
     mean = found.mean if known(found.mean) else None
-    rows = [Track(case.name, told, mean, None, None, list(accuracy.items()), style)]
+    rows = [Track(case.name, numbers, mean, None, None, list(accuracy.items()), style)]
     for key in kind.shown:
         words, baseline = BASELINES[key], evidence.baselines.get(key)
         same = baseline is not None and dict(baseline.accuracy) == dict(accuracy)
@@ -110,8 +110,8 @@ def _accuracies(check: Check, kind: Gain, case: Case, style: Style) -> Figure:
     if not any(known(v) for v in values):
         return Figure(None, f"No accuracy can be drawn: {why(evidence, 'none is known')}.")
     axis = Axis.over(values, *ENDS, least=0.05)
-    said = "Accuracies. " + " ".join(f"{row.name}: {row.told}." for row in rows)
-    return Figure(strip(rows, axis, "test accuracy", said), check.layers)
+    spoken = "Accuracies. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
+    return Figure(strip(rows, axis, "test accuracy", spoken), check.layers)
 
 
 def _baseline_row(words: str, baseline: Baseline | None, style: Style) -> Track:
@@ -122,7 +122,7 @@ def _baseline_row(words: str, baseline: Baseline | None, style: Style) -> Track:
     if not values:
         return Track(words, "its accuracy is not known")
     mean = statistics.fmean(values)
-    told = share_said(mean, statistics.stdev(values) if len(values) > 1 else None, len(values))
+    numbers = share_said(mean, statistics.stdev(values) if len(values) > 1 else None, len(values))
     if baseline.alone:
-        told = f"{num(mean)}, typed in"
-    return Track(words, told, mean, None, None, seeds, style)
+        numbers = f"{num(mean)}, typed in"
+    return Track(words, numbers, mean, None, None, seeds, style)

@@ -48,7 +48,7 @@ def reported(cases: Sequence[Case], styles: Sequence[Style]) -> Figure:
     x = Axis.over([0.0, *(gamma for _, _, gamma, _ in points)], *ACROSS)
     y = Axis.over([accuracy for *_, accuracy in points], *UP, least=0.05)
     chart = Chart(x, y, HEIGHT, "Γ, the mean cosine of credit and true gradient", "test accuracy")
-    chart.x_ticks([(tick, x.said(tick, 6)) for tick in x.ticks(6)])
+    chart.x_ticks([(tick, x.written(tick, 6)) for tick in x.ticks(6)])
     for case, style, gamma, accuracy in points:
         words = f"{case.name}: accuracy {num(accuracy)}, Γ {gamma:.3f}"
         chart.add(tag("g", mark(style.shape, x.at(gamma), y.at(accuracy), words, r=4.4), class_=style.class_))
@@ -72,11 +72,11 @@ def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int]) 
     values = [100 * v for each in found for v in (each.value, each.finding.low, each.finding.high) if v is not None]
     axis = Axis.over([required, 0.0, *values], *ENDS)
     limit = (required, plain(f"{required:+g} required"))
-    said = f"Accuracy gained, in points. {'; '.join(f'{each.name}: {gain(each.value)}' for each in found[:MANY])}"
+    spoken = f"Accuracy gained, in points. {'; '.join(f'{each.name}: {gain(each.value)}' for each in found[:MANY])}"
     caption = "What the audit adds: accuracy gained over the same net with its blocks left at random init"
     caption += ", and over the net without blocks." if ours else "."
     if len(found) > MANY:
-        return Figure(_ranked(found, axis, limit, said), f"{caption} One mark for each gain, sorted.")
+        return Figure(_ranked(found, axis, limit, spoken), f"{caption} One mark for each gain, sorted.")
     tracks = []
     for case, style, name, f in found:
         pairs = paired(subject_side(case.evidence), baseline_side(case.evidence.baselines.get(name)))
@@ -84,17 +84,17 @@ def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int]) 
         value, low, high = (None if v is None else 100 * v for v in (f.value, f.low, f.high))
         words = f"{case.name}, over {name}" if ours else case.name
         tracks.append(Track(words, plain(gain(f.value or 0.0)), value, low, high, seeds, style))
-    svg = strip(tracks, axis, "percentage points", f"{said}.", limit=limit, zero=True, words=lambda v: gain(v / 100))
+    svg = strip(tracks, axis, "percentage points", f"{spoken}.", limit=limit, zero=True, words=lambda v: gain(v / 100))
     return Figure(svg, caption)
 
 
-def _ranked(gains: Sequence[Gained], axis: Axis, limit: tuple[float, str], said: str) -> Markup:
+def _ranked(gains: Sequence[Gained], axis: Axis, limit: tuple[float, str], spoken: str) -> Markup:
     """Many gains as one cloud, sorted: the smallest at the bottom."""
     ordered = sorted(gains, key=lambda one: one.value)
     y = Axis(-1, len(ordered), *UP)
     x = Axis(axis.low, axis.high, *ACROSS)
     chart = Chart(x, y, HEIGHT, "percentage points", "", ticks=False)
-    chart.x_ticks([(tick, x.said(tick)) for tick in x.ticks()])
+    chart.x_ticks([(tick, x.written(tick)) for tick in x.ticks()])
     for at, class_ in ((0.0, "zero"), (limit[0], "limit")):
         chart.add(line(x.at(at), y.start, x.at(at), y.end, class_))
     chart.above(f"┆ {limit[1]}")
@@ -102,4 +102,4 @@ def _ranked(gains: Sequence[Gained], axis: Axis, limit: tuple[float, str], said:
         words = f"{each.name}: {gain(each.value)}"
         drawn = mark(each.style.shape, x.at(100 * each.value), y.at(place), words, r=3.2)
         chart.add(tag("g", drawn, class_=each.style.class_))
-    return chart.svg(f"{said}; and {len(gains) - MANY} more.")
+    return chart.svg(f"{spoken}; and {len(gains) - MANY} more.")

@@ -83,7 +83,7 @@ def _number(match: re.Match[str]) -> str:
 
 
 def prose(sentence: str) -> Markup:
-    """The same as markup, with the indices of h_l, g_l, f_l and a_l set below the line.
+    """A sentence as markup, its numbers set, with the indices of h_l, g_l, f_l and a_l set below the line.
 
     >>> str(prose("‖h_{l+1}‖ < 1e-7"))
     '‖<i>h</i><sub>l+1</sub>‖ &lt; 10⁻⁷'
@@ -100,7 +100,7 @@ def prose(sentence: str) -> Markup:
     return join([*parts, sentence[done:]])
 
 
-def said(sentence: str, most: int = LONG) -> Markup:
+def free(sentence: str, most: int = LONG) -> Markup:
     """A sentence that may be a stranger's: of any length, and perhaps without a space in it."""
     return tag("span", prose(clip(sentence, most)), class_="free")
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from walkback.files import make_folder, write_whole
 from walkback.report.page.drawing import share_said
-from walkback.report.page.markup import clean, clip, num, plain, prose, said
+from walkback.report.page.markup import clean, clip, free, num, plain, prose
 from walkback.report.page.svg import key
 from walkback.report.verdicts import GLYPHS, KEYS, VERDICT_GLYPHS
 
@@ -63,7 +63,7 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"],
     )  # fmt: skip
     made.filters |= {
-        "clip": clip, "key": key, "num": num, "plain": plain, "prose": prose, "said": said,
+        "clip": clip, "key": key, "num": num, "plain": plain, "prose": prose, "free": free,
         "dashed": lambda words: words.replace(" ", "-"), "share": lambda a: share_said(a.mean, a.std, a.n),
     }  # fmt: skip
     made.globals |= {"GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS, "KEYS": KEYS}

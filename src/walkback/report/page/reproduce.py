@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from walkback.checks import Audit
 from walkback.checks.looks import looks_of
 from walkback.records import Run, RunConfig
-from walkback.records.run import sittings_of
 from walkback.records.sharing import setting_of, subject_of
-from walkback.report.case import Material, settings
+from walkback.records.training import sittings_of
+from walkback.report.case import Case, settings
 from walkback.report.numbers import duration
 from walkback.report.page.markup import num
 
@@ -19,39 +20,43 @@ PROBED_MNIST1D = 512
 MNIST1D = ("mnist1d", "mnist1d-10k")
 
 
-def commands(material: Material) -> tuple[list[list[str]], list[str]]:
+def runs_behind(audit: Audit, cases: Sequence[Case], beside: Sequence[Case]) -> list[Run]:
+    """Every run behind the subjects that are shown, once: their own, their controls', then the baselines'."""
+    own = [run for case in (*cases, *beside) for run in case.runs]
+    rest = audit.runs
+    if len(cases) < len(audit.subjects):
+        rest = [run for case in (*cases, *beside) for arm in case.subject.baselines.values() for run in arm]
+    return list({run.path: run for run in (*own, *sorted(rest, key=lambda run: run.path.name))}.values())
+
+
+def commands(audit: Audit, cases: Sequence[Case], runs: Sequence[Run]) -> tuple[list[list[str]], list[str]]:
     """Commands that train the same configs again, and what of them the command line has no words for."""
-    own = [run for subject in material.subjects for run in subject.runs]
-    if material.audit.controls and len({setting_of(run.config, _tried(material)) for run in own}) == 1:
-        configs = [run.config for run in own]
+    configs = [run.config for case in cases for run in case.runs]
+    tried = all(case.evidence.effort is not None for case in cases if case.runs)  # at several learning rates first
+    if audit.controls and len({setting_of(config, tried) for config in configs}) == 1:
         probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
-        return [_audit(configs, material)], _unsaid(configs, probed)
+        return [_audit(configs, audit, tried)], _unsaid(configs, probed)
     groups: dict[str, list[RunConfig]] = {}
-    for run in material.runs:
+    for run in runs:
         groups.setdefault(subject_of(run.config), []).append(run.config)
     lines = [["walkback", "train", *_words(group), *_alone(group[0])] for group in groups.values()]
-    return lines, _unsaid([run.config for run in material.runs], PROBED)
+    return lines, _unsaid([run.config for run in runs], PROBED)
 
 
-def _audit(configs: Sequence[RunConfig], material: Material) -> list[str]:
+def _audit(configs: Sequence[RunConfig], audit: Audit, tried: bool) -> list[str]:
     """One audit. Options of rules are shared by all of them, so only what all of them have was given."""
     rules = list(dict.fromkeys(config.rule for config in configs))
     free = [config.rule_options for config in configs if config.rule not in {"bp", "random"}]
     shared = {k: v for k, v in free[0].items() if all(o.get(k, _NONE) == v for o in free)} if free else {}
-    looks = looks_of(material.audit.thresholds)
+    looks = looks_of(audit.thresholds)
     seeds = ["--seeds", "auto", "--max-seeds", str(looks[-1])] if looks else None
     words = ["walkback", "audit", *_words(configs, rules, seeds), *_rule_words(shared)]
-    if _tried(material):
+    if tried:
         place = words.index("--lr")
         words[place : place + 2] = ["--rates", "auto"]
-    if material.audit.protocol != "ours":
-        words += ["--protocol", material.audit.protocol]
+    if audit.protocol != "ours":
+        words += ["--protocol", audit.protocol]
     return words
-
-
-def _tried(material: Material) -> bool:
-    """Whether every subject was tried at several learning rates first."""
-    return all(subject.evidence.effort is not None for subject in material.subjects if subject.runs)
 
 
 _NONE = object()
@@ -136,9 +141,9 @@ class Configuration(NamedTuple):
     own: Sequence[tuple[str, Sequence[str]]]
 
 
-def configuration(material: Material) -> Configuration | None:
+def configuration(cases: Sequence[Case]) -> Configuration | None:
     """The settings of the subjects that were trained here."""
-    found = [(case, settings(case.runs[0].config)) for case in material.subjects if case.runs]
+    found = [(case, settings(case.config)) for case in cases if case.config is not None]
     names = list(dict.fromkeys(name for _, one in found for name in one))
     values = {name: {one.get(name, "–") for _, one in found} for name in names}
     shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1 and values[name] != {"–"}]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from walkback.records import RunConfig
 from walkback.records.card import Card
 from walkback.report.cards import NOTES, cards_table
-from walkback.report.case import Material
+from walkback.report.case import Case
 from walkback.report.page.markup import clip
 
 
@@ -27,17 +27,17 @@ class CardsView(NamedTuple):
     command: str
 
 
-def cards_view(material: Material) -> CardsView | None:
+def cards_view(cards: Sequence[Card], cases: Sequence[Case]) -> CardsView | None:
     """None where there is nothing to say: cards are for rules that walkback trained, not for strangers' models."""
-    runs = [case.runs[0] for case in material.subjects if case.runs]
+    runs = [case.runs[0] for case in cases if case.runs]
     if not runs:
         return None
     configs = {_key(run.config): run.config for run in runs}
-    known = {key: card for card in material.cards or () if (key := _key(card)) in configs}
+    known = {key: card for card in cards if (key := _key(card)) in configs}
     lacking = [clip(config.rule) for key, config in configs.items() if key not in known]
-    cards = list(known.values())
-    table = cards_table(cards)
-    rows = [(_name(card, cards), [str(cell) for cell in row[1:]]) for card, row in zip(cards, table.rows, strict=True)]
+    shown = list(known.values())
+    table = cards_table(shown)
+    rows = [(_name(card, shown), [str(cell) for cell in row[1:]]) for card, row in zip(shown, table.rows, strict=True)]
     refused = [note for note in table.notes if note not in NOTES]
     command = f"walkback card --to {shlex.quote(str(runs[0].path.parent))}"
     return CardsView(table.title, table.headings, rows, refused, list(dict.fromkeys(lacking)), command)

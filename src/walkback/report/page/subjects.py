@@ -1,4 +1,4 @@
-"""The evidence: for each subject its verdict, and check by check what it rests on, drawn and told."""
+"""The evidence: for each subject its verdict, and check by check what it rests on, drawn and in words."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class CheckView(NamedTuple):
     facts    what is seen at once; more: what is behind a fold
     symptom  it explains and decides nothing
     limits   the thresholds that the check uses, with their value and who set them
-    figures  none: the check is told in a line
+    figures  none: the check is one line
     """
 
     finding: Finding
@@ -46,7 +46,7 @@ class CheckView(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """The numbers behind the figures, for those who do not see them or want them exactly."""
+    """The numbers behind the figures, for readers who do not see them or want them exactly."""
 
     seeds: Sequence[str]
     titles: Sequence[str]
@@ -97,8 +97,8 @@ def subject_views(
             checks.append(_check(finding, case, thresholds, made))
         full = clip(case.judgement.name, LONG) if clean(case.judgement.name) != case.name else ""
         judged = case.judgement
-        told = (answers(judged), gains_words(judged), effort_words(judged))
-        about = (full, why(case, thresholds), _gamma(case), *told)
+        beside = (answers(judged), gains_words(judged), effort_words(judged))
+        about = (full, why(case, thresholds), _gamma(case), *beside)
         found.append(SubjectView(place, case, style, *about, checks, _numbers(case)))
     return found
 
@@ -218,12 +218,12 @@ def _numbers(case: Case) -> Numbers | None:
     ]  # fmt: skip
     columns += [(measured.heading(name), _reader(name)) for name in measured.names([m.measured for m in case.finals])]
     cells = [(title, [of(moment) for moment in case.finals]) for title, of in columns]
-    kept = [(title, those) for title, those in cells if any(those)]
+    kept = [(title, by_layers) for title, by_layers in cells if any(by_layers)]
     if not kept:
         return None
-    last = max(max(by_layer, default=-1) for _, those in kept for by_layer in those)
+    last = max(max(by_layer, default=-1) for _, by_layers in kept for by_layer in by_layers)
     rows = [
-        [str(layer), *(by_layer.get(layer, "–") for _, those in kept for by_layer in those)]
+        [str(layer), *(by_layer.get(layer, "–") for _, by_layers in kept for by_layer in by_layers)]
         for layer in range(last + 1)
     ]  # fmt: skip
     drift = "; ".join(f"seed {s}: {num(v)}" for s, v in case.judgement.described.drift.items())

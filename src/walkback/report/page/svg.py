@@ -83,7 +83,7 @@ class Axis:
         every = math.ceil((last - first + 1) / most)
         return [10.0**e for e in range(first, last + 1) if (e - first) % every == 0]
 
-    def said(self, tick: float, most: int = 5) -> str:
+    def written(self, tick: float, most: int = 5) -> str:
         """A tick's label."""
         if self.log:
             return f"{tick:g}" if 1e-2 <= tick <= 1e3 else power(tick)
@@ -154,9 +154,9 @@ CORNERS: dict[str, Sequence[tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def mark(shape: str, x: float, y: float, said: str | None = None, class_: str = "m", r: float = 3.6) -> Markup:
-    """A mark; `said` is what it shows when pointed at."""
-    inner = None if said is None else tag("title", plain(said))
+def mark(shape: str, x: float, y: float, spoken: str | None = None, class_: str = "m", r: float = 3.6) -> Markup:
+    """A mark; `spoken` is what it shows when pointed at."""
+    inner = None if spoken is None else tag("title", plain(spoken))
     return tag("path", inner, class_=class_, d=outline(shape, x, y, r))
 
 
@@ -218,7 +218,7 @@ class Chart:
         for tick in y.ticks(4) if ticks else ():
             at = y.at(tick)
             self.parts.append(line(x.start, at, x.end, at, "grid"))
-            self.parts.append(label(x.start - 5, at + 3.5, y.said(tick, 4), "tick", "end"))
+            self.parts.append(label(x.start - 5, at + 3.5, y.written(tick, 4), "tick", "end"))
         self.parts.append(line(x.start, y.start, x.end, y.start, "axis"))
         self.parts.append(label(4, 12, y_label, "name"))
         self.parts.append(label(x.end, height - 4, x_label, "name", "end"))
@@ -242,16 +242,16 @@ class Chart:
         """Words above the axes, at the right."""
         self.add(label(self.x.end, 12, words, "limit-name", "end"))
 
-    def svg(self, said: str) -> Markup:
-        """The figure; `said` is what is read out in its place."""
-        return picture(self.parts, self.height, said, self.width)
+    def svg(self, spoken: str) -> Markup:
+        """The figure; `spoken` is what is read out in its place."""
+        return picture(self.parts, self.height, spoken, self.width)
 
 
 class Track(NamedTuple):
     """One line of a strip: a mean with its interval, the seeds behind it, or why there is nothing."""
 
     name: str
-    told: str  # the numbers in words, or why there are none
+    numbers: str  # the numbers in words, or why there are none
     mean: float | None = None
     low: float | None = None
     high: float | None = None
@@ -266,7 +266,7 @@ def strip(
     rows: Sequence[Track],
     axis: Axis,
     x_label: str,
-    said: str,
+    spoken: str,
     *,
     limit: tuple[float, str] | None = None,
     zero: bool = False,
@@ -281,7 +281,7 @@ def strip(
     # Lines run behind the marks only, never through the words above them.
     for tick in axis.ticks():
         parts.append(_behind(axis.at(tick), tracks, "grid"))
-        parts.append(label(axis.at(tick), bottom + 13, axis.said(tick), "tick", "middle"))
+        parts.append(label(axis.at(tick), bottom + 13, axis.written(tick), "tick", "middle"))
     parts.append(line(axis.start, bottom, axis.end, bottom, "axis"))
     if zero and axis.low < 0 < axis.high:
         parts.append(_behind(axis.at(0), tracks, "zero"))
@@ -292,7 +292,7 @@ def strip(
     for row, track in zip(rows, tracks, strict=True):
         y = track - 10
         parts.append(label(axis.start, y, row.name, "row"))
-        parts.append(label(axis.end, y, row.told, "row told", "end"))
+        parts.append(label(axis.end, y, row.numbers, "row told", "end"))
         drawn = [mark("circle", axis.at(v), track, f"seed {s}: {words(v)}", "m seed", 2.6)
                  for s, v in row.seeds if v is not None and axis.holds(v)]  # fmt: skip
         if row.low is not None and row.high is not None and axis.holds(row.low) and axis.holds(row.high):
@@ -300,9 +300,9 @@ def strip(
             ends = f"M{shown(left)} {shown(track - 4)}v8M{shown(right)} {shown(track - 4)}v8"
             drawn += [line(left, track, right, track, "interval"), tag("path", class_="interval-end", d=ends)]
         if row.mean is not None and axis.holds(row.mean):
-            drawn.append(mark(row.style.shape, axis.at(row.mean), track, f"{row.name}: {row.told}", "m", 4.4))
+            drawn.append(mark(row.style.shape, axis.at(row.mean), track, f"{row.name}: {row.numbers}", "m", 4.4))
         parts.append(tag("g", *drawn, class_=row.style.class_ or None))
-    return picture(parts, height, said)
+    return picture(parts, height, spoken)
 
 
 def _behind(x: float, tracks: Sequence[float], class_: str) -> Markup:
@@ -311,6 +311,6 @@ def _behind(x: float, tracks: Sequence[float], class_: str) -> Markup:
     return tag("path", class_=class_, d=d)
 
 
-def picture(parts: Sequence[Markup], height: float, said: str, width: float = WIDTH) -> Markup:
+def picture(parts: Sequence[Markup], height: float, spoken: str, width: float = WIDTH) -> Markup:
     """The SVG element. A role of img and a label stand for all that is in it."""
-    return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(said))
+    return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(spoken))

@@ -13,7 +13,7 @@ from typing import Any
 
 from walkback.checks import DEFAULT
 from walkback.records import IdentityRecord
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.published import Bound, Direction, Figure, Number, SizeRange
 from walkback.report.tables import Stat, text
 from walkback.studies.quantities import ACCURACY, DEEP_COSINE, GAMMA, GRADIENT, GROWTH, STREAM, Quantity
@@ -32,7 +32,7 @@ class Claim:
     over       of a gain in accuracy: the runs that it is taken over, seed by seed
     check      of a statement: what settles it
     row        what its row is called; `earlier`: the same in the earlier re-run; `counted`: whether "In short" has it
-    lead       words before, `more` and `after` words that carry a fact beside it, where it is told in a sentence
+    lead       words before, `more` and `after` words that carry a fact beside it, where it stands in a sentence
     reason     what we think, where ours differ
     """
 
@@ -52,19 +52,19 @@ class Claim:
     reason: str = ""
 
 
-BATCH, LOG = say.BATCH, theirs.LOG_BATCH
+BATCH, LOG = say.BATCH, paper.LOG_BATCH
 UNKNOWN = "we do not know for sure; what was tried, and how near it comes, is below"
 
 # The main audit: 100 epochs, three seeds.
 ACCURACIES = (
     *(
-        Claim(f"{m.name} accuracy", m, ACCURACY, theirs.ACCURACY[m.rule], row=m.name, reason=UNKNOWN,
-              earlier=theirs.EARLIER_ACCURACY.get(m.rule) if m.plain else None)
+        Claim(f"{m.name} accuracy", m, ACCURACY, paper.ACCURACY[m.rule], row=m.name, reason=UNKNOWN,
+              earlier=paper.EARLIER_ACCURACY.get(m.rule) if m.plain else None)
         for m in VARIANTS
     ),
     *(
-        Claim(f"{m.name} k = 0 accuracy", m.but(k=0), ACCURACY, theirs.ACCURACY.get(key), row=f"{m.name} k = 0",
-              earlier=theirs.EARLIER_ACCURACY.get(key))
+        Claim(f"{m.name} k = 0 accuracy", m.but(k=0), ACCURACY, paper.ACCURACY.get(key), row=f"{m.name} k = 0",
+              earlier=paper.EARLIER_ACCURACY.get(key))
         for m in METHODS for key in [f"{m.rule} k=0" if m.plain else ""]
     ),
     Claim("shallow accuracy", SHALLOW, row=SHALLOW.name),
@@ -81,18 +81,18 @@ TOPS = {
         m: Claim(f"{m.name} {quantity.symbol}", m, quantity, claims[m.rule], reason=UNKNOWN)
         for m in VARIANTS if m.rule in claims
     }
-    for quantity, claims in ((STREAM, theirs.LAST_HIDDEN), (GRADIENT, theirs.LAST_GRADIENT))
+    for quantity, claims in ((STREAM, paper.LAST_HIDDEN), (GRADIENT, paper.LAST_GRADIENT))
 }  # fmt: skip
 IN_TIME = tuple(
     Claim(f"{m.name} ‖h_L‖ after {epoch} epochs", m, STREAM, SizeRange(size, size, text(Stat((size,), "size"))),
           epoch=epoch, counted=epoch != 100)  # the end is counted by layer already
-    for m in VARIANTS if m.rule == "dfa" for epoch, size in theirs.DFA_STREAM.items()
+    for m in VARIANTS if m.rule == "dfa" for epoch, size in paper.DFA_STREAM.items()
 )  # fmt: skip
 
 
 def _calibrated(m: Ours, what: Quantity, name: str, healthy: float, failed: float) -> Claim:
     """Of the methods that are published to hold, or to fail by all checks; of others nothing is."""
-    verdict = theirs.VERDICTS[m.rule]
+    verdict = paper.VERDICTS[m.rule]
     if verdict not in ("holds", "D1, D2, D3 fire"):
         return Claim("", m, what, row=m.name)
     value, whose = (healthy, "healthy nets") if verdict == "holds" else (failed, "failed nets")
@@ -102,17 +102,17 @@ def _calibrated(m: Ours, what: Quantity, name: str, healthy: float, failed: floa
 
 
 CALIBRATED = {
-    GROWTH: [_calibrated(m, GROWTH, "growth", theirs.HEALTHY_GROWTH, theirs.FAILED_GROWTH) for m in VARIANTS],
-    GRADIENT: [_calibrated(m, GRADIENT, "‖g_L‖", theirs.HEALTHY_GRADIENT, theirs.FAILED_GRADIENT) for m in VARIANTS],
+    GROWTH: [_calibrated(m, GROWTH, "growth", paper.HEALTHY_GROWTH, paper.FAILED_GROWTH) for m in VARIANTS],
+    GRADIENT: [_calibrated(m, GRADIENT, "‖g_L‖", paper.HEALTHY_GRADIENT, paper.FAILED_GRADIENT) for m in VARIANTS],
 }
-AS_LOG = theirs.AtBatch(theirs.LAST_GRADIENT["fa"].low, LOG).at(BATCH)  # FA's ‖g_L‖ if it was taken from a log
+AS_LOG = paper.AtBatch(paper.LAST_GRADIENT["fa"].low, LOG).at(BATCH)  # FA's ‖g_L‖ if it was taken from a log
 FROM_A_LOG = tuple(
     Claim(f"{m.name} ‖g_L‖ if published at N = {LOG}", m, GRADIENT, SizeRange(AS_LOG, AS_LOG, f"{AS_LOG:.1e}"))
     for m in VARIANTS if m.rule == "fa"
 )  # fmt: skip
 GAMMAS = {
-    m: Claim(f"{m.name} Γ", m, GAMMA, Number(theirs.GAMMA[m.rule], "+.3f", "cosine"))
-    for m in VARIANTS if m.rule in theirs.GAMMA
+    m: Claim(f"{m.name} Γ", m, GAMMA, Number(paper.GAMMA[m.rule], "+.3f", "cosine"))
+    for m in VARIANTS if m.rule in paper.GAMMA
 }  # fmt: skip
 PATTERNS = (
     Claim("DFA is aligned at its first block alone", DFA, check=partial(say.aligned_alone, DFA, 0),
@@ -127,7 +127,7 @@ NOISE = Claim("DFA's gradient at h_L is numerical noise", DFA, GRADIENT, check=s
 LOG_SIZES = tuple(
     Claim(f"‖g_L‖ of the published logs, {name}, ours at N = {LOG}", BP, GRADIENT, figure, epoch=epoch, row=name)
     for name, figure, epoch in (
-        ("BP at the end", theirs.LOG_GRADIENT["bp"], None), ("at init", theirs.LOG_INIT_GRADIENT, 0),
+        ("BP at the end", paper.LOG_GRADIENT["bp"], None), ("at init", paper.LOG_INIT_GRADIENT, 0),
     )
 )  # fmt: skip
 BARE = {m: m.but(f"{m.name}, no terminal norm", net_options={"terminal_norm": False}) for m in LADDER}
@@ -165,7 +165,7 @@ STOPPING = {
 }  # fmt: skip
 
 # The penalty λ‖f_l‖².
-LAMBDA, SHORT, LONG = theirs.PENALTY, theirs.PENALTY_EPOCHS, 100
+LAMBDA, SHORT, LONG = paper.PENALTY, paper.PENALTY_EPOCHS, 100
 
 
 def penalised(m: Ours, strength: float, epochs: int = SHORT) -> Ours:
@@ -174,17 +174,17 @@ def penalised(m: Ours, strength: float, epochs: int = SHORT) -> Ours:
 
 
 RESCUED, RESCUED_LONG = penalised(DFA, LAMBDA), penalised(DFA, LAMBDA, LONG)
-_at = theirs.PENALTY_GRADIENT.at(BATCH)
+_at = paper.PENALTY_GRADIENT.at(BATCH)
 PENALTY = (
     *(
         Claim(f"{m.name} accuracy, λ = {strength:g}, {SHORT} epochs", penalised(m, strength), ACCURACY, claims[m.rule])
         for m in (DFA, BP, CB, SB)
-        for strength, claims in ((0.0, theirs.PENALTY_WITHOUT), (LAMBDA, theirs.PENALTY_WITH))
+        for strength, claims in ((0.0, paper.PENALTY_WITHOUT), (LAMBDA, paper.PENALTY_WITH))
     ),
-    Claim(f"DFA ‖h_L‖, λ = {LAMBDA:g}", RESCUED, STREAM, theirs.PENALTY_HIDDEN, reason=UNKNOWN),
+    Claim(f"DFA ‖h_L‖, λ = {LAMBDA:g}", RESCUED, STREAM, paper.PENALTY_HIDDEN, reason=UNKNOWN),
     Claim(f"DFA ‖g_L‖, λ = {LAMBDA:g}", RESCUED, GRADIENT, SizeRange(_at, _at, f"{_at:.1e}")),
-    Claim(f"DFA deep cosine, λ = {LAMBDA:g}", RESCUED, DEEP_COSINE, theirs.PENALTY_DEEP_COSINE),
-    Claim(f"DFA accuracy, λ = {LAMBDA:g}, {LONG} epochs", RESCUED_LONG, ACCURACY, theirs.PENALTY_LONG),
+    Claim(f"DFA deep cosine, λ = {LAMBDA:g}", RESCUED, DEEP_COSINE, paper.PENALTY_DEEP_COSINE),
+    Claim(f"DFA accuracy, λ = {LAMBDA:g}, {LONG} epochs", RESCUED_LONG, ACCURACY, paper.PENALTY_LONG),
 )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def _margin(ours: Ours) -> Callable[[Found], str]:
     return after
 
 
-_longer = f" ({100 * (theirs.PENALTY_LONG.mean - theirs.ACCURACY['dfa k=0'].mean):+.1f} points over the frozen net)"
+_longer = f" ({100 * (paper.PENALTY_LONG.mean - paper.ACCURACY['dfa k=0'].mean):+.1f} points over the frozen net)"
 PENALTY_SAYS = (
     *(
         Claim(label, penalised(m, LAMBDA), ACCURACY, Direction(sign), over=penalised(m, 0.0),
@@ -228,7 +228,7 @@ RUNGS = {
 }  # fmt: skip
 ANCHORS = tuple(
     Claim(
-        f"ladder anchor {m.name}{' k = 0' if k == 0 else ''}", m.but(k=k), ACCURACY, Number(theirs.LADDER_ANCHORS[key])
+        f"ladder anchor {m.name}{' k = 0' if k == 0 else ''}", m.but(k=k), ACCURACY, Number(paper.LADDER_ANCHORS[key])
     )
     for m, k, key in ((BP, None, "bp"), (FA, None, "fa"), (DFA, None, "dfa"), (DFA, 0, "dfa k=0"))
 )
@@ -236,7 +236,7 @@ ANCHORS = tuple(
 
 def _climb(width: int) -> Claim:
     label = f"BP's climb from k = 0 to k = L at d = {width}"
-    return Claim(label, RUNGS[width, BP][-1], ACCURACY, theirs.LADDER_CLIMB, over=RUNGS[width, BP][0])
+    return Claim(label, RUNGS[width, BP][-1], ACCURACY, paper.LADDER_CLIMB, over=RUNGS[width, BP][0])
 
 
 def _falls(width: int) -> Claim:
@@ -265,9 +265,9 @@ LADDERS = {
 INIT = Claim("at random init neither D1 nor D2 fires", BP.but(k=0), check=say.quiet_at_init)
 VIT_EPOCHS = 4
 VIT = {m: m.but(net="vit-mini", epochs=VIT_EPOCHS, wanted=False) for m in LADDER}
-VIT_GROWTH = Claim(f"growth of BP in a ViT is at most {theirs.HEALTHY_GROWTH_VIT:g}", VIT[BP],
-                   check=partial(say.grows_at_most, [VIT[BP]], theirs.HEALTHY_GROWTH_VIT))  # fmt: skip
-_by = theirs.VIT_FIRST_FLOOR
+VIT_GROWTH = Claim(f"growth of BP in a ViT is at most {paper.HEALTHY_GROWTH_VIT:g}", VIT[BP],
+                   check=partial(say.grows_at_most, [VIT[BP]], paper.HEALTHY_GROWTH_VIT))  # fmt: skip
+_by = paper.VIT_FIRST_FLOOR
 VIT_DATE = Claim(f"D2 fires of DFA in a ViT within {_by} epochs, at N = {LOG}", VIT[DFA],
                  check=partial(say.fired_by, [VIT[DFA]], say.D2_LOG, _by))  # fmt: skip
 
@@ -282,13 +282,13 @@ INIT_SIZES = (
     *(
         Claim(f"{what.symbol} at init", _FROZEN, what, claim, row=what.symbol)
         for what, claim in (
-            *((_at_init(f"‖f_{b}‖/‖h_{b}‖", lambda r, b=b: r.branch[b]), theirs.IDENTITY_BRANCH) for b in range(4)),  # type: ignore[misc]
-            (_at_init("‖h_L − h_0‖/‖h_0‖", lambda r: r.moved), theirs.IDENTITY_MOVED),
-            (_at_init("cos(h_L, h_0)", lambda r: r.cosine), theirs.IDENTITY_COSINE),
+            *((_at_init(f"‖f_{b}‖/‖h_{b}‖", lambda r, b=b: r.branch[b]), paper.IDENTITY_BRANCH) for b in range(4)),  # type: ignore[misc]
+            (_at_init("‖h_L − h_0‖/‖h_0‖", lambda r: r.moved), paper.IDENTITY_MOVED),
+            (_at_init("cos(h_L, h_0)", lambda r: r.cosine), paper.IDENTITY_COSINE),
         )
     ),
-    Claim("‖h_L‖ at init", _FROZEN, replace(STREAM, form="share"), theirs.INIT_HIDDEN, epoch=0, row=STREAM.symbol),
-    Claim("‖g_L‖ at init", _FROZEN, GRADIENT, theirs.INIT_GRADIENT, epoch=0, row=GRADIENT.symbol),
+    Claim("‖h_L‖ at init", _FROZEN, replace(STREAM, form="share"), paper.INIT_HIDDEN, epoch=0, row=STREAM.symbol),
+    Claim("‖g_L‖ at init", _FROZEN, GRADIENT, paper.INIT_GRADIENT, epoch=0, row=GRADIENT.symbol),
 )
 
 # What the published recipe leaves open: each setting that was tried, the usual one first.
@@ -309,5 +309,5 @@ TRIED_GAINS = {  # shown where they are there
 TRIED_CLAIMS = tuple(
     Claim(f"{m.name}, {name}: {what.symbol}", ours, what, published[m.rule], reason=UNKNOWN)
     for m, every in TRIED.items() for name, ours in [*every.items()][1:]
-    for what, published in ((ACCURACY, theirs.ACCURACY), (STREAM, theirs.LAST_HIDDEN), (GRADIENT, theirs.LAST_GRADIENT))
+    for what, published in ((ACCURACY, paper.ACCURACY), (STREAM, paper.LAST_HIDDEN), (GRADIENT, paper.LAST_GRADIENT))
 )  # fmt: skip

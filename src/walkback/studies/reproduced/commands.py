@@ -8,7 +8,7 @@ from typing import Any
 from walkback.records import RunConfig
 from walkback.studies.base import Extent, studies
 from walkback.studies.reproduced.found import DATA, SCALED, SIZES, Found
-from walkback.train.plan import SEEDS, plan
+from walkback.train import SEEDS, plan
 
 RECIPE = ("epochs", "schedule", "labels", "validation")
 SWITCHES = ("terminal_norm", "gains", "skip")  # options of a net that the command line has as --name or --no-name
@@ -21,7 +21,7 @@ def declared() -> Mapping[str, str]:
 
 
 def _declared_for(config: RunConfig, seeds: Sequence[int]) -> dict[int, str]:
-    by_seed = {seed: declared().get(config.model_copy(update={"seed": seed}).hash()) for seed in seeds}
+    by_seed = {seed: declared().get(config.changed(seed=seed).hash()) for seed in seeds}
     return {seed: study for seed, study in by_seed.items() if study is not None}
 
 
@@ -67,7 +67,7 @@ def options(config: RunConfig) -> str:
     parts += [f"--train-last {config.train_last}"] if config.train_last != config.blocks else []
     parts += [f"--penalty {config.penalty:g}"] if config.penalty else []
     recipes = ((name, getattr(config, name), getattr(usual, name)) for name in RECIPE)
-    parts += [f"--{name} {mine}" for name, mine, common in recipes if mine != common]
+    parts += [f"--{name} {value}" for name, value, common in recipes if value != common]
     return "".join(f" {part}" for part in parts)
 
 
@@ -75,8 +75,8 @@ def _is_scaled(config: RunConfig) -> bool:
     return Path(config.rule).name == Path(SCALED).name
 
 
-def _changed(mine: Mapping[str, Any], usual: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in mine.items() if name not in usual or usual[name] != value]
+def _changed(options: Mapping[str, Any], usual: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in options.items() if name not in usual or usual[name] != value]
 
 
 def _net_option(name: str, value: Any) -> str:

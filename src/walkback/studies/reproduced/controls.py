@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from walkback.checks import DEFAULT
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import of_direction, of_fact, seeds_counted
 from walkback.report.tables import Cell, text
 from walkback.studies.base import CHANCE
@@ -19,7 +19,7 @@ from walkback.studies.reproduced.words import DASH, MISSING, Writer, bullets, ma
 BARE = {"net_options": {"terminal_norm": False}}
 WITHOUT: tuple[tuple[str, int, Mapping[str, Any]], ...] = (  # name, epochs and settings
     ("random labels", SHORT, {"labels": "random"}),
-    ("no residual", SHORT, {"net_options": {"skip": False, "down_std": theirs.PLAIN_DOWN_STD}}),
+    ("no residual", SHORT, {"net_options": {"skip": False, "down_std": paper.PLAIN_DOWN_STD}}),
     ("no terminal norm", SHORT, BARE),
     ("no terminal norm", PUBLISHED, BARE),
 )
@@ -41,7 +41,7 @@ def controls(page: Writer) -> list[str]:
     headings = ["control", "rule", "epochs", "accuracy", "over its twin, points"]
     return [
         "Published with the methods: random labels, drawn again for every minibatch; no residual connection, with W2 "
-        f"at std {theirs.PLAIN_DOWN_STD:g}; no terminal norm; a net at random init. Figures are typed in of the last "
+        f"at std {paper.PLAIN_DOWN_STD:g}; no terminal norm; a net at random init. Figures are typed in of the last "
         "two alone: without terminal norm DFA's D1 fires later and its D2 never (*First firings*); a net at init is "
         "below and in *A net at init*. The rest stands here without a published figure. Twin: the same rule, seed "
         "and budget as usual. Without a residual connection Γ is taken at the blocks' outputs.",
@@ -89,13 +89,13 @@ def _init(page: Writer) -> str:
     """A net at init: published as at chance, with no check firing."""
     starts = [run.snapshots[0].accuracy for run in page.of(INIT.ours).runs if run.snapshots[0].epoch == 0]
     near = f" Accuracy there, published as chance: {text(stat(starts))}." if starts else ""
-    return f"{page.said(INIT)}{near}"
+    return f"{page.sentence(INIT)}{near}"
 
 
 def precisions(page: Writer) -> list[str]:
     """EP in float64 and in float32 beside the published EP."""
     rows: list[list[Cell]] = []
-    said = []
+    sentences = []
     for epochs in (PUBLISHED, SHORT):
         both = {"float64": page.of(EP.but(epochs=epochs)), "float32": page.of(EP32.but(epochs=epochs))}
         for name, group in both.items():
@@ -103,10 +103,10 @@ def precisions(page: Writer) -> list[str]:
             rows.append(
                 [name, str(epochs), *page.cells(group, ACCURACY, STREAM, GRADIENT, GAMMA), shares, str(group.n)]
             )
-        said.append(f"{epochs} epochs. {_drowned(*both.values())}{nearest(both, EP)}")
+        sentences.append(f"{epochs} epochs. {_drowned(*both.values())}{nearest(both, EP)}")
     rows.append([
-        "published", str(PUBLISHED), str(theirs.ACCURACY["ep"]), theirs.LAST_HIDDEN["ep"].words,
-        theirs.LAST_GRADIENT["ep"].words, DASH, DASH, str(theirs.SEEDS),
+        "published", str(PUBLISHED), str(paper.ACCURACY["ep"]), paper.LAST_HIDDEN["ep"].words,
+        paper.LAST_GRADIENT["ep"].words, DASH, DASH, str(paper.SEEDS),
     ])  # fmt: skip
     headings = ["EP in", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "credits exactly 0, by block", "n"]
     return [
@@ -116,12 +116,12 @@ def precisions(page: Writer) -> list[str]:
         "and larger in its stream than EP in float64. It is an inference, not a proof: other β or steps may do the "
         "same.",
         table(headings, rows),
-        bullets(said),
+        bullets(sentences),
     ]
 
 
 def zeros(group: Trained) -> list[float]:
-    """By block the share of credits that are exactly zero at the end, over the seeds that tell; none: nothing."""
+    """By block the share of credits that are exactly zero at the end, over the seeds in which it is known."""
     readings = [run.snapshots[-1].measured.get(ZEROS, []) for run in group.runs]
     known = [[r.value for r in blocks] for blocks in readings if blocks and all(r.status == "ok" for r in blocks)]
     return [statistics.fmean(values) for values in zip(*known, strict=True)]

@@ -3,7 +3,7 @@
 from walkback.checks import DEFAULT
 from walkback.checks.finding import listed
 from walkback.checks.reference import FLOOR
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import ratio_to
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, text
@@ -26,14 +26,14 @@ def _another_budget(epochs: int) -> str:
 
 def penalty(page: Writer) -> list[str]:
     """λ‖f_l‖² beside the published figures, what the checks say of it, and the whole grid."""
-    raw, at, floor = theirs.PENALTY_GRADIENT, theirs.PENALTY_GRADIENT.at(BATCH), DEFAULT[FLOOR]
-    shown, said = page.table(claims.PENALTY), [page.said(claim) for claim in claims.PENALTY_SAYS]
+    raw, at, floor = paper.PENALTY_GRADIENT, paper.PENALTY_GRADIENT.at(BATCH), DEFAULT[FLOOR]
+    shown, sentences = page.table(claims.PENALTY), [page.sentence(claim) for claim in claims.PENALTY_SAYS]
     for m in (CB, SB):
         over = text(
             margin([*paired(page.of(claims.penalised(m, claims.LAMBDA)), page.of(claims.penalised(m, 0.0))).values()])
         )
-        gained = 100 * (theirs.PENALTY_WITH[m.rule].mean - theirs.PENALTY_WITHOUT[m.rule].mean)
-        said.append(
+        gained = 100 * (paper.PENALTY_WITH[m.rule].mean - paper.PENALTY_WITHOUT[m.rule].mean)
+        sentences.append(
             f"{m.name}, λ = {claims.LAMBDA:g} over λ = 0, points: published {gained:+.1f}, the means alone; ours "
             f"{over}."
         )
@@ -49,7 +49,7 @@ def penalty(page: Writer) -> list[str]:
         f"= {BATCH} it is {at:.1e}: {number(at / floor, 3)} times the floor of {floor:g}, which is stated for N = "
         f"{BATCH}, and not {number(raw.norm / floor, 2)} times. Deep cosine: the mean over the blocks l ≥ 1.",
         shown,
-        bullets(said),
+        bullets(sentences),
         f"The whole grid, ours, {claims.SHORT} epochs (n: seeds of DFA, of BP):",
         table(headings, rows),
     ]
@@ -69,12 +69,12 @@ def ladder(page: Writer) -> list[str]:
             [m.name, *(stat(g.last(ACCURACY)) for g in groups), " ".join(str(g.n) for g in groups)]
             for m, groups in rungs.items()
         ]
-        said = [f"Published anchors: {'; '.join(anchors)}."] if width == 256 else []
+        sentences = [f"Published anchors: {'; '.join(anchors)}."] if width == 256 else []
         climb, *others = of_width
         parts += [
             f"d = {width}, L = {config.blocks}, {config.epochs} epochs{_another_budget(config.epochs)}:",
             table(["", *(f"k = {k}" for k in range(count)), "seeds by k"], rows),
-            bullets([*said, f"{climb.label}, in points: {page.held(climb)}.", *map(page.said, others)]),
+            bullets([*sentences, f"{climb.label}, in points: {page.held(climb)}.", *map(page.sentence, others)]),
         ]
     return parts
 
@@ -86,7 +86,7 @@ def init(page: Writer) -> list[str]:
     ratios = [
         f"{claim.row} {ratio_to(claim.published, values):.2f}"
         for claim in claims.INIT_SIZES
-        if isinstance(claim.published, theirs.SizeRange) and (values := page.values(claim))
+        if isinstance(claim.published, paper.SizeRange) and (values := page.values(claim))
     ]
     return [
         "Before anything trains: how near the blocks are to doing nothing, which is why a frozen net is no strawman. "
@@ -102,7 +102,7 @@ def init(page: Writer) -> list[str]:
 
 def vit(page: Writer) -> list[str]:
     """The transformer, of which two figures are published."""
-    most, by = theirs.HEALTHY_GROWTH_VIT, theirs.VIT_FIRST_FLOOR
+    most, by = paper.HEALTHY_GROWTH_VIT, paper.VIT_FIRST_FLOOR
     rows: list[list[Cell]] = []
     for m, ours in claims.VIT.items():
         group, dates = page.of(ours), first(page.of(ours))
@@ -117,8 +117,8 @@ def vit(page: Writer) -> list[str]:
         claims.VIT_DATE.label.removesuffix(f", at N = {LOG}"),
         fired_by([claims.VIT[DFA]], D2, by, page.found).words,
     )
-    said = [
-        page.said(claims.VIT_GROWTH),
+    sentences = [
+        page.sentence(claims.VIT_GROWTH),
         f"Published: {date}. Ours at N = {LOG}: {page.held(claims.VIT_DATE)}; at N = {BATCH}: {at_ours}.",
     ]
     return [
@@ -126,5 +126,5 @@ def vit(page: Writer) -> list[str]:
         f"stream of a healthy ViT grows by at most {most:g}, early in training; D2 fires of DFA within the first {by} "
         "epochs, in a log like those of *First firings*.",
         *([table([*headings, f"first {D2}", f"first {D2_LOG}", "n"], rows)] if rows else []),
-        bullets(said),
+        bullets(sentences),
     ]

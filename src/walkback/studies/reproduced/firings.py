@@ -4,7 +4,7 @@ import statistics
 
 from walkback.checks import DEFAULT
 from walkback.checks.reference import FLOOR
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import compare
 from walkback.report.tables import Cell
 from walkback.studies.reproduced.claims import FIRST, LOG_SIZES, STOPPING
@@ -41,21 +41,21 @@ def _which_batch(page: Writer) -> list[str]:
             fits[n] += [found.kind == "near"] if ours else []
             cells += [stat(scaled, "size"), page.ledger.add(claim.label, found) if n == LOG else found.words]
         rows.append([f"‖g_L‖, {claim.row}", str(claim.published), *cells])
-    here, there = all(fits[BATCH]), all(fits[LOG])
-    said = "Ours do not tell which N the logs are at."
+    at_ours, at_theirs = all(fits[BATCH]), all(fits[LOG])
+    words = "Ours do not tell which N the logs are at."
     if not fits[LOG]:
-        said = "Ours are missing, so nothing can be said of it here."
-    elif here != there:
-        n, other = (BATCH, LOG) if here else (LOG, BATCH)
-        said = f"Ours have these sizes at N = {n} and not at N = {other}: D2 is to be compared at N = {n}."
+        words = "Ours are missing, so nothing can be said of it here."
+    elif at_ours != at_theirs:
+        n, other = (BATCH, LOG) if at_ours else (LOG, BATCH)
+        words = f"Ours have these sizes at N = {n} and not at N = {other}: D2 is to be compared at N = {n}."
     headings = ["", "in the published logs", f"ours at N = {BATCH}", "to the logs", f"ours at N = {LOG}", "to the logs"]
     intro = "The published dates come from logs that do not say their N. Two sizes in them tell it:"
-    return [intro, table(headings, rows), said]
+    return [intro, table(headings, rows), words]
 
 
 def _stopping(page: Writer) -> list[str]:
     rows: list[list[Cell]] = []
-    said = []
+    sentences = []
     for (ours, n), claim in STOPPING.items():
         group = page.of(ours)
         if not group.n and n == BATCH:
@@ -74,13 +74,13 @@ def _stopping(page: Writer) -> list[str]:
         words = page.held(claim)
         if saved:
             mean = statistics.fmean(saved)
-            said.append(
-                f"{ours.name}, N = {n}: {percent(mean)} saved, {100 * (mean - theirs.SAVED):+.0f} points from "
-                f"the published {percent(theirs.SAVED)}. At no loss: {words}."
+            sentences.append(
+                f"{ours.name}, N = {n}: {percent(mean)} saved, {100 * (mean - paper.SAVED):+.0f} points from "
+                f"the published {percent(paper.SAVED)}. At no loss: {words}."
             )
     return [
-        f"Stopping DFA at its first firing, D1 or D2. Published: {percent(theirs.SAVED)} of the epochs saved at no "
+        f"Stopping DFA at its first firing, D1 or D2. Published: {percent(paper.SAVED)} of the epochs saved at no "
         "loss of accuracy. Ours: the accuracy of the training at that epoch, less that at its end.",
         table(["", "N", "seed", "first firing", "saved", "accuracy then", "at the end", "then − end, points"], rows),
-        *([bullets(said)] if said else []),
+        *([bullets(sentences)] if sentences else []),
     ]

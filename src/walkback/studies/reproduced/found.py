@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
+from walkback.records.sharing import subject_of
 from walkback.report.inks import INKS
 from walkback.studies.base import net_words
 from walkback.studies.quantities import Quantity
-from walkback.train.plan import SEEDS, plan
+from walkback.train import SEEDS, plan
 
 DATA = "cifar10"
 SCALED = "docs/tried/fa_scaled.py:ScaledFA"  # FA with other sizes, trained beside to see whether they explain anything
@@ -32,7 +33,7 @@ class Ours:
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def but(self, name: str = "", k: int | None = None, wanted: bool = True, **settings: Any) -> "Ours":
-        """The same method with other settings."""
+        """This method with other settings."""
         return replace(self, name=name or self.name, k=k, wanted=wanted, settings={**self.settings, **settings})
 
     @property
@@ -89,7 +90,7 @@ class Found:
     def __init__(self, runs: Sequence[Run]):
         self._by_config: dict[str, list[Run]] = {}
         for run in runs:
-            self._by_config.setdefault(_subject(run.config), []).append(run)
+            self._by_config.setdefault(subject_of(run.config), []).append(run)
         self._groups: dict[str, Trained] = {}
         self._wanted: set[str] = set()
         self._given = len(runs)
@@ -101,7 +102,7 @@ class Found:
         settings = {"net_options": {}, **ours.settings}
         config = plan(data=DATA, rules=[ours.rule], seeds=[0], train_last=ours.k, **settings)[0]
         if ours.wanted:
-            self._wanted.add(_subject(config))
+            self._wanted.add(subject_of(config))
         return self._kept(config)
 
     def scaled(self) -> list[Trained]:
@@ -111,7 +112,7 @@ class Found:
         def like_fa(config: RunConfig) -> bool:
             rest = {name: value for name, value in config.rule_options.items() if name not in SIZES}
             fa = {"rule": main.rule, "rule_options": rest, "rule_source": main.rule_source}
-            return _subject(config.model_copy(update=fa)) == _subject(main)
+            return subject_of(config.changed(**fa)) == subject_of(main)
 
         configs = [runs[0].config for runs in self._by_config.values()]
         sized = [c for c in configs if Path(c.rule).name == Path(SCALED).name and c.rule_options.keys() >= SIZES]
@@ -147,7 +148,7 @@ class Found:
         return self._given - sum(len(self._by_config.get(key, [])) for key in self._groups)
 
     def _kept(self, config: RunConfig) -> Trained:
-        key = _subject(config)
+        key = subject_of(config)
         if key not in self._groups:
             self._groups[key] = Trained(config, self._usable(self._by_config.get(key, [])))
         return self._groups[key]
@@ -171,10 +172,6 @@ class Found:
         return kept
 
 
-def _subject(config: RunConfig) -> str:
-    return config.model_copy(update={"seed": 0}).hash()
-
-
 def _why_not(run: Run) -> str | None:
     """Why a run cannot be used, if it cannot."""
     if run.result is None:
@@ -191,7 +188,7 @@ def titled(config: RunConfig) -> str:
     return f"{config.label()}{gains}{bare} in {net_words(config)}, {config.epochs} epochs"
 
 
-def paired(mine: Trained, other: Trained) -> dict[int, float]:
-    """By seed how far `mine` lies above `other` in accuracy, for the seeds that both have."""
-    a, b = mine.accuracy(), other.accuracy()
+def paired(own: Trained, other: Trained) -> dict[int, float]:
+    """By seed how far `own` lies above `other` in accuracy, for the seeds that both have."""
+    a, b = own.accuracy(), other.accuracy()
     return {seed: round(a[seed] - b[seed], 12) for seed in a if seed in b}

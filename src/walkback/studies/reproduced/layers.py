@@ -8,7 +8,7 @@ from walkback.checks import DEFAULT, reference
 from walkback.checks.finding import listed
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import evidence_of_runs
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import of_number, of_size, ratio_to
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Stat
@@ -31,8 +31,8 @@ def _layers(page: Writer, top: Quantity, layers: Sequence[Quantity], lists: Mapp
         if method.plain:
             at_top = [DASH] * (len(layers) - 1) + [DASH if claim is None else str(claim.published)]
             rows.append([f"{name}, published", *([size(v) for v in lists[rule]] if rule in lists else at_top), ""])
-            if top is STREAM and rule in theirs.EARLIER_HIDDEN:
-                rows.append([f"{name}, earlier re-run", *map(size, theirs.EARLIER_HIDDEN[rule]), ""])
+            if top is STREAM and rule in paper.EARLIER_HIDDEN:
+                rows.append([f"{name}, earlier re-run", *map(size, paper.EARLIER_HIDDEN[rule]), ""])
         words = DASH if claim is None else page.held(claim)
         if group.n and rule in lists:
             ratios = [ratio_to(float(v), group.last(at)) for v, at in zip(lists[rule], layers, strict=True)]
@@ -45,7 +45,7 @@ def stream(page: Writer) -> list[str]:
     """‖h_l‖ by layer, DFA's through time, and the largest growth over one block."""
     layers = [hidden_at(layer) for layer in range(page.of(BP).config.blocks + 1)]
     return [
-        _layers(page, STREAM, layers, theirs.HIDDEN),
+        _layers(page, STREAM, layers, paper.HIDDEN),
         "DFA's stream in time, ‖h_L‖ after so many epochs:",
         page.table(IN_TIME),
         "The largest growth over one block at the end, max ‖h_{l+1}‖ / ‖h_l‖ (D1 fires above "
@@ -57,13 +57,13 @@ def stream(page: Writer) -> list[str]:
 def gradient(page: Writer) -> list[str]:
     """‖g_l‖ by layer, what the floor was calibrated on, and FA's if it is of another N."""
     layers = [gradient_at(layer) for layer in range(page.of(BP).config.blocks + 1)]
-    claim = theirs.LAST_GRADIENT["fa"]
+    claim = paper.LAST_GRADIENT["fa"]
     parts = [
-        _layers(page, GRADIENT, layers, theirs.GRADIENTS),
+        _layers(page, GRADIENT, layers, paper.GRADIENTS),
         f"‖g_L‖ at the end (D2 fires below {DEFAULT[FLOOR]:g}). {SIDES}",
         page.table(CALIBRATED[GRADIENT], "as published?"),
     ]
-    said = [
+    sentences = [
         f"{each.ours.name}, ours to {AS_LOG:.1e}: {page.held(each)}; to {claim}: "
         f"{of_size(claim, page.values(each)).words}"
         for each in FROM_A_LOG
@@ -72,7 +72,7 @@ def gradient(page: Writer) -> list[str]:
         *parts,
         f"FA's published {claim} stands in a table at N = {BATCH}, but may come from a log, and the sizes in "
         f"the logs fit N = {LOG} (see *First firings*). Then it would be {AS_LOG:.1e} at N = {BATCH}. An inference, "
-        f"not a proof. {'. '.join(said)}.",
+        f"not a proof. {'. '.join(sentences)}.",
     ]
 
 
@@ -83,10 +83,10 @@ def cosines(page: Writer) -> list[str]:
     for method in VARIANTS:
         name, rule, group, claim = method.name, method.rule, page.of(method), GAMMAS.get(method)
         gamma = DASH if claim is None else page.held(claim)
-        published = theirs.COSINES.get(rule, ()) if method.plain else ()
+        published = paper.COSINES.get(rule, ()) if method.plain else ()
         if published:
             note = " (d = 512)" if rule == "dfa" else ""
-            values = [f"{v:+.3f}" for v in (*published, theirs.GAMMA[rule])]
+            values = [f"{v:+.3f}" for v in (*published, paper.GAMMA[rule])]
             rows.append([f"{name}, published, one seed{note}", *values])
         if not group.n:
             rows.append([f"{name}, ours", *[MISSING] * (blocks + 1)])
@@ -101,7 +101,9 @@ def cosines(page: Writer) -> list[str]:
             if rule != "bp":
                 counts = [f"{c} of {m}" for c, m in clear(group, cosine, null)]
                 rows.append([f"{name}, clears its null at the {where}", *counts, DASH])
-    by_size = [page.said(claim).replace("Published:", "Published, by the size of the cosines:") for claim in PATTERNS]
+    by_size = [
+        page.sentence(claim).replace("Published:", "Published, by the size of the cosines:") for claim in PATTERNS
+    ]
     return [
         "cos(a_l, g_l) takes the gradient at the block's input, as published; cos(a_l, g_{l+1}) at its output, where "
         "the credit acts. Γ is the mean of the former. *Clears its null*: in so many seeds the cosine is above the "
@@ -170,7 +172,7 @@ def noise(page: Writer) -> list[str]:
     page.held(NOISE)
     headings = ["", "seed", "‖g_L‖", f"below {floor:g}", "chord", "clamped meter off by", "`reference`, all seeds"]
     return [
-        f"Of DFA's gradient, {theirs.LAST_GRADIENT['dfa']}, the paper says that Γ compares the credit with "
+        f"Of DFA's gradient, {paper.LAST_GRADIENT['dfa']}, the paper says that Γ compares the credit with "
         f"numerical noise; its floor is {floor:g}. Noise has no direction, so we ask for the direction: the gradient "
         "at h_L in float32 against the same net in float64. *Chord*: the distance of the two unit vectors, median over "
         f"the images; no cosine against this gradient is off by more. Our check takes more than {limit:g} for noise. "
@@ -189,28 +191,30 @@ def noise_said(below: Sequence[Small], above: int, limit: float, floor: float) -
     precise = [name for name, turned, _ in measured if turned <= limit]
     every = f"In every one of its runs measured that end below {floor:g} ({len(measured)}), float32 has the direction"
     if not measured:
-        said = [f"No run of DFA that ends below {floor:g} has its precision measured, so nothing can be said."]
+        sentences = [f"No run of DFA that ends below {floor:g} has its precision measured, so nothing can be said."]
     elif not noisy:
         worst = max(turned for _, turned, _ in measured)
-        said = [f"**DFA's gradient is small, and not noise.** {every} right to {worst:.1e} or better."]
+        sentences = [f"**DFA's gradient is small, and not noise.** {every} right to {worst:.1e} or better."]
     elif not precise:
         best = min(turned for _, turned, _ in measured)
-        said = [f"**DFA's gradient is noise.** {every} wrong by {best:.1e} or more."]
+        sentences = [f"**DFA's gradient is noise.** {every} wrong by {best:.1e} or more."]
     else:
-        said = [f"**It depends on the run**: noise in {listed(noisy)}; small, and not noise, in {listed(precise)}."]
+        sentences = [
+            f"**It depends on the run**: noise in {listed(noisy)}; small, and not noise, in {listed(precise)}."
+        ]
     blind = [f"{name} (by {clamped:.2f})" for name, turned, clamped in measured if clamped > limit >= turned]
     if blind:
-        said.append(
+        sentences.append(
             f"A meter that clamps fails all the same where the direction is precise: it is off by more than {limit:g} "
             f"in {listed(blind)}. There the meter is at fault, not the gradient."
         )
     elif precise:
         most = max(clamped for _, turned, clamped in measured if turned <= limit)
-        said.append(f"Where the direction is precise even a meter that clamps is off by {most:.1e} at most.")
-    said += [f"DFA runs that end above {floor:g}: {above}."] if above else []
-    said += [f"Below it, and not measured: {listed(unknown)}."] if unknown and measured else []
+        sentences.append(f"Where the direction is precise even a meter that clamps is off by {most:.1e} at most.")
+    sentences += [f"DFA runs that end above {floor:g}: {above}."] if above else []
+    sentences += [f"Below it, and not measured: {listed(unknown)}."] if unknown and measured else []
     if measured and not noisy:
-        said.append(
+        sentences.append(
             "*Opinion:* precision should judge, and the floor warn: of a large stream, and of meters that clamp."
         )
-    return " ".join(said)
+    return " ".join(sentences)

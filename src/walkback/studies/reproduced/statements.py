@@ -9,7 +9,7 @@ from walkback.checks.finding import listed
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import Baseline, BaselineName, Evidence, NullRecord, Run, evidence_of_runs
 from walkback.records.schema import CosineRecord
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import MISSING, Agreement, of_direction, of_fact, of_spread, seeds_counted, together
 from walkback.report.tables import Stat, gain
 from walkback.studies.quantities import GRADIENT, GROWTH
@@ -17,14 +17,14 @@ from walkback.studies.reproduced.found import BP, DFA, VARIANTS, Found, Ours, Tr
 
 Check = Callable[[Found], Agreement]
 Dates = Mapping[int, int | None]  # by seed the first epoch; None: never
-BATCH, LOG = int(DEFAULT["reference.batch"]), theirs.LOG_BATCH
+BATCH, LOG = int(DEFAULT["reference.batch"]), paper.LOG_BATCH
 OPEN = ("open", "inconclusive")  # ours, and the published protocol's word for it
 BAND = 3  # standard deviations of the null that a block's cosine must clear it by
 D1, D2, D2_LOG = "D1", f"D2, N = {BATCH}", f"D2, N = {LOG}"
 DATES: Mapping[str, Mapping[str, Sequence[int]]] = {
-    D1: theirs.FIRST_GROWTH,
-    D2: theirs.FIRST_FLOOR,
-    D2_LOG: theirs.FIRST_FLOOR,
+    D1: paper.FIRST_GROWTH,
+    D2: paper.FIRST_FLOOR,
+    D2_LOG: paper.FIRST_FLOOR,
 }
 
 
@@ -34,7 +34,7 @@ def is_(outcome: str) -> str:
 
 
 def spared(outcome: str, words: str, n: int) -> Agreement:
-    """A check that is said not to fire."""
+    """A check of which it is published that it does not fire."""
     return of_fact(None if outcome in OPEN else outcome != "fires", words, n)
 
 
@@ -46,13 +46,13 @@ def as_they_judge(found: Found, evidence: Evidence, frozen: Ours) -> Judgement:
     accuracy = found.of(frozen).accuracy()
     if accuracy:
         baselines = {**evidence.baselines, "frozen": Baseline.by_seed(accuracy)}
-        evidence = evidence.model_copy(update={"baselines": baselines})
+        evidence = evidence.changed(baselines=baselines)
     return judge(evidence, protocol="published")
 
 
 def verdict(method: Ours, found: Found) -> Agreement:
     """A published verdict, against that of the published protocol on our runs."""
-    evidence, claim = found.evidence(method), theirs.VERDICTS[method.rule]
+    evidence, claim = found.evidence(method), paper.VERDICTS[method.rule]
     if evidence is None:
         return MISSING
     judged, n = as_they_judge(found, evidence, DFA.but(k=0)), len(evidence.seeds)
@@ -79,7 +79,7 @@ def depth_against(evidence: Evidence, base: Mapping[int, float]) -> tuple[Findin
             baselines["frozen_bp"] = Baseline(accuracy={seed: frozen_bp.accuracy[seed] for seed in both})
     if seeds:
         baselines["frozen"] = Baseline.by_seed({s.seed: base[s.seed] for s in seeds if s.seed is not None})
-    replaced = evidence.model_copy(update={"seeds": seeds, "baselines": baselines})
+    replaced = evidence.changed(seeds=seeds, baselines=baselines)
     return depth(replaced), depth(replaced, protocol="published")
 
 
@@ -105,17 +105,17 @@ def _clears(cosine: CosineRecord, null: NullRecord | None) -> bool | None:
 
 
 def aligned_alone(ours: Ours, block: int, found: Found) -> Agreement:
-    """One block is aligned, and the others are not: told by the null, in every seed."""
+    """One block is aligned, and the others are not: by the null, in every seed."""
     group = found.of(ours)
     if not group.n:
         return MISSING
     counts = clear(group)
-    there = block % len(counts)
+    aligned = block % len(counts)
     always = [b for b, (clears, n) in enumerate(counts) if n and clears == n]
     never = [b for b, (clears, n) in enumerate(counts) if n and not clears]
-    others = [b for b in range(len(counts)) if b != there]
-    denied = there in never or bool(set(others) & set(always))
-    holds = False if denied else True if always == [there] and never == others else None
+    others = [b for b in range(len(counts)) if b != aligned]
+    denied = aligned in never or bool(set(others) & set(always))
+    holds = False if denied else True if always == [aligned] and never == others else None
     words = f"block {listed([str(b) for b in always])}" if always else "no block"
     return of_fact(holds, f"{words} in every seed that tells ({max(n for _, n in counts)})", group.n)
 
@@ -171,7 +171,7 @@ def dated(ours: Ours, code: str, claim: Sequence[int], found: Found) -> Agreemen
         return of_fact(not fired, words, len(dates))
     if never:
         return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_said(never)}")
-    return of_spread(theirs.MeanStd(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
+    return of_spread(paper.MeanStd(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
 
 
 def fires_later(ours: Ours, than: Ours, found: Found) -> Agreement:
@@ -281,9 +281,9 @@ def best_at_zero(rungs: Sequence[Ours], found: Found) -> Agreement:
     return Agreement("leaning" if kind == "confirmed" and lacking else kind, words + missing)
 
 
-def gains_a_part(mine: tuple[Ours, Ours], whole: tuple[Ours, Ours], found: Found) -> Agreement:
+def gains_a_part(ends: tuple[Ours, Ours], whole: tuple[Ours, Ours], found: Found) -> Agreement:
     """From its first to its second runs a rule gains, and less than another does."""
-    own, other = (paired(*(found.of(each) for each in reversed(pair))) for pair in (mine, whole))
+    own, other = (paired(*(found.of(each) for each in reversed(pair))) for pair in (ends, whole))
     rises = of_direction([*own.values()], 1)
     less = of_direction([v - other[seed] for seed, v in own.items() if seed in other], -1)
     kind = "missing" if MISSING in (rises, less) else together([rises, less])

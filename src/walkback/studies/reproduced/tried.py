@@ -7,7 +7,7 @@ from typing import Any
 
 from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import listed
-from walkback.report import published as theirs
+from walkback.report import published as paper
 from walkback.report.agreement import NEAR, compare, of_size, ratio_to
 from walkback.report.tables import Cell
 from walkback.studies.quantities import ACCURACY, GAMMA, GRADIENT, STREAM, Quantity, cosine_at
@@ -17,9 +17,9 @@ from walkback.studies.reproduced.statements import BATCH, D1, D2_LOG, DATES, LOG
 from walkback.studies.reproduced.words import DASH, DIFFERS, MISSING, Writer, bullets, table
 
 FIGURES: Mapping[str, tuple[Any, Mapping[str, Any]]] = {  # what a setting is held against, and what is published of it
-    "the accuracy": (ACCURACY, theirs.ACCURACY),
-    "the stream": (STREAM, theirs.LAST_HIDDEN),
-    "the gradient": (GRADIENT, theirs.LAST_GRADIENT),
+    "the accuracy": (ACCURACY, paper.ACCURACY),
+    "the stream": (STREAM, paper.LAST_HIDDEN),
+    "the gradient": (GRADIENT, paper.LAST_GRADIENT),
 }
 
 
@@ -28,10 +28,10 @@ def off(group: Trained, rule: str) -> list[str]:
     return [name for name, (what, claims) in FIGURES.items() if compare(claims[rule], group.last(what)).kind in DIFFERS]
 
 
-def distance(claim: theirs.SizeRange | float, ours: Sequence[float]) -> float:
+def distance(claim: paper.SizeRange | float, ours: Sequence[float]) -> float:
     """How far our sizes are from a published one: the logarithm of the factor; infinite if there is none.
 
-    >>> distance(1.0, [2.0]) == distance(1.0, [0.5]), distance(1.0, [0.0]), distance(theirs.SizeRange(1, 3, ""), [2.0])
+    >>> distance(1.0, [2.0]) == distance(1.0, [0.5]), distance(1.0, [0.0]), distance(paper.SizeRange(1, 3, ""), [2.0])
     (True, inf, 0.0)
     """
     ratio = ratio_to(claim, ours) if ours else math.nan
@@ -51,12 +51,12 @@ def cosines(group: Trained) -> list[tuple[float, ...]]:
 
 def nearest(groups: Mapping[str, Trained], method: Ours) -> str:
     """Which setting lies nearest to each published figure, on the seeds that all settings there have."""
-    there = {name: group for name, group in groups.items() if group.n}
-    seeds = [s for s in next(iter(there.values())).seeds if all(s in g.seeds for g in there.values())] if there else []
-    if len(there) < 2 or not seeds:
+    known = {name: group for name, group in groups.items() if group.n}
+    seeds = [s for s in next(iter(known.values())).seeds if all(s in g.seeds for g in known.values())] if known else []
+    if len(known) < 2 or not seeds:
         return ""
-    rule, alike = method.rule, {name: group.only(seeds) for name, group in there.items()}
-    mean, hidden, gradient = theirs.ACCURACY[rule].mean, theirs.LAST_HIDDEN[rule], theirs.LAST_GRADIENT[rule]
+    rule, alike = method.rule, {name: group.only(seeds) for name, group in known.items()}
+    mean, hidden, gradient = paper.ACCURACY[rule].mean, paper.LAST_HIDDEN[rule], paper.LAST_GRADIENT[rule]
     figures: dict[str, Callable[[Trained], float]] = {
         f"accuracy {mean:.3f}": lambda g: _gap([mean], [g.last(ACCURACY)]),
         f"‖h_L‖ {hidden}": lambda g: distance(hidden, g.last(STREAM)),
@@ -64,8 +64,8 @@ def nearest(groups: Mapping[str, Trained], method: Ours) -> str:
     }
     if method is FA:
         figures[f"‖g_L‖ {AS_LOG:.1e}"] = lambda g: distance(AS_LOG, g.last(GRADIENT))
-    if rule in theirs.COSINES:
-        figures["cosines"] = lambda g: _gap(theirs.COSINES[rule], cosines(g))
+    if rule in paper.COSINES:
+        figures["cosines"] = lambda g: _gap(paper.COSINES[rule], cosines(g))
     best = []
     for figure, apart in figures.items():
         by_name = {name: apart(group) for name, group in alike.items()}
@@ -81,8 +81,8 @@ def sizes(options: Mapping[str, Any]) -> str:
     ('matrices × 5 and credit ÷ 128', 'matrices × 0')
     """
     factors = {"matrices": float(options["gain"]), "credit": float(options["top"])}
-    said = [f"{of} ÷ {1 / x:g}" if 0 < x < 1 else f"{of} × {x:g}" for of, x in factors.items() if x != 1]
-    return " and ".join(said) or "none"
+    changed = [f"{of} ÷ {1 / x:g}" if 0 < x < 1 else f"{of} × {x:g}" for of, x in factors.items() if x != 1]
+    return " and ".join(changed) or "none"
 
 
 def tried(page: Writer, method: Ours) -> dict[str, Trained]:
@@ -117,9 +117,9 @@ def _of_method(page: Writer, method: Ours) -> list[str]:
     usual, *others = groups
     dates = [" / ".join(map(str, DATES[code].get(rule, ()))) or DASH for code in (D1, D2_LOG)]
     rows: list[list[Cell]] = [[
-        "published", str(theirs.ACCURACY[rule]), theirs.LAST_HIDDEN[rule].words, theirs.LAST_GRADIENT[rule].words,
-        " ".join(f"{c:+.3f}" for c in theirs.COSINES[rule]), f"{theirs.GAMMA[rule]:+.3f}", *dates,
-        str(theirs.SEEDS), DASH,
+        "published", str(paper.ACCURACY[rule]), paper.LAST_HIDDEN[rule].words, paper.LAST_GRADIENT[rule].words,
+        " ".join(f"{c:+.3f}" for c in paper.COSINES[rule]), f"{paper.GAMMA[rule]:+.3f}", *dates,
+        str(paper.SEEDS), DASH,
     ]]  # fmt: skip
     alone = {seed for name in others for seed in groups[name].seeds} & {*groups[usual].seeds}
     shown = [(usual, groups[usual])]
@@ -143,34 +143,34 @@ def _of_method(page: Writer, method: Ours) -> list[str]:
 def _said(method: Ours, groups: Mapping[str, Trained]) -> list[str]:
     """What is nearest, what fits, and what we think of what differs."""
     rule, (usual, *_) = method.rule, groups
-    there = {name: group for name, group in groups.items() if group.n}
-    lacking = [name for name in groups if name not in there]
-    said = [f"Missing: {'; '.join(lacking)}."] if lacking else []
-    said.append(
+    known = {name: group for name, group in groups.items() if group.n}
+    lacking = [name for name in groups if name not in known]
+    sentences = [f"Missing: {'; '.join(lacking)}."] if lacking else []
+    sentences.append(
         nearest(groups, method) or f"{method.name}: no seed is there with two settings, so nothing can be compared."
     )
-    if not there:
-        return said
-    fits = [name for name, group in there.items() if not off(group, rule)]
-    said.append(f"As published in accuracy, stream and gradient: {listed(fits) if fits else 'no setting'}.")
+    if not known:
+        return sentences
+    fits = [name for name, group in known.items() if not off(group, rule)]
+    sentences.append(f"As published in accuracy, stream and gradient: {listed(fits) if fits else 'no setting'}.")
     if method is FA:
-        near = [name for name, group in there.items() if of_size(AS_LOG, group.last(GRADIENT)).kind == "near"]
+        near = [name for name, group in known.items() if of_size(AS_LOG, group.last(GRADIENT)).kind == "near"]
         where = listed(near) if near else "no setting"
-        said.append(f"With the published ‖g_L‖ at N = {LOG}, within a factor {NEAR:g} of it: {where}.")
-        said.append(
-            f"The earlier re-run of FA reached {theirs.EARLIER_ACCURACY['fa']:.3f}; with its credit normalised by "
-            f"sample it was at {theirs.EARLIER_FA_SAMPLE:.2f} after {theirs.EARLIER_FA_SAMPLE_EPOCH} epochs, over the "
-            f"batch it gave {theirs.EARLIER_FA_BATCH:.2f}. Not tried: another law of the feedback matrices."
+        sentences.append(f"With the published ‖g_L‖ at N = {LOG}, within a factor {NEAR:g} of it: {where}.")
+        sentences.append(
+            f"The earlier re-run of FA reached {paper.EARLIER_ACCURACY['fa']:.3f}; with its credit normalised by "
+            f"sample it was at {paper.EARLIER_FA_SAMPLE:.2f} after {paper.EARLIER_FA_SAMPLE_EPOCH} epochs, over the "
+            f"batch it gave {paper.EARLIER_FA_BATCH:.2f}. Not tried: another law of the feedback matrices."
         )
-    said += _between(method, groups)
-    tried_here = [name for name in there if name != usual]
-    if usual in there and not off(there[usual], rule):
-        said.append(f"Nothing of {method.name} is left to explain.")
+    sentences += _between(method, groups)
+    tried_here = [name for name in known if name != usual]
+    if usual in known and not off(known[usual], rule):
+        sentences.append(f"Nothing of {method.name} is left to explain.")
     elif fits:
-        said.append(f"*Opinion:* {listed(fits)} may be the difference.")
+        sentences.append(f"*Opinion:* {listed(fits)} may be the difference.")
     elif tried_here:
-        said.append(f"*Opinion:* what was tried does not explain {method.name}, and we do not know what does.")
-    return said
+        sentences.append(f"*Opinion:* what was tried does not explain {method.name}, and we do not know what does.")
+    return sentences
 
 
 def _between(method: Ours, groups: Mapping[str, Trained]) -> list[str]:
@@ -181,12 +181,12 @@ def _between(method: Ours, groups: Mapping[str, Trained]) -> list[str]:
     if gains is None or not seeds:
         return []
     rule, between = method.rule, []
-    claims: dict[Quantity, Any] = {ACCURACY: theirs.ACCURACY[rule].mean, STREAM: theirs.LAST_HIDDEN[rule],
-              GRADIENT: theirs.LAST_GRADIENT[rule], GAMMA: theirs.GAMMA[rule]}  # fmt: skip
+    claims: dict[Quantity, Any] = {ACCURACY: paper.ACCURACY[rule].mean, STREAM: paper.LAST_HIDDEN[rule],
+              GRADIENT: paper.LAST_GRADIENT[rule], GAMMA: paper.GAMMA[rule]}  # fmt: skip
     for what, claim in claims.items():
         ends = [what.over(group.only(seeds).runs).mean for group in (groups[usual], gains)]
-        low, high = claim[:2] if isinstance(claim, theirs.SizeRange) else (claim, claim)
+        low, high = claim[:2] if isinstance(claim, paper.SizeRange) else (claim, claim)
         if None not in ends and min(e or 0.0 for e in ends) <= low and high <= max(e or 0.0 for e in ends):
             between.append(what.symbol)
-    on, said = seeds_said([*map(str, seeds)]), listed(between) if between else "none"
-    return [f"Published figures that lie between ours without and with trained gains, {on}: {said}."]
+    on, symbols = seeds_said([*map(str, seeds)]), listed(between) if between else "none"
+    return [f"Published figures that lie between ours without and with trained gains, {on}: {symbols}."]

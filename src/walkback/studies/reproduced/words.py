@@ -85,7 +85,7 @@ class Writer:
             self.reasons.setdefault(claim.reason, []).append(claim.label)
         return self.ledger.add(claim.label, found) if claim.counted else found.words
 
-    def said(self, claim: Claim) -> str:
+    def sentence(self, claim: Claim) -> str:
         """A statement and what our runs make of it, in a sentence."""
         words = self.held(claim)
         lead = "" if words == MISSING and claim.check is not None else claim.lead

@@ -3,13 +3,14 @@
 The state is in the run folders, never in an executor: whatever one leaves unfinished, any other resumes.
 """
 
+import contextlib
 import importlib
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+import msgspec
 
 from walkback.errors import BadValue
 from walkback.nets import check_options
@@ -62,13 +63,20 @@ def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Ex
 def _value(what: str, option: str, wanted: Any, value: Any) -> Any:
     """The value of an option as its type wants it: 30 is fine for a time, `soon` is not for a number."""
     try:
-        return TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
-    except ValidationError as error:
-        why = error.errors(include_url=False)[0]["msg"]
+        return _converted(value, wanted)
+    except msgspec.ValidationError as error:
+        with contextlib.suppress(msgspec.ValidationError):
+            if type(value) in (int, float):
+                return _converted(str(value), wanted)
+        why = str(error).replace("`", "")
         raise BadValue(
             f"{what} cannot take {option}={value}: {why[:1].lower()}{why[1:]}",
             f"give --executor-option {option}=VALUE as in docs/cluster.md, or leave it out",
         ) from error
+
+
+def _converted(value: Any, wanted: Any) -> Any:
+    return msgspec.convert(value, wanted, strict=False, dec_hook=lambda kind, given: kind(given))
 
 
 def needed(module: str, extra: str) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 from walkback.errors import BadValue
 from walkback.records import RunConfig
 from walkback.train.bring import NEVER_SENT, Brought, bring, brought
+from walkback.train.crew import READY, Crew, Lost, cores, start_worker
 from walkback.train.executors.base import EXECUTORS, Executor, Note
 from walkback.train.executors.serial import Serial
-from walkback.train.task import Event, Settings, cores, train_one
-from walkback.train.workers import READY, Crew, Lost, start_worker
+from walkback.train.task import Event, Settings, train_one
 
 
 class Processes(Executor):

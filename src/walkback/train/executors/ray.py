@@ -16,16 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from msgspec import Meta
 
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
 from walkback.records.plan_file import ask_to_stop, read_outcome
 from walkback.train.bring import bring, brought
+from walkback.train.crew import cores
 from walkback.train.executors.base import EXECUTORS, Executor, Note, needed
 from walkback.train.folders import Folders
 from walkback.train.loop import Progress
-from walkback.train.task import Event, Settings, cores
+from walkback.train.task import Event, Settings
 from walkback.train.work import go_to, hand_over, host, set_aside, wish_to_stop, work_on
 
 LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked
@@ -47,8 +48,8 @@ class Ray(Executor):
         jobs: int | None = None,
         *,
         address: str | None = None,
-        retries: Annotated[int, Field(ge=0)] = 3,
-        object_store_mb: Annotated[int, Field(ge=80)] = 100,
+        retries: Annotated[int, Meta(ge=0)] = 3,
+        object_store_mb: Annotated[int, Meta(ge=80)] = 100,
     ):
         super().__init__(jobs)
         self.address, self.retries, self.object_store_mb = address, retries, object_store_mb

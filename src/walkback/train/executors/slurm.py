@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta
 
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
@@ -39,7 +39,7 @@ from walkback.train.work import hand_over, set_aside, with_host
 
 ASK_EVERY = 5.0  # seconds between two questions to the scheduler
 ASK_SECONDS = 60  # for an answer
-Word = Annotated[str, Field(pattern=r"^[\w.,:/@%+=\[\]-]+$")]  # one word, as a line of #SBATCH takes it
+Word = Annotated[str, Meta(pattern=r"^[\w.,:/@%+=\[\]-]+\Z")]  # one word, as a line of #SBATCH takes it
 
 Task = tuple[Path, int, str | None]  # a plan, the number of a config in it, and the job that has it
 
@@ -90,8 +90,8 @@ class Slurm(Executor):
     def __init__(
         self, jobs: int | None = None, *, time: Word | None = None, partition: Word | None = None,
         account: Word | None = None, qos: Word | None = None, mem: Word | None = None, sbatch: str | None = None,
-        per_task: Annotated[int, Field(ge=1)] = 1, requeue: bool = True,
-        warn: Annotated[int, Field(ge=1, le=65535)] = 90, wait: bool = False, submit: bool = True,
+        per_task: Annotated[int, Meta(ge=1)] = 1, requeue: bool = True,
+        warn: Annotated[int, Meta(ge=1, le=65535)] = 90, wait: bool = False, submit: bool = True,
     ):  # fmt: skip
         super().__init__(jobs)
         named = {"time": time, "partition": partition, "account": account, "qos": qos, "mem": mem}

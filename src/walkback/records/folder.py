@@ -2,16 +2,15 @@
 
 One writer at a time, held by a lock that dies with its process. Small files and checkpoints are written beside and
 renamed, so they are whole or absent; snapshots are appended, and only a torn last line can be lost. Nothing is
-unpickled. `read_run` needs no torch.
+unpickled, and reading needs no torch.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -21,102 +20,42 @@ from walkback.files import (
     append,
     check_regular,
     children_with,
+    each_once,
     flush,
     make_folder,
     parse_json,
     read_bytes,
     sweep,
+    write_whole,
+    writing,
 )
-from walkback.files import write_whole as write_whole
-from walkback.files import writing as writing
+from walkback.records.consistency import CHECKPOINTS, check_run, header_bytes
 from walkback.records.invariants import broken
 from walkback.records.predictions import PREDICTIONS
-from walkback.records.quick import quick_snapshots
-from walkback.records.quick_files import QUICK, quick_config
+from walkback.records.record import FRESH, Record, parse
 from walkback.records.schema import (
     CostRecord,
     DeepProbes,
     Environment,
     IdentityRecord,
-    Record,
     Result,
     RunConfig,
-    Sitting,
     Snapshot,
-    refused,
 )
-from walkback.records.whole import CHECKPOINTS, check_run, header_bytes
+from walkback.records.training import Contents, Run
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 R = TypeVar("R", bound=Record)
-RECORDS = (
-    "config.json", "environment.json", "snapshots.jsonl", "probes.json", "result.json", "identity.json", "cost.json",
-    PREDICTIONS,
-)  # fmt: skip
+HEAD = ("config.json", "environment.json", "result.json")
+RECORDS = (*HEAD, "snapshots.jsonl", "probes.json", "identity.json", "cost.json", PREDICTIONS)
 CHECKPOINT, PREVIOUS = CHECKPOINTS
-FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
+Files = Mapping[str, bytes]  # by their names the records of a folder that are there, and its checkpoints' headers
 
 
 class Damaged(RecordError):
     """A checkpoint that is not what was saved."""
-
-
-class Known(Protocol):
-    """What a baseline is known by, and a subject found by: a run, or its outline (outline.py)."""
-
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-
-    @property
-    def config(self) -> RunConfig:
-        """Its config."""
-
-    @property
-    def environment(self) -> Environment | None:
-        """Where and when, if that was recorded."""
-
-    @property
-    def result(self) -> Result | None:
-        """How it ended; None while it is not finished."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run as its folder tells it. `result` is None while it is not finished."""
-
-    path: Path
-    config: RunConfig
-    environment: Environment | None
-    snapshots: Sequence[Snapshot]
-    result: Result | None
-    probes: DeepProbes | None  # written at the end
-    notes: list[str]  # what was odd about the folder, in words
-    identity: IdentityRecord | None = None  # of the net at init, if a study measured it
-    cost: CostRecord | None = None  # of a step, likewise
-
-
-def sittings_of(*runs: Known) -> list[Sitting]:
-    """All sittings of some runs; of a run that came without its environment there are none."""
-    return [sitting for run in runs if run.environment is not None for sitting in run.environment.sittings]
-
-
-def parse(model: type[R], content: bytes, where: str) -> R:
-    """Read a record, saying what is wrong with it if anything is; a newer schema is told apart from damage."""
-    raw = parse_json(content, where, FRESH, digits=19)  # what we write are 64 bits at most
-    expected = model.model_fields["schema_"].default if "schema_" in model.model_fields else None
-    found = raw.get("schema") if isinstance(raw, dict) else None
-    if expected and found != expected:
-        if isinstance(found, str) and found.partition("/")[0] == expected.partition("/")[0]:
-            raise RecordError(f"{where} has schema {found}; this walkback reads {expected}", "upgrade walkback")
-        raise RecordError(f"{where} is not a {expected} file: its schema is {found!r}", FRESH)
-    with refused(where, FRESH):
-        return model.model_validate(raw)
-
-
-Files = Mapping[str, bytes]  # by their names the records of a folder that are there, and its checkpoints' headers
 
 
 def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
@@ -128,7 +67,9 @@ def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
             files[name] = read_bytes(folder + name)
         except FileNotFoundError:
             if name == "config.json":
-                raise _no_run(path) from None
+                missing = "there is no such folder" if not path.exists() else "it has no config.json"
+                what = f"{path} is not a run: {missing}"
+                raise RecordError(what, "give a folder that `walkback train` made") from None
     for name in CHECKPOINTS if names is RECORDS else ():
         header = header_bytes(folder + name)
         if header is not None:
@@ -136,24 +77,14 @@ def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
     return files
 
 
-def _no_run(path: Path) -> RecordError:
-    there = "there is no such folder" if not path.exists() else "it has no config.json"
-    return RecordError(f"{path} is not a run: {there}", "give a folder that `walkback train` made")
-
-
 def read_config(path: Path) -> RunConfig:
     """The config of a run folder, refused if it is not the one that the folder was made for."""
-    try:
-        content = read_bytes(path / "config.json")
-    except FileNotFoundError:
-        raise _no_run(path) from None
-    return config_of(path, content)
+    return config_of(path, read_files(path, HEAD[:1])["config.json"])
 
 
-def config_of(path: Path, content: bytes, *, quick: bool = True) -> RunConfig:
-    """The same of what its config.json holds."""
-    config = quick_config(content) if quick else None
-    config = config or parse(RunConfig, content, str(path / "config.json"))
+def config_of(path: Path, content: bytes) -> RunConfig:
+    """The config that config.json holds, likewise."""
+    config = parse(RunConfig, content, str(path / "config.json"))
     if not path.name.endswith(config.hash()):
         file = path / "config.json"
         words = f"{file} was edited, or its folder renamed: it hashes to {config.hash()}, the folder is {path.name}"
@@ -162,6 +93,47 @@ def config_of(path: Path, content: bytes, *, quick: bool = True) -> RunConfig:
             "undo the edit; another config is another run, to which `walkback train` gives its own folder",
         )
     return config
+
+
+def read_head(path: Path | str) -> Run:
+    """A run by its config, environment and result alone; its other records are read, and checked, when asked for."""
+    path = Path(path)
+    return _head(path, read_files(path, HEAD))
+
+
+def _head(path: Path, files: Files) -> Run:
+    config = config_of(path, files["config.json"])
+    environment, result = optional(Environment, path, files), optional(Result, path, files)
+    return Run(path, config, environment, result)
+
+
+def read_run(path: Path | str) -> Run:
+    """A run, finished or not; refused if anything in its folder cannot be true (see invariants.py)."""
+    run = read_head(path)
+    _ = run.contents
+    return run
+
+
+def read_contents(run: Run) -> Contents:
+    """Everything that a run's folder holds, refused if it cannot be true, or is another run than it was."""
+    files = read_files(run.path)
+    now = _head(run.path, files)
+    content = files.get("snapshots.jsonl")
+    snapshots, note = ([], None) if content is None else snapshots_of(run.path / "snapshots.jsonl", content)
+    contents = Contents(
+        snapshots, optional(DeepProbes, run.path, files), [note] if note else [],
+        optional(IdentityRecord, run.path, files), optional(CostRecord, run.path, files),
+    )  # fmt: skip
+    check_run(now, contents, files)
+    if any(map(_differ, (now.config, now.environment, now.result), (run.config, run.environment, run.result))):
+        words = f"{run.path} changed while it was read"
+        raise RecordError(words, "wait for its training to end, or for its next epoch")
+    return contents
+
+
+def _differ(one: Record | None, other: Record | None) -> bool:
+    """Whether two records say different things. NaN differs from itself, so those that differ are compared as text."""
+    return one != other and (one is None or other is None or one.text() != other.text())
 
 
 def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
@@ -174,7 +146,7 @@ def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
 
 
 def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None]:
-    """The same of what a snapshots.jsonl holds."""
+    """The snapshots that a snapshots.jsonl holds, likewise."""
     lines = content.split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
     snapshots = []
@@ -190,58 +162,20 @@ def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None
     return snapshots, "the last line of snapshots.jsonl is incomplete and was left out" if torn else None
 
 
-def read_run(path: Path | str) -> Run:
-    """Everything that a run's folder tells, finished or not; refused if it cannot be true (see invariants.py)."""
-    path = Path(path)
-    return run_of(path, read_files(path))
+FILE_OF: Mapping[type[Record], str] = {
+    Environment: "environment.json", Result: "result.json", DeepProbes: "probes.json",
+    IdentityRecord: "identity.json", CostRecord: "cost.json",
+}  # fmt: skip
 
 
-def run_of(path: Path, files: Files, known: Known | None = None, *, quick: bool = True) -> Run:
-    """The run that these files, read from the folder `path`, tell of; refused if it cannot be true.
-
-    known   what of it was read from the same bytes already
-    quick   whether what is surely fine is read quickly (quick.py, quick_files.py); the run is the same without
-    """
-    config = known.config if known else config_of(path, files["config.json"], quick=quick)
-    content = files.get("snapshots.jsonl")
-    surely = quick_snapshots(content, config) if quick and content is not None else None
-    snapshots: Sequence[Snapshot] = [] if surely is None else surely
-    note = None
-    if surely is None and content is not None:
-        snapshots, note = snapshots_of(path / "snapshots.jsonl", content)
-    result = known.result if known else optional(Result, path, files, "result.json", quick=quick)
-    environment = known.environment if known else optional(Environment, path, files, "environment.json", quick=quick)
-    probes = optional(DeepProbes, path, files, "probes.json", quick=quick)
-    identity = optional(IdentityRecord, path, files, "identity.json")
-    cost = optional(CostRecord, path, files, "cost.json")
-    run = Run(path, config, environment, snapshots, result, probes, [note] if note else [], identity, cost)
-    check_run(run, files, surely=surely is not None)
-    return run
-
-
-def read_first(run: Known) -> Snapshot | None:
-    """The first snapshot alone, of a run whose folder was found possible."""
-    file = run.path / "snapshots.jsonl"
-    try:
-        first, end, _ = read_bytes(file).partition(b"\n")
-    except FileNotFoundError:
-        return None
-    return snapshots_of(file, first + end)[0][0] if end else None
-
-
-def optional(model: type[R], path: Path, files: Files, name: str, *, quick: bool = True) -> R | None:
+def optional(model: type[R], path: Path, files: Files) -> R | None:
     """A record that need not be there."""
-    if name not in files:
-        return None
-    if quick and model in QUICK:
-        found = QUICK[model](files[name])
-        if isinstance(found, model):
-            return found
-    return parse(model, files[name], str(path / name))
+    name = FILE_OF[model]
+    return parse(model, files[name], str(path / name)) if name in files else None
 
 
 def find_runs(*places: Path | str) -> list[Path]:
-    """The run folders among `places` and directly inside them, in order of their names."""
+    """The run folders among `places` and directly inside them, in order of their names, each once."""
     found = []
     for place in map(Path, places):
         if (place / "config.json").exists():
@@ -250,7 +184,7 @@ def find_runs(*places: Path | str) -> list[Path]:
             found += children_with(place, "config.json")
         else:
             raise RecordError(f"the folder {place} does not exist", "name a run's folder, or a folder that holds runs")
-    return found
+    return each_once(found)
 
 
 def export_run(path: Path | str, to: Path | str) -> Path:
@@ -323,7 +257,7 @@ class RunFolder:
 
     def write(self, name: str, record: Record) -> None:
         """Write environment.json, probes.json or result.json."""
-        write_whole(self.path / name, record.model_dump_json(by_alias=True, indent=1).encode(), follow=False)
+        write_whole(self.path / name, record.indented(), follow=False)
 
     def save_checkpoint(self, tensors: Mapping[str, "Tensor"], state: Mapping[str, object]) -> None:
         """Keep `tensors` and a small JSON `state`; the checkpoint before stays as a second one until the next."""

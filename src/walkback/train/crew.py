@@ -1,16 +1,29 @@
-"""Processes that work for this one: each has a pipe of its own, so that a lost one costs only what it had in hand."""
+"""Processes that work for this one: each has a pipe of its own, so that a lost one costs only the task that it had.
 
+All processes of walkback are started here: those that train runs, train a user's loop, and judge.
+"""
+
+import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 READY = "ready"  # what a worker sends first, when it can take a task
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def usual_count() -> int:
+    """How many processes judge beside this one: one per core, none where there is one."""
+    return count if (count := cores()) > 1 else 0
 
 
 class Lost(NamedTuple):
@@ -23,16 +36,19 @@ class Lost(NamedTuple):
 def start_worker(life: Callable[..., None], *given: Any) -> tuple[Connection, Any]:
     """A new process that does `life(pipe, *given)`: our end of its pipe, and the process. It dies with this one."""
     context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_lives, args=(life, theirs, *given), daemon=True)
-    with sigint_ignored():
-        process.start()
-    theirs.close()
+    ours, other = context.Pipe()
+    process = context.Process(target=_lives, args=(life, other, *given), daemon=True)
+    try:
+        with _ctrl_c_kept():
+            process.start()
+    finally:
+        other.close()
     return ours, process
 
 
 def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
-    """The life of a worker, until there is nothing more to do, or nobody listens any more."""
+    """The life of a worker, until there is nothing more to do, or its parent is gone."""
+    _ignore_ctrl_c()
     die_with_parent()
     try:
         life(pipe, *given)
@@ -44,7 +60,7 @@ class Crew(Generic[T]):
     """Workers that are given one task after the other. It survives their death: a lost one costs only its task.
 
     start        starts a worker: our end of its pipe, and its process. It sends READY, and gets tasks until one is None
-    tasks        in their order; `waiting` holds those that nobody has yet, the next one last
+    tasks        in their order; `waiting` holds those that no worker has yet, the next one last
     interrupted  from then on no task is begun, and every worker is asked once, by SIGTERM, to stop
     """
 
@@ -62,7 +78,12 @@ class Crew(Generic[T]):
         """
         stopping = False
         for _ in range(jobs):
-            self._begin()
+            try:
+                self._begin()
+            except OSError:  # there is no room for another process
+                if not self.at_work:
+                    raise
+                break
         while self.at_work:
             for pipe, message in self._received():
                 if message == READY:
@@ -129,16 +150,27 @@ def ended(code: int | None) -> str:
 
 
 @contextmanager
-def sigint_ignored() -> Iterator[None]:
-    """A process started inside ignores Ctrl-C for life: the terminal sends it to all, and our parent answers."""
-    if threading.current_thread() is not threading.main_thread():
+def _ctrl_c_kept() -> Iterator[None]:
+    """Hold Ctrl-C back from a process that is started inside, and keep it for this one, which gets it afterwards.
+
+    The terminal sends it to all, and only the parent answers.
+    """
+    if sys.platform == "win32":
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # otherwise it is started inside, and lets the signal through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ignore_ctrl_c() -> None:
+    """In a new process: ignore for life what was held back so far."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def die_with_parent() -> None:

@@ -1,89 +1,103 @@
-"""Trainings of somebody's own loop as evidence: the subject, bp and the control of noise, each with its baselines."""
+"""Trainings of somebody's own loop as subjects: theirs, bp and the control of noise, each with its baselines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from walkback.errors import RecordError
-from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, SeedEvidence, credited
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence
 from walkback.records.invariants import broken
+from walkback.records.loop_training import (
+    AGAIN,
+    LoopSetting,
+    LoopTraining,
+    Part,
+    Who,
+    find_loop_trainings,
+    read_loop_training,
+)
+from walkback.records.moment import credited
 from walkback.records.predictions import Predictions, most_frequent
 from walkback.records.rates import NEEDED, TRIAL_SEED, TRIALS, Choice, TunedArm, alike, why_not
-from walkback.records.training import (
-    AGAIN,
-    Part,
-    Training,
-    TrainingRecord,
-    TrainingSetting,
-    Who,
-    find_trainings,
-    read_training,
-)
+from walkback.records.subjects import Subject
+from walkback.records.training import Training
 
 NOISE = "random"
 ONCE_MORE = "Give the same call again"
 
 
 @dataclass(frozen=True)
-class OwnTrainings:
-    """The trainings of one audit."""
+class Loop:
+    """The trainings of one audit of a loop."""
 
-    setting: TrainingSetting
-    records: Sequence[TrainingRecord]
+    setting: LoopSetting
+    records: Sequence[LoopTraining]
     choices: Mapping[tuple[Who, Part], Choice] = field(default_factory=dict)  # of the rates that were tried, by arm
-    evidences: dict[Who, Evidence] = field(default_factory=dict)
     predicted: Mapping[str, Predictions] = field(default_factory=dict)  # by the hash of the training
 
-    def of(self, who: Who, part: Part = "all") -> list[TrainingRecord]:
+    def of(self, who: Who, part: Part = "all") -> list[LoopTraining]:
         """Those of one net, by seed in the order that they are trained in."""
         return [record for record in self.records if (record.who, record.part) == (who, part)]
 
-    def hits(self, record: TrainingRecord) -> bytes | None:
+    def hits(self, record: LoopTraining) -> bytes | None:
         """Which test samples a training got right; None where that was not recorded, or is not here."""
         found = self.predicted.get(record.hash())
         return None if found is None else found.hits
 
     @property
-    def failed(self) -> list[TrainingRecord]:
+    def failed(self) -> list[LoopTraining]:
         """Those that did not come to an end, or are no baseline."""
         return [record for record in self.records if record.status in ("failed", "not frozen")]
 
+    def subjects(self, alone: bool = True) -> list[Subject]:
+        """The subject and the controls. `alone`: no other subjects are judged with them, which may have their names."""
+        setting = self.setting
+        shared: dict[str, Any] = {
+            "setting": setting.hash(), "setting_name": setting.name,
+            "inits": [Training(seed=r.seed, moments=r.moments) for r in self.of("init") if r.moments],
+        }  # fmt: skip
+        names: dict[Literal["bp", "random", ""], str] = {"": setting.name, "bp": "bp", "random": NOISE}
+        found = []
+        for control, name in names.items():
+            if self.of(who := control or "subject"):
+                title = name if alone or not control else f"{name} of {setting.name}"
+                found.append(Subject(title, _evidence(self, who, name), control=control, **shared))
+        return found
 
-def own_trainings(paths: Iterable[Path], order: Sequence[int] = ()) -> list[OwnTrainings]:
-    """The trainings of these folders, one group per setting. `order`: of the seeds; by number where it is not given."""
-    groups: dict[str, list[Training]] = {}
+
+def read_loops(paths: Iterable[Path]) -> list[Loop]:
+    """The trainings of these folders, one loop per setting, in the order of their seeds."""
     paths = list(paths)
-    tried = [read_training(path).record for path in trials_of(paths)]
+    tried = [read_loop_training(path)[0] for path in trials_of(paths)]
+    groups: dict[str, list[tuple[LoopTraining, Predictions | None]]] = {}
     for path in paths:
-        training = read_training(path)
-        groups.setdefault(training.record.setting.hash(), []).append(training)
+        record, predicted = read_loop_training(path)
+        groups.setdefault(record.setting.hash(), []).append((record, predicted))
     found = []
     for trainings in groups.values():
-        choices = own_choices(r for r in tried if r.setting == trainings[0].record.setting)
-        records = sorted((training.record for training in trainings), key=lambda r: _place(r.seed, order))
+        setting = trainings[0][0].setting
+        choices = own_choices(r for r in tried if r.setting == setting)
+        records = sorted((record for record, _ in trainings), key=lambda r: r.seed)
         records = [r for r in records if (choice := choices.get((r.who, r.part))) is None or choice.lr in (None, r.lr)]
-        if not records:
-            continue
         names = [(r.who, r.part, r.seed) for r in records]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise RecordError(f"the training {' '.join(map(str, twice))} is there twice", AGAIN)
-        predicted = {each.record.hash(): each.predicted for each in trainings if each.predicted is not None}
-        own = OwnTrainings(records[0].setting, records, choices, predicted=predicted)
-        own.evidences.update(_evidences(own))
-        found.append(own)
+        if records:
+            found.append(Loop(setting, records, choices, {r.hash(): p for r, p in trainings if p is not None}))
     return found
 
 
 def trials_of(paths: Iterable[Path]) -> list[Path]:
     """The trials of learning rates that lie beside some trainings."""
     places = sorted({path.parent / TRIALS for path in paths})
-    return find_trainings(*(place for place in places if place.is_dir()))
+    return find_loop_trainings(*(place for place in places if place.is_dir()))
 
 
-def own_choices(trials: Iterable[TrainingRecord]) -> dict[tuple[Who, Part], Choice]:
+def own_choices(trials: Iterable[LoopTraining]) -> dict[tuple[Who, Part], Choice]:
     """What the trials of each net of a loop say: the best accuracy on the samples that are for it."""
-    found: dict[tuple[Who, Part], dict[float, TrainingRecord]] = {}
+    found: dict[tuple[Who, Part], dict[float, LoopTraining]] = {}
     for record in trials:
         if record.held_out is not None and record.lr is not None and record.seed == TRIAL_SEED:
             found.setdefault((record.who, record.part), {})[record.lr] = record
@@ -95,7 +109,7 @@ def own_choices(trials: Iterable[TrainingRecord]) -> dict[tuple[Who, Part], Choi
 
 
 def _effort(
-    own: OwnTrainings, who: Who, seeds: Sequence[int | None], baselines: Mapping[BaselineName, tuple[Who, Part]]
+    own: Loop, who: Who, seeds: Sequence[int | None], baselines: Mapping[BaselineName, tuple[Who, Part]]
 ) -> Effort | None:
     """How the rates of a net and of its baselines were chosen; None where nothing was tried for it."""
     if (who, "all") not in own.choices:
@@ -111,31 +125,22 @@ def _effort(
     return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked))
 
 
-def _place(seed: int, order: Sequence[int]) -> tuple[int, int]:
-    return (order.index(seed) if seed in order else len(order), seed)
+# By who is judged its baselines, as who trained which part. Noise that arrives at frozen blocks changes nothing: the
+# subject's frozen twin is that of the noise.
+BY_TASK: dict[BaselineName, tuple[Who, Part]] = {
+    "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
+}  # fmt: skip
+BASELINES: dict[Who, dict[BaselineName, tuple[Who, Part]]] = {
+    "subject": BY_TASK | {"frozen": ("subject", "frozen"), "half": ("subject", "half")},
+    "bp": BY_TASK | {"frozen": ("bp", "frozen"), "half": ("bp", "half")},
+    "random": BY_TASK | {"frozen": ("subject", "frozen")},
+}
 
 
-def _evidences(own: OwnTrainings) -> dict[Who, Evidence]:
-    found: dict[Who, Evidence] = {}
-    task: dict[BaselineName, tuple[Who, Part]] = {
-        "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
-    }  # fmt: skip
-    if own.of("subject"):
-        found["subject"] = _evidence(
-            own, "subject", own.setting.name, task | {"frozen": ("subject", "frozen"), "half": ("subject", "half")}
-        )
-    if own.of("bp"):
-        found["bp"] = _evidence(own, "bp", "bp", task | {"frozen": ("bp", "frozen"), "half": ("bp", "half")})
-    if own.of("random"):
-        # Noise that arrives at frozen blocks changes nothing: the subject's frozen twin is that of the noise.
-        frozen: dict[BaselineName, tuple[Who, Part]] = {"frozen": ("subject", "frozen")}
-        found["random"] = _evidence(own, "random", NOISE, task | frozen)
-    return found
-
-
-def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName, tuple[Who, Part]]) -> Evidence:
+def _evidence(own: Loop, who: Who, name: str) -> Evidence:
+    wanted = BASELINES[who]
     setting, doubts = own.setting, list(own.setting.doubts)
-    seeds: list[SeedEvidence] = []
+    seeds: list[Training] = []
     notes: list[tuple[int | None, str]] = []
     owners: dict[str, int] = {}
     for record in own.of(who):
@@ -151,7 +156,7 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
         standing, why = record.standing, record.standing_why
         if who == "subject" and setting.credits == "backward" and standing is None:
             standing, why = "in part", "whether the backward pass that was measured trained the net is not recorded"
-        seeds.append(SeedEvidence(
+        seeds.append(Training(
             seed=record.seed, moments=credited(record.moments, standing), ended=ended,  # type: ignore[arg-type]
             hits=hits, predicted=predicted, standing=standing, standing_why=why,
         ))  # fmt: skip
@@ -174,7 +179,7 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
                 (None, f"the baseline {key} is not used: its seeds are by different make_shallow. {ONCE_MORE}")
             )
         right = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
-        baselines[key] = Baseline.by_seed(accuracy).model_copy(update={"hits": right})
+        baselines[key] = Baseline.by_seed(accuracy).changed(hits=right)
         ends = [twin.weights for twin in twins if twin.weights]
         if len(set(ends)) < len(ends) and not doubts:
             doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
@@ -190,7 +195,7 @@ def _evidence(own: OwnTrainings, who: Who, name: str, wanted: dict[BaselineName,
     )  # fmt: skip
 
 
-def _accuracy(twin: TrainingRecord, init: str | None, key: str, notes: list[tuple[int | None, str]]) -> float | None:
+def _accuracy(twin: LoopTraining, init: str | None, key: str, notes: list[tuple[int | None, str]]) -> float | None:
     """A baseline's accuracy; None, with a note, where it is no baseline."""
     if twin.status != "finished":
         notes.append((twin.seed, f"the baseline {key} is not used: {twin.why or twin.status}"))

@@ -7,13 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from walkback.errors import RecordError
-from walkback.records.evidence import Baseline, BaselineName, Evidence, Moment, SeedEvidence, half
-from walkback.records.log_values import SHAPES, as_object, config_of, counted, method_name, number_of
-from walkback.records.stated import CLASSES, DEPTH, Config
+from walkback.records.baselines import half
+from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.moment import Moment
+from walkback.records.readers.base import READERS, LogFile, Reader
+from walkback.records.readers.log_values import (
+    CLASSES,
+    DEPTH,
+    SHAPES,
+    Config,
+    as_object,
+    config_of,
+    counted,
+    method_name,
+    number_of,
+)
+from walkback.records.training import Training
 
 
-def of_ladder(raw: Mapping[str, Any], where: str) -> list[Evidence]:
+def read(file: LogFile) -> list[Evidence]:
     """One subject per method."""
+    raw, where = file.raw, f"{file.where}: results"
     config = config_of(raw, where)
     depth = config.whole(DEPTH)
     methods = as_object(raw["results"], where)
@@ -72,9 +86,12 @@ def _of_rungs(
         residual=config.residual()[0],
         classes=config.whole(CLASSES),
         seeds=[
-            SeedEvidence(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
+            Training(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
             for seed, value in (rungs[top].items() if top > 0 else ())
         ],
         baselines=baselines,
         notes=[*notes, *config.notes],
     )
+
+
+READERS.add("ladder", Reader(lambda file: "results" in file.table and "log" not in file.table, read))

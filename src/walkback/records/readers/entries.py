@@ -1,46 +1,38 @@
-"""Logs that others left: known by their content, read as evidence, and nothing invented.
+"""Entries of a training log, one per epoch: read as moments, by the names that such logs use.
 
-Three shapes are known:
-
-    {"bp_log": [{epoch, hidden_norms, bp_grad_norms_per_sample_med, acc_eval, gamma_bp}, …], "dfa_log": […]}
-    {"config": {…}, "log": [{epoch, h_L_norm, g_2_norm, acc_eval}, …], "final_test_acc": …}
-    {"results": {method: {"0": {seed: {"final_acc": …}}, …, "4": {…}}}}
-
-Each gives one `Evidence` a method. What a log does not say is None, a NaN stays NaN, and anything else than these
-shapes is an error that tells where and what was found.
+{epoch, hidden_norms, bp_grad_norms_per_sample_med, acc_eval, gamma_bp}    norms as lists
+{epoch, h_L_norm, g_2_norm, acc_eval}                                      or one by one
 """
 
+import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from walkback.errors import RecordError
-from walkback.files import parse_json, read_bytes
 from walkback.records import invariants
-from walkback.records.evidence import Evidence, Moment, SeedEvidence
-from walkback.records.foreign_ladder import of_ladder
-from walkback.records.log_values import (
-    SHAPES,
-    as_list,
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment
+from walkback.records.readers.log_values import (
+    BATCH,
+    CLASSES,
+    DEPTH,
+    EPOCHS,
+    Config,
     as_object,
-    config_of,
     epoch_of,
     first_of,
-    method_name,
     number_of,
     numbers_of,
+    seed_of,
+    short,
 )
-from walkback.records.schema import PYDANTICS, first_fault
-from walkback.records.stated import BATCH, CLASSES, DEPTH, EPOCHS, Config, kind_of, seed_of, short
-from walkback.records.watched import is_watched, read_watched
+from walkback.records.record import Fault
+from walkback.records.training import Training
 
 HIDDEN = ("hidden_norms_cls", "hidden_norms")  # the cls token is where a transformer's norms are taken
 GRADIENTS = ("bp_grad_norms_per_sample_med", "bp_grad_per_sample_l2_med")
-METHOD = ("method", "rule", "algorithm")
 STREAM = (
     "the log does not say whether its net has a residual stream; logs of this shape come from such nets, so this is "
     "assumed"
@@ -50,77 +42,9 @@ NAMED = 6  # of the keys that are not read
 CELLS = 10_000_000  # of the table that single norms are spread out in
 
 
-def read_foreign(path: Path | str) -> list[Evidence]:
-    """The subjects of a log, one for each method in it."""
-    path = Path(path)
-    try:
-        content = read_bytes(path)
-    except FileNotFoundError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that exists") from error
-    if is_watched(content):
-        return [read_watched(content, path).evidence()]
-    raw = parse_json(content, str(path), "get the file again; it may be cut off")
-    return evidence_of_log(raw, str(path), path.stem)
-
-
-def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list[Evidence]:
-    """The same for JSON that is read already; `name` is used where the log names no method."""
-    if not isinstance(raw, dict):
-        raise RecordError(f"{where} is {kind_of(raw)}, not an object", SHAPES)
-    try:
-        logs = {key: value for key, value in raw.items() if key.endswith("_log") and len(key) > 4}
-        if logs:
-            return [_of_method(method_name(k[:-4], where), log, raw, f"{where}: {k}") for k, log in logs.items()]
-        if "log" in raw:
-            return [_of_single(raw, where, name)]
-        if "results" in raw:
-            return of_ladder(raw, f"{where}: results")
-    except ValidationError as error:
-        raise RecordError(f"{where}: {first_fault(error)}", "correct the log") from error
-    found = ", ".join(sorted(key[:40] for key in raw)[:20]) or "nothing"
-    raise RecordError(f"{where} is not a log format that walkback knows: at its top level it has {found}", SHAPES)
-
-
-# --- {"bp_log": [...], "dfa_log": [...]} ----------------------------------------------------------------------------
-
-
-def _of_method(method: str, entries: Any, raw: Mapping[str, Any], where: str) -> Evidence:
-    config = config_of(raw, where)
-    notes: list[str] = []
-    entries = as_list(entries, where)
-    moments = _moments(entries, method, config, notes, where)
-    trainings = _by_seed(entries, moments, config, notes, where)
-    return _evidence(method, method, config, raw, trainings, notes, where)
-
-
-# --- {"config", "log": [{"epoch", "h_L_norm", "g_2_norm", "acc_eval"}], "final_test_acc"} ---------------------------
-
-
-def _of_single(raw: Mapping[str, Any], where: str, name: str) -> Evidence:
-    config = config_of(raw, where)
-    method = config.table.get(first_of(config.table, METHOD) or "")
-    rule = method_name(method, where) if isinstance(method, str) else None
-    notes: list[str] = []
-    entries = as_list(raw["log"], f"{where}: log")
-    moments = _moments(entries, rule, config, notes, f"{where}: log")
-    trainings = _by_seed(entries, moments, config, notes, f"{where}: log")
-    final = number_of(raw, "final_test_acc", where)
-    if final is not None:
-        if len(trainings) > 1:
-            raise RecordError(f"{where}: final_test_acc is one number, and the entries are of {len(trainings)} seeds",
-                              "give one log per seed")  # fmt: skip
-        (moments,) = trainings.values()
-        last = moments.pop() if moments else Moment()
-        if last.accuracy is not None and last.accuracy != final:
-            notes.append(f"the accuracy is final_test_acc, {final:g}; the last entry has acc_eval {last.accuracy:g}")
-        moments.append(_moment(where, {"accuracy": "final_test_acc"}, **(dict(last) | {"accuracy": final})))
-    return _evidence(rule or name, rule, config, raw, trainings, notes, where)
-
-
-# --- the entries of both --------------------------------------------------------------------------------------------
-
-
-def _moments(entries: Sequence[Any], method: str | None, config: Config, notes: list[str], where: str) -> list[Moment]:
+def moments_of_entries(
+    entries: Sequence[Any], method: str | None, config: Config, notes: list[str], where: str
+) -> list[Moment]:
     """The entries in the order in which they are written, and a note on the keys that nothing is read from: one may be
     a norm under another name."""
     depth, batch = config.whole(DEPTH), config.whole(BATCH)
@@ -149,28 +73,24 @@ def _moments(entries: Sequence[Any], method: str | None, config: Config, notes: 
 def _entry(entry: Mapping[str, Any], depth: int | None, batch: int | None, gammas: Sequence[str], here: str) -> Moment:
     """An entry with lists of norms, or with single norms by name: h_0_norm, h_L_norm, g_2_norm, … L itself may not be
     known."""
-    told, names = _lists(entry, gammas, batch, here)
+    fields, names = _lists(entry, gammas, batch, here)
     for kind, known in _singles(entry, depth, here).items():
         if not known:
             continue
         if name := names[f"{kind}_norms"]:
-            _same(told[f"{kind}_norms"], known, name, kind, here)
+            _same(fields[f"{kind}_norms"], known, name, kind, here)
             continue
         if depth is not None:
-            told[f"{kind}_norms"] = [known.get(layer) for layer in range(depth + 1)]
+            fields[f"{kind}_norms"] = [known.get(layer) for layer in range(depth + 1)]
         else:
-            told[f"deepest_{kind}"] = known.pop("L", None)
-            told[f"{kind}_at"] = known
+            fields[f"deepest_{kind}"] = known.pop("L", None)
+            fields[f"{kind}_at"] = known
         if kind == "gradient":
-            told["reference_batch"] = batch
-    return _moment(
-        here,
-        {"accuracy": "acc_eval", **names},
-        epoch=epoch_of(entry, here),
-        accuracy=number_of(entry, "acc_eval", here),
-        loss=_loss(entry, here),
-        **told,
-    )
+            fields["reference_batch"] = batch
+    with placed(here, {"accuracy": "acc_eval", **names}):
+        return Moment(
+            epoch=epoch_of(entry, here), accuracy=number_of(entry, "acc_eval", here), loss=_loss(entry, here), **fields
+        )
 
 
 def _singles(entry: Mapping[str, Any], depth: int | None, here: str) -> dict[str, dict[int | str, float]]:
@@ -207,19 +127,16 @@ def _lists(
 ) -> tuple[dict[str, Any], dict[str, str | None]]:
     """The norms that an entry has as lists, one number per state, and its Γ; and what the entry calls each."""
     hidden, gradients, gamma = first_of(entry, HIDDEN), first_of(entry, GRADIENTS), first_of(entry, gammas)
-    told = {
+    fields = {
         "hidden_norms": numbers_of(entry, hidden, here) if hidden else None,
         "gradient_norms": numbers_of(entry, gradients, here) if gradients else None,
         "reference_batch": batch if gradients else None,
         "gamma": number_of(entry, gamma, here) if gamma else None,
     }
-    return told, {"hidden_norms": hidden, "gradient_norms": gradients, "gamma": gamma}
+    return fields, {"hidden_norms": hidden, "gradient_norms": gradients, "gamma": gamma}
 
 
-# --- what they share ------------------------------------------------------------------------------------------------
-
-
-def _evidence(
+def evidence_of_entries(
     name: str,
     rule: str | None,
     config: Config,
@@ -228,6 +145,7 @@ def _evidence(
     notes: list[str],
     where: str,
 ) -> Evidence:
+    """The trainings of a log, with what its config states."""
     residual, stated = config.residual()
     norms = any(
         m.hidden_norms or m.hidden_at or m.deepest_hidden is not None for moments in trainings.values() for m in moments
@@ -242,12 +160,12 @@ def _evidence(
         depth=config.whole(DEPTH),
         residual=residual,
         classes=config.whole(CLASSES),
-        seeds=[SeedEvidence(seed=seed if own is None else own, moments=moments) for own, moments in trainings.items()],
+        seeds=[Training(seed=seed if own is None else own, moments=moments) for own, moments in trainings.items()],
         notes=[*notes, *config.notes],
     )
 
 
-def _by_seed(
+def trainings_by_seed(
     entries: Sequence[Mapping[str, Any]], moments: list[Moment], config: Config, notes: list[str], where: str
 ) -> dict[int | None, list[Moment]]:
     """The entries of each training in their order. Most logs are of one; where entries state seeds, of one per seed."""
@@ -266,16 +184,16 @@ def _by_seed(
     return trainings
 
 
-def _moment(where: str, names: Mapping[str, str | None], **fields: Any) -> Moment:
-    """An entry as a moment; what cannot be is refused by its place in the log and the name that it has there."""
+@contextlib.contextmanager
+def placed(where: str, names: Mapping[str, str | None]) -> Iterator[None]:
+    """Refuse what cannot be inside by its place in the log and the name that it has there."""
     try:
-        return Moment(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field, *rest = first["loc"] or ("",)
-        place = ".".join(str(part) for part in (names.get(str(field)) or field, *rest))
-        words = first["msg"].removeprefix(PYDANTICS)
-        raise RecordError(f"{where}: {place}{': ' if place else ''}{words}", "correct the log") from error
+        yield
+    except ValueError as error:
+        place, words = (error.place, error.words) if isinstance(error, Fault) else ("", str(error))
+        field, dot, rest = place.partition(".")
+        named = f"{names.get(field) or field}{dot}{rest}"
+        raise RecordError(f"{where}: {named}{': ' if named else ''}{words}", "correct the log") from error
 
 
 def _loss(entry: Mapping[str, Any], where: str) -> float | None:

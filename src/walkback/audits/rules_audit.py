@@ -5,30 +5,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from walkback.audits.answers import CONTROLS, control_bp, control_init, control_random, validity
-from walkback.audits.result import PagedAudit
-from walkback.audits.settling import look_words, looked_before, noted, undecided, unfinished
-from walkback.audits.subjects import evidence_by_subject as evidence_by_subject
-from walkback.audits.subjects import runs_by_subject
+from walkback.audits.adaptive_seeds import planned, settle
+from walkback.audits.controls import CONTROLS
+from walkback.audits.records import with_inits
+from walkback.audits.spine import audit_subjects
 from walkback.audits.tuning import at_its_rate, check_free, tune, without_weights
-from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, Thresholds, judge
-from walkback.checks.looks import USUAL_MOST, looks_up_to, with_looks
+from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
+from walkback.checks.looks import USUAL_MOST, looks_up_to
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
 from walkback.own import as_written
 from walkback.records import (
+    Moment,
     Run,
     RunConfig,
-    SeedEvidence,
+    half,
     moment_of_snapshot,
     read_run,
+    subjects_of_runs,
     with_probes,
 )
 from walkback.records.card import read_cards
-from walkback.records.evidence import half
+from walkback.records.looks import read_looks
 from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, ChosenRates, find_trials
-from walkback.report.case import Case, Material
+from walkback.records.sharing import setting_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 Auto = Literal["auto"]
@@ -116,13 +117,12 @@ def audit_rules(
     max_seeds: int | None = None,
     rates: Literal["auto", "one"] = "one",
     **settings: Any,
-) -> PagedAudit:
+) -> Audit:
     """Train the rules with their baselines and controls, and judge them. `settings` as for `audit_plan`.
 
     seeds    how many, or which; or "auto": three, then more for what is open, at the looks of `looks_up_to`, until
-             all is settled or there are `max_seeds` (12). It leaves its audit.json in `out` after every look: records
-             that were looked at several times must say so. The looks are a function of the records, so the same call
-             resumes it.
+             all is settled or there are `max_seeds` (12). The numbers of seeds at which it looks are in looks.json
+             of `out`, so that intervals allow for them wherever these runs are judged. The same call resumes it.
     rates    "auto": every arm is tried at several learning rates first (tuning.py), and trained at the best of its own;
              the trials are kept in `out`/trials
     tell     hears of every event; its index counts all configs that `expect` was given so far
@@ -133,7 +133,6 @@ def audit_rules(
     looks = looks_for(seeds, max_seeds)
     if looks and configs is not None:
         raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
-    counts = dict.fromkeys(_everyone(rules), looks[0] if looks else 0)
     how = {
         "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
         "executor_options": executor_options,
@@ -151,36 +150,28 @@ def audit_rules(
             raise BadValue("configs cannot be given with rates=auto, which chooses them itself", "leave configs out")
         check_free(settings, seeds)
         settings["rates"] = _tuned(rules, Path(out), trained, say, settings)
-    if configs is None:
-        configs = audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
     chosen = settings.get("rates", NOTHING_TRIED)
-    thresholds = with_looks(thresholds, looks) if looks else thresholds
-    trained_before = any((Path(out) / config.folder()).exists() for config in configs)
-    chosen_later = trained_before and looked_before(Path(out), thresholds)
-    runs = trained(configs)
-    init = _control_init(configs[0], data_folder, thresholds, protocol)
-    audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
-    wanted = [subject.name for subject in audit.subjects]
-    while looks:
-        waiting = undecided(judged, wanted, thresholds, looks[-1])
-        for line in look_words(audit, judged, waiting, looks):
-            say(line)
-        more = {r: n for r, n in counts.items() if as_written(r) in waiting and n < looks[-1]}
-        # bp is asked for as many seeds as any subject has.
-        after = max((next(look for look in looks if look > n) for n in more.values()), default=0)
-        more |= {"bp": counts["bp"]} if counts["bp"] < after else {}
-        if not more:
-            noted(audit, chosen_later).write(out)
-            break
-        noted(unfinished(audit, [as_written(rule) for rule in more]), chosen_later).write(out)
-        counts |= {rule: next(look for look in looks if look > n) for rule, n in more.items()}
-        counts["bp"] = max(counts.values())
+    everyone = _everyone(rules)
+    counts = dict.fromkeys(everyone, looks[0] if looks else 0)
+    first = configs or audit_plan(rules, seeds=counts if looks else seeds, **settings)  # type: ignore[arg-type]
+    setting, before_training = setting_of(first[0], chosen.tuned(first[0])), read_looks(out).inits
+    init = before_training.get(setting) or _init(first[0], data_folder)
+    fixed = len({config.seed for config in first})
+    thresholds = planned(Path(out), looks, fixed, thresholds, {setting: init})
+    runs: list[Run] = []
+
+    def judged(counts: Mapping[str, int]) -> Audit:
+        wanted = audit_plan(rules, seeds=counts, **settings) if looks else first
         known = {run.config.hash() for run in runs}
-        new = [c for c in audit_plan(rules, seeds=counts, **settings) if c.hash() not in known]
-        runs = [*runs, *trained(new)]
-        audit, judged, cases = _judged(rules, runs, init, thresholds, protocol, chosen)
-    found = noted(audit, chosen_later)
-    return PagedAudit.of(found, replace(Material.of(found, cases, runs, [str(out)]), cards=read_cards(out)))
+        runs.extend(trained([config for config in wanted if config.hash() not in known]))
+        subjects = with_inits(subjects_of_runs(runs, chosen), read_looks(out))
+        by_rule = {subject.config.rule: subject.name for subject in subjects if subject.config is not None}
+        only = [by_rule[as_written(rule)] for rule in rules]
+        return audit_subjects(subjects, thresholds, protocol, runs=runs, only=only)
+
+    audit = settle(judged, counts, {rule: as_written(rule) for rule in everyone if rule in rules}, looks, say)
+    audit.write(out)
+    return audit.with_records(source=[str(out)], cards=read_cards(out))
 
 
 def looks_for(seeds: object, max_seeds: int | None) -> tuple[int, ...]:
@@ -237,34 +228,8 @@ def _trained(
     return [run for run in runs if run is not None]
 
 
-def _judged(
-    rules: Sequence[str],
-    runs: Sequence[Run],
-    init: Control,
-    thresholds: Thresholds,
-    protocol: Protocol,
-    rates: ChosenRates,
-) -> tuple[Audit, dict[str, Judgement], list[Case]]:
-    """The audit of these runs, the judgement of every rule and control by its name, and the cases of all of them."""
-    cases = [
-        Case(judge(evidence, thresholds, protocol), evidence, own) for evidence, own in runs_by_subject(runs, rates)
-    ]
-    judged = {str(case.evidence.rule): case.judgement for case in cases}
-    wanted = [as_written(rule) for rule in rules]
-    subjects = [judged[rule] for rule in dict.fromkeys(wanted) if rule not in CONTROLS]
-    controls = [control_bp(judged["bp"], subjects), control_random(judged["random"]), init]
-    failed = [c for c in controls if not c.ok]
-    audit = Audit(
-        valid=not failed, says=validity(failed), protocol=protocol, thresholds=thresholds, controls=controls,
-        subjects=[judged[rule] for rule in dict.fromkeys(wanted)],
-    )  # fmt: skip
-    return audit, judged, cases
-
-
-def _control_init(config: RunConfig, folder: Path | None, thresholds: Thresholds, protocol: Protocol) -> Control:
+def _init(config: RunConfig, folder: Path | None) -> Moment:
     """A net at its random init, measured whole."""
     with arithmetic():
         trainer = Trainer(config, load(config.data, folder))
-        moment = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
-    seed = SeedEvidence(seed=config.seed, moments=[moment])
-    return control_init([seed], trainer.net.depth, config.residual, thresholds, protocol)
+        return with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))

@@ -9,38 +9,43 @@ A line that was cut off at the end is left out, with a note. Anything else that 
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from msgspec import Meta
 
 from walkback.errors import RecordError
 from walkback.files import Torn, is_folder, parse_json, read_bytes
 from walkback.records import invariants
-from walkback.records.evidence import Ended, Evidence, Moment, SeedEvidence, Standing, credited
-from walkback.records.schema import BLOCKS, Count, Record, Size, first_fault
+from walkback.records.evidence import Evidence
+from walkback.records.moment import Moment, Standing, credited
+from walkback.records.readers.base import READERS, LogFile, Reader
+from walkback.records.record import Record, refused
+from walkback.records.schema import BLOCKS, Count, Size
+from walkback.records.training import Ended, Training
 
 SCHEMA = "walkback.watch/1"
 UPDATE = "update on the probe"  # the reading's name in a moment
 FRESH = "undo the edit, or watch the training again"
 LOOKS = 100_000
 R = TypeVar("R", bound=Record)
-Name = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Meta(max_length=200)]
 Crossing = Literal["crosses", "carried by hand", "direct feedback", "does not cross", "not seen"]
 Loss = Literal["cross-entropy", "cross-entropy per place", "your own"]
 
 
-class WatchHeader(Record):
+class WatchHeader(Record, kw_only=True):
     """What is watched."""
 
-    schema_: Literal["walkback.watch/1"] = Field(default="walkback.watch/1", alias="schema")
+    schema: Literal["walkback.watch/1"] = "walkback.watch/1"
     name: Name
-    blocks: Annotated[list[Name], Field(min_length=1, max_length=BLOCKS)]
+    blocks: Annotated[list[Name], Meta(min_length=1, max_length=BLOCKS)]
     residual: bool | None  # whether the blocks add to a stream; None: not stated
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
     local: bool  # whether no gradient is meant to cross from block to block
-    every: Annotated[int, Field(ge=1)]
-    samples: Annotated[int, Field(ge=1)]  # of the probe
+    every: Annotated[int, Meta(ge=1)]
+    samples: Annotated[int, Meta(ge=1)]  # of the probe
     loss: Loss  # by which the probe is measured
     at_init: bool  # whether the first look is at the random init
     notes: list[str]
@@ -60,8 +65,8 @@ class WatchLook(Record):
     standing: Standing | None = None  # so far: whether the credits that are compared are what trains the blocks
     standing_why: str = ""
 
-    @model_validator(mode="after")
-    def _possible(self) -> "WatchLook":
+    def possible(self) -> None:
+        """Its lists are of one net, and what is a cosine can be one."""
         counts = {len(self.arrived), len(self.crosses) + 1, len(self.halves), *self.moment.block_counts().values()}
         if len(counts) > 1:
             raise invariants.Broken("blocks", f"its lists mean {' and '.join(map(str, sorted(counts)))} blocks")
@@ -72,7 +77,6 @@ class WatchLook(Record):
             if reading.status == "ok":
                 invariants.cosine(reading.value)
         _mean(self.moment)
-        return self
 
 
 class WatchEnd(Record):
@@ -115,50 +119,42 @@ def is_watched(content: bytes) -> bool:
     return isinstance(schema, str) and schema.startswith("walkback.watch/")
 
 
-class Watched(Record):
-    """Everything that such a log tells."""
-
-    header: WatchHeader
-    looks: list[WatchLook]
-    end: WatchEnd | None = None
-    notes: list[str] = Field(default_factory=list)
-
-    def evidence(self) -> Evidence:
-        """The same as evidence: one seed, whose epochs are steps."""
-        header, notes = self.header, list(self.notes)
-        moments = [
-            look.moment.model_copy(update={"epoch": look.step if look.step or header.at_init else None})
-            for look in self.looks
-        ]
-        notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
-                  f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
-        answers = [each for each in (*self.looks, self.end) if each is not None and each.standing is not None]
-        standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else ("in part", UNKNOWN)
-        if standing == "seen" and (self.end is None or self.end.standing is None):
-            standing, why = "in part", UNKNOWN
-        moments = credited(moments, standing)
-        if any(moment.cosine is not None for moment in moments):
-            notes.append("credit: what the model's own backward pass delivers on the probe")
-        if not header.at_init:
-            notes.append("it was not watched from its random init on")
-        last = self.looks[-1] if self.looks else None
-        notes += [*header.notes, *(last.notes if last else [])]
-        doubts = []
-        for low in range(len(header.blocks) - 1) if header.local else ():
-            steps = [each.step for each in self.looks if each.crosses[low] in ("crosses", "carried by hand")]
-            if steps:
-                doubts.append(f"local=True was set, but at step {steps[0]} the gradient crossed from "
-                              f"{header.blocks[low + 1]} into {header.blocks[low]}")  # fmt: skip
-        ended = self.end.ended if self.end else None
-        return Evidence(
-            name=header.name, depth=len(header.blocks), residual=header.residual,
-            seeds=[SeedEvidence(seed=header.seed, moments=moments, ended=ended, standing=standing, standing_why=why)],
-            notes=list(dict.fromkeys(notes)), doubts=doubts,
-        )  # fmt: skip
+def evidence_of_watch(
+    header: WatchHeader, looks: Sequence[WatchLook], end: WatchEnd | None = None, notes: Sequence[str] = ()
+) -> Evidence:
+    """A watched training as evidence: one seed, whose epochs are steps."""
+    notes = list(notes)
+    moments = [look.moment.changed(epoch=look.step if look.step or header.at_init else None) for look in looks]
+    notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
+              f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
+    answers = [each for each in (*looks, end) if each is not None and each.standing is not None]
+    standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else ("in part", UNKNOWN)
+    if standing == "seen" and (end is None or end.standing is None):
+        standing, why = "in part", UNKNOWN
+    moments = credited(moments, standing)
+    if any(moment.cosine is not None for moment in moments):
+        notes.append("credit: what the model's own backward pass delivers on the probe")
+    if not header.at_init:
+        notes.append("it was not watched from its random init on")
+    last = looks[-1] if looks else None
+    notes += [*header.notes, *(last.notes if last else [])]
+    doubts = []
+    for low in range(len(header.blocks) - 1) if header.local else ():
+        steps = [each.step for each in looks if each.crosses[low] in ("crosses", "carried by hand")]
+        if steps:
+            doubts.append(f"local=True was set, but at step {steps[0]} the gradient crossed from "
+                          f"{header.blocks[low + 1]} into {header.blocks[low]}")  # fmt: skip
+    ended = end.ended if end else None
+    return Evidence(
+        name=header.name, depth=len(header.blocks), residual=header.residual,
+        seeds=[Training(seed=header.seed, moments=moments, ended=ended, standing=standing, standing_why=why)],
+        notes=list(dict.fromkeys(notes)), doubts=doubts,
+    )  # fmt: skip
 
 
-def read_watched(content: bytes, where: str | Path) -> Watched:
-    """What the log of a watched training tells; refused if it cannot be true (see invariants.py)."""
+def read(file: LogFile) -> list[Evidence]:
+    """The one training that was watched; refused if it cannot be true (see invariants.py)."""
+    content, where = file.content, file.where
     lines = content.split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
     if len(lines) > LOOKS:
@@ -190,7 +186,7 @@ def read_watched(content: bytes, where: str | Path) -> Watched:
             looks.append(_look(raw, here, header, looks))
     assert header is not None
     notes = ["the last line of the log is incomplete and was left out"] if torn else []
-    return Watched(header=header, looks=looks, end=end, notes=notes)
+    return [evidence_of_watch(header, looks, end, notes)]
 
 
 def _header(raw: Any, here: str) -> WatchHeader:
@@ -221,10 +217,8 @@ def _look(raw: Any, here: str, header: WatchHeader, before: list[WatchLook]) -> 
 
 
 def _record(model: type[R], raw: Any, here: str) -> R:
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        raise RecordError(f"{here}: {first_fault(error)}", FRESH) from error
+    with refused(here, FRESH):
+        return model.from_plain(raw)
 
 
 def make_room(log: Path) -> None:
@@ -245,3 +239,6 @@ def make_room(log: Path) -> None:
     while (aside := log.with_name(f"{log.name}.old{number}")).exists():
         number += 1
     log.rename(aside)
+
+
+READERS.add("watch", Reader(lambda file: is_watched(file.content), read))

@@ -7,7 +7,7 @@ feign certainty. The properties themselves are in invariants.py.
 import hashlib
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from walkback.records.invariants import broken
 
 if TYPE_CHECKING:
-    from walkback.records.evidence import Evidence, Moment, SeedEvidence
-    from walkback.records.run import Known
+    from walkback.records.evidence import Evidence
+    from walkback.records.moment import Moment
     from walkback.records.schema import Snapshot
+    from walkback.records.training import Run, Training
 
 Print = tuple[int, bytes]  # a snapshot's epoch, and what tells it from those of other runs
 NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for one that was touched up
@@ -32,7 +33,7 @@ def doubts_of(evidence: "Evidence", measured: bool = True) -> list[str]:
     """
     found = list(evidence.doubts)
     seen: dict[tuple[float, ...], str] = {}
-    earlier: dict[str, SeedEvidence] = {}
+    earlier: dict[str, Training] = {}
     for label, seed in evidence.labelled():
         numbers = _numbers(seed)
         if numbers is None:
@@ -49,7 +50,7 @@ def doubts_of(evidence: "Evidence", measured: bool = True) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _nearly_the_same(a: "SeedEvidence", b: "SeedEvidence") -> bool:
+def _nearly_the_same(a: "Training", b: "Training") -> bool:
     """Whether one is a copy of the other with its digits touched up, whatever accuracy it states.
 
     Numbers that a rule or a net fixes, such as cosines of one, agree in honest runs too, and so may rounded ones. So
@@ -63,28 +64,22 @@ def _nearly_the_same(a: "SeedEvidence", b: "SeedEvidence") -> bool:
 
 
 def prints_of(snapshots: Sequence["Snapshot"]) -> list[Print]:
-    """What tells each snapshot from those of any other run: its epoch, and 16 bytes of its loss and norms."""
-    found, read = [], getattr(snapshots, "read", None)  # what was read quickly has the same fields, all finite
-    pack = struct.Struct("0d")
-    for snapshot in snapshots if read is None else read:
+    """What identifies each snapshot: its epoch, and 16 bytes of its loss and norms."""
+    found = []
+    for snapshot in snapshots:
         numbers = (snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms)
         different = set(numbers)
-        if len(different) - (0.0 in different) < TELLING or (read is None and not all(map(math.isfinite, numbers))):
+        if len(different) - (0.0 in different) < TELLING or not all(map(math.isfinite, numbers)):
             continue
-        if pack.size != 8 * len(numbers):
-            pack = struct.Struct(f"{len(numbers)}d")
-        packed = pack.pack(*(n + 0.0 for n in numbers) if 0.0 in different else numbers)  # −0 is 0
+        packed = struct.pack(f"{len(numbers)}d", *(n + 0.0 for n in numbers))  # −0 is 0
         found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
     return found
 
 
-def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence[Print]]) -> list[str]:
-    """The same for the runs of a subject and its baselines: copies among them, and data that are not the same.
-
-    prints   gives what `prints_of` finds in the snapshots of one of them
-    """
-    found = copies(runs, prints)
-    fingerprints: dict[str, Known] = {}
+def doubts_of_runs(runs: Sequence["Run"]) -> list[str]:
+    """Why runs of a subject and its baselines cannot hold: copies among them, and data that are not the same."""
+    found = copies(runs)
+    fingerprints: dict[str, Run] = {}
     for run in runs:
         if run.environment is not None:
             fingerprints.setdefault(run.environment.data_fingerprint, run)
@@ -98,12 +93,12 @@ def doubts_of_runs(runs: Sequence["Known"], prints: Callable[["Known"], Sequence
     return found
 
 
-def copies(runs: Sequence["Known"], prints: Callable[["Known"], Sequence[Print]]) -> list[str]:
-    """The same of copies alone."""
+def copies(runs: Sequence["Run"]) -> list[str]:
+    """Runs with different seeds and the same numbers."""
     found = []
-    owners: dict[bytes, Known] = {}
+    owners: dict[bytes, Run] = {}
     for run in runs:
-        for epoch, key in prints(run):
+        for epoch, key in prints_of(run.snapshots):
             owner = owners.setdefault(key, run)
             if owner.config.seed != run.config.seed:
                 words = f"{owner.path.name} and {run.path.name} have different seeds and the same numbers"
@@ -118,7 +113,7 @@ def _telling(numbers: Iterable[float]) -> tuple[float, ...] | None:
     return kept if len({n for n in kept if n}) >= TELLING and all(map(math.isfinite, kept)) else None
 
 
-def same_measurements(one: "SeedEvidence", other: "SeedEvidence") -> bool:
+def same_measurements(one: "Training", other: "Training") -> bool:
     """Whether two logs end with the same norms and cosines, whatever accuracy they state: one is a copy of the other.
 
     Twice as many numbers as usual must agree, because a log may be rounded.
@@ -127,7 +122,7 @@ def same_measurements(one: "SeedEvidence", other: "SeedEvidence") -> bool:
     return mine == theirs and len({n for n in mine if n and math.isfinite(n)}) >= 2 * TELLING
 
 
-def _numbers(seed: "SeedEvidence") -> tuple[float, ...] | None:
+def _numbers(seed: "Training") -> tuple[float, ...] | None:
     """What the last moment measured; of a log of accuracies alone, all of them."""
     measured = _measured(seed.final)
     if measured:

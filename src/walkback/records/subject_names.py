@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.records import RunConfig
+from walkback.records.schema import RunConfig
 from walkback.records.sharing import subject_of
 
 BETWEEN = " · "
-NEVER = {"schema_", "seed", "blocks", "residual", "net_options", "rule_options", "rule", "penalty", "stop_when_fired"}
+NEVER = {"schema", "seed", "blocks", "residual", "net_options", "rule_options", "rule", "penalty", "stop_when_fired"}
 SHORT = {"data", "net", "schedule"}  # whose value says what it is
 Fellows = tuple[str, str | None, Any]  # a label, what implies an option, and its value
 IMPLIED = {"augment": "data", "data_source": "data", "net_source": "net", "rule_source": "rule"}
 
 
-def titles(configs: Sequence[RunConfig]) -> list[str]:
+def subject_names(configs: Sequence[RunConfig]) -> list[str]:
     """A name for each config: its label, then the options in which those of that label differ.
 
     A value that more than half of all configs have is not said, nor is one that the net or the data set implies. No two
@@ -37,7 +37,7 @@ def titles(configs: Sequence[RunConfig]) -> list[str]:
 
 def _flat(config: RunConfig) -> dict[str, Any]:
     """Everything that tells one config from another, by name."""
-    plain = {name: value for name, value in config.__dict__.items() if name not in NEVER}
+    plain = {name: getattr(config, name) for name in config.__struct_fields__ if name not in NEVER}
     if config.train_last == config.blocks:
         del plain["train_last"]  # all of them, however many there are
     return plain | {f"net:{k}": v for k, v in config.net_options.items()} | config.rule_options

@@ -7,27 +7,29 @@ and field; the properties themselves are in invariants.py.
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from walkback.data import DATASETS
 from walkback.errors import RecordError
 from walkback.files import check_regular
-from walkback.records.expected import Expected, is_scheduled, is_whole
-from walkback.records.expected import scheduled as scheduled
 from walkback.records.invariants import broken, is_there
 from walkback.records.predictions import PREDICTIONS, flaws
 from walkback.records.schema import (
+    CosineRecord,
     DeepProbes,
     Environment,
+    PrecisionRecord,
     ReadingRecord,
     Result,
     RunConfig,
     Snapshot,
+    Valued,
 )
 
 if TYPE_CHECKING:
-    from walkback.records.run import Run
+    from walkback.records.training import Contents, Run
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
@@ -36,34 +38,102 @@ LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
 
-def check_run(run: "Run", files: Mapping[str, bytes], *, surely: bool = False) -> None:
+class Expected(NamedTuple):
+    """What every snapshot of a run must have.
+
+    per_epoch   steps; None while that is not known
+    test        samples that accuracies are taken on; None where the data set is not known
+    classes     likewise
+    """
+
+    config: RunConfig
+    blocks: int
+    per_epoch: int | None
+    test: int | None
+    classes: int | None = None
+
+    @classmethod
+    def of(cls, config: RunConfig, steps: list[int]) -> "Expected":
+        """By the config; `steps`: those of the first snapshots, which tell an epoch's where the data set does not."""
+        source = DATASETS.get(config.data) if config.data in DATASETS else None
+        counts = None if source is None else source.counts
+        if counts is not None and config.validation:  # a part of the training samples stands in for the test split
+            held = round(config.validation * counts[0])
+            counts = (counts[0] - held, held)
+        per_epoch = math.ceil(counts[0] / config.batch_size) if counts else None
+        if per_epoch is None and len(steps) > 1:
+            per_epoch = max(1, steps[1])
+        return cls(config, config.blocks, per_epoch, counts[1] if counts else None,
+                   None if source is None else source.classes)  # fmt: skip
+
+    def step(self, place: int) -> int | None:
+        """After so many epochs; None where that is not known."""
+        return 0 if place == 0 else None if self.per_epoch is None else place * self.per_epoch
+
+    def samples(self, accuracy: float) -> float:
+        """How many test samples an accuracy is; NaN where that is not known."""
+        return math.nan if self.test is None else accuracy * self.test
+
+    @property
+    def seen(self) -> int:
+        """How many samples the probes see, at most; exactly, where the data set is known."""
+        return self.config.probe_images if self.test is None else min(self.config.probe_images, self.test)
+
+    def sees(self, images: int) -> bool:
+        """Whether the probes can have seen so many samples."""
+        return images == self.seen or (self.test is None and images < self.seen)
+
+
+def scheduled(config: RunConfig, epoch: int) -> float | None:
+    """The learning rate that the epoch before a snapshot was trained with: lr (1 + cos(π (e − 1) / epochs)) / 2."""
+    return rate_at(config.lr, config.schedule, config.epochs, epoch)
+
+
+def rate_at(lr: float, schedule: Literal["cosine", "constant"], epochs: int, epoch: int) -> float | None:
+    """The learning rate of a schedule over so many epochs."""
+    if epoch == 0 or schedule == "constant":
+        return lr if epoch else None
+    return lr * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2
+
+
+def is_scheduled(found: float | None, wanted: float | None) -> bool:
+    """Whether a learning rate is the one that the schedule gives."""
+    if found is None or wanted is None:
+        return found is wanted
+    return abs(found - wanted) <= 1e-9 * abs(wanted) + 1e-15
+
+
+def is_whole(samples: float) -> bool:
+    """Whether a number of samples is a whole one, or not known."""
+    return not math.isfinite(samples) or abs(samples - round(samples)) <= 1e-6
+
+
+def check_run(run: "Run", contents: "Contents", files: Mapping[str, bytes]) -> None:
     """Refuse a folder whose files do not fit each other.
 
-    files      by their names the predictions, and the headers of the checkpoints, that are there
-    surely     every snapshot was found to fit the config already, by quick.py
+    files   by their names the predictions, and the headers of the checkpoints, that are there
     """
-    for where, name, words in _flaws(run, files, surely):
+    for where, name, words in _flaws(run, contents, files):
         raise RecordError(f"{run.path / where}: {broken(name, words)}", REMEDY)
 
 
-def _flaws(run: "Run", files: Mapping[str, bytes], surely: bool) -> Iterator[Flaw]:
-    config, snapshots, result = run.config, run.snapshots, run.result
-    branches = None if run.identity is None else len(run.identity.branch)
-    read: Sequence[Snapshot] = getattr(snapshots, "read", snapshots)  # quickly: the same fields, and none is built
-    expected = Expected.of(config, [snapshot.step for snapshot in read[:2]])
+def _flaws(run: "Run", contents: "Contents", files: Mapping[str, bytes]) -> Iterator[Flaw]:
+    config, snapshots, result = run.config, contents.snapshots, run.result
+    branches = None if contents.identity is None else len(contents.identity.branch)
+    expected = Expected.of(config, [snapshot.step for snapshot in snapshots[:2]])
     if config.train_last > config.blocks:
         yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
-    for place, snapshot in enumerate(() if surely else snapshots):
+    for place, snapshot in enumerate(snapshots):
         for field, name, words in _of_snapshot(place, snapshot, config, expected):
             yield f"snapshots.jsonl line {place + 1}: {field}", name, words
     if branches is not None and branches != config.blocks:
         yield "identity.json: branch", "blocks", f"it has {branches} entries, and the net has {config.blocks} blocks"
-    last = read[-1] if read else None
+    last = snapshots[-1] if snapshots else None
     if result is not None:
         for field, name, words in _of_result(result, config, last, expected.per_epoch):
             yield f"result.json: {field}", name, words
-    if run.probes is not None:
-        for field, name, words in _of_probes(run.probes, config, last, result):
+    if contents.probes is not None:
+        for field, name, words in _of_probes(contents.probes, config, last, result):
             yield f"probes.json: {field}", name, words
     if run.environment is not None:
         for field, name, words in _of_sittings(run.environment, result):
@@ -103,44 +173,45 @@ def _of_snapshot(place: int, snapshot: Snapshot, config: RunConfig, expected: Ex
     for name in ("update", "zero credits"):
         if len(snapshot.measured.get(name, [()] * blocks)) != blocks:
             yield f"measured.{name}", "blocks", _entries(len(snapshot.measured[name]), blocks, blocks)
-    yield from _without_value(_values(snapshot))
-    records = {"cosine": snapshot.cosine, "cosine_out": snapshot.cosine_out, "cosine_embed": [snapshot.cosine_embed]}
-    for field, cosines in records.items():
+    images = snapshot.probe_images
+    embed = [snapshot.cosine_embed]
+    for field, cosines in (
+        ("cosine.*", snapshot.cosine),
+        ("cosine_out.*", snapshot.cosine_out),
+        ("cosine_embed", embed),
+    ):
+        yield from _without_value(field, cosines)
         for number, found in enumerate(cosines):
-            if found.total != snapshot.probe_images:
-                samples = f"of {found.total} samples, and the snapshot is of {snapshot.probe_images}"
-                yield f"{field}.{number}.total", "samples", samples
+            if found.total != images:
+                samples = f"of {found.total} samples, and the snapshot is of {images}"
+                yield f"{field.replace('*', str(number))}.total", "samples", samples
+    for name, readings in snapshot.measured.items():
+        yield from _without_value(f"measured.{name}.*", readings)
 
 
-def _without_value(values: Iterable[tuple[str, float, str]]) -> Iterator[Flaw]:
-    """Of measurements, as (place, value, status), every one that says "ok" of what is not finite."""
-    for place, value, status in values:
-        if not is_there(value, status):
+Measured = CosineRecord | ReadingRecord | Valued | PrecisionRecord
+
+
+def _without_value(field: str, found: Iterable[Measured]) -> Iterator[Flaw]:
+    """Every measurement that says "ok" of what is not finite. In `field`, * stands for its number."""
+    for number, each in enumerate(found):
+        name = "chord" if isinstance(each, PrecisionRecord) else "value"
+        if not is_there(getattr(each, name), each.status):
+            place = f"{field.replace('*', str(number))}.{name}"
             yield place, "measured", 'the status is "ok", and the value is not finite'
 
 
-def _values(snapshot: Snapshot) -> Iterator[tuple[str, float, str]]:
-    for field, cosines in (("cosine", snapshot.cosine), ("cosine_out", snapshot.cosine_out)):
-        yield from ((f"{field}.{place}.value", c.value, c.status) for place, c in enumerate(cosines))
-    yield "cosine_embed.value", snapshot.cosine_embed.value, snapshot.cosine_embed.status
-    yield from _readings(snapshot.measured)
-
-
-def _readings(measured: Mapping[str, list[ReadingRecord]]) -> Iterator[tuple[str, float, str]]:
-    for name, found in measured.items():
-        yield from ((f"measured.{name}.{place}.value", r.value, r.status) for place, r in enumerate(found))
-
-
-def _probed(probes: DeepProbes) -> Iterator[tuple[str, float, str]]:
-    yield from ((f"precision.{place}.chord", p.chord, p.status) for place, p in enumerate(probes.precision))
-    yield "drift.value", probes.drift.value, probes.drift.status
-    for field in ("rho", "nudging"):
-        yield from ((f"{field}.{place}.value", v.value, v.status) for place, v in enumerate(getattr(probes, field)))
-    yield from _readings(probes.measured)
+def _values_of_probes(probes: DeepProbes) -> Iterator[Flaw]:
+    yield from _without_value("precision.*", probes.precision)
+    yield from _without_value("drift", [probes.drift])
+    yield from _without_value("rho.*", probes.rho)
+    yield from _without_value("nudging.*", probes.nudging)
+    for name, readings in probes.measured.items():
+        yield from _without_value(f"measured.{name}.*", readings)
     if (output := probes.output) is not None:
-        yield from ((f"output.frobenius.{n}.value", v.value, v.status) for n, v in enumerate(output.frobenius))
-        yield from ((f"output.cosine.{n}.value", c.value, c.status) for n, c in enumerate(output.cosine or ()))
-        yield "output.reference.chord", output.reference.chord, output.reference.status
+        yield from _without_value("output.frobenius.*", output.frobenius)
+        yield from _without_value("output.cosine.*", output.cosine or ())
+        yield from _without_value("output.reference", [output.reference])
 
 
 def _too_few_draws(probes: DeepProbes) -> Iterator[Flaw]:
@@ -181,7 +252,7 @@ def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, res
         lists |= {"output.null": output.null, "output.frobenius": output.frobenius}
         lists |= {} if output.cosine is None else {"output.cosine": output.cosine}
         precise["output.reference"] = output.reference
-    yield from _without_value(_probed(probes))
+    yield from _values_of_probes(probes)
     yield from _too_few_draws(probes)
     for field, found in lists.items():
         length = blocks + (field == "precision")
@@ -245,7 +316,7 @@ def checkpoint_header(file: Path | str) -> tuple[list[str], dict[str, Any]] | No
 
 
 def told_by_header(content: bytes | None) -> tuple[list[str], dict[str, Any]] | None:
-    """The same of what `header_bytes` found."""
+    """The names of the tensors, and the state, that `header_bytes` found."""
     if content is None:
         return None
     try:

@@ -1,15 +1,16 @@
 """Turn options into run configs: every name is known, every default written out, impossible values refused."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from pydantic import ValidationError
+import msgspec
 
 from walkback.data import source_of, usual_augment
 from walkback.errors import BadValue
 from walkback.nets import check_options, defaults, find_net, net_source, recorded
 from walkback.own import as_written
 from walkback.records import RunConfig
+from walkback.records.record import fault_of
 from walkback.rules import check_normalization, find_rule, rule_source
 
 SEEDS = (42, 123, 456)
@@ -96,11 +97,20 @@ def plan(
 
 def _config(fields: dict[str, Any]) -> RunConfig:
     try:
-        return RunConfig(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]).replace("_", "-")
-        raise BadValue(f"--{name} {first['input']}: {first['msg'].lower()}", f"give another --{name}") from error
+        return RunConfig.from_plain(msgspec.to_builtins(fields, enc_hook=_as_ours))
+    except msgspec.ValidationError as error:
+        place, _, words = fault_of(error).partition(": ")
+        name, words = place.replace("_", "-"), words.replace("`", "")
+        if choices := get_args(get_type_hints(RunConfig)[place]):
+            words = f"expected {' or '.join(map(repr, choices))}"
+        raise BadValue(f"--{name} {fields[place]}: {words[:1].lower()}{words[1:]}", f"give another --{name}") from error
+
+
+def _as_ours(value: Any) -> Any:
+    """A number of numpy or torch as one of Python's."""
+    if not hasattr(value, "tolist"):
+        raise BadValue(f"{value!r} cannot be recorded", "give a number, a text, or a list of these")
+    return value.tolist()
 
 
 def _rule_options(rule: str, normalize: str | None, options: dict[str, Any]) -> dict[str, Any]:

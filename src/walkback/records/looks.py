@@ -1,0 +1,62 @@
+"""What an audit knows that no run of its folder records: at how many seeds it looked, and the net at init. looks.json.
+
+Seeds that are added after a look widen every interval (checks/looks.py), so the looks must stay known.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from msgspec import field
+
+from walkback.errors import RecordError
+from walkback.files import make_folder, read_bytes, write_whole
+from walkback.records.moment import Moment
+from walkback.records.record import FRESH, Record, parse
+from walkback.records.schema import Whole
+
+FILE = "looks.json"
+REMEDY = "undo the edit; without the file the intervals would claim too much"
+
+
+class Looks(Record, kw_only=True):
+    """The numbers of seeds at which an audit looks, or looked, at the runs; by setting, the net at init."""
+
+    schema: Literal["walkback.looks/1"] = "walkback.looks/1"
+    looks: list[Whole] = field(default_factory=list)
+    inits: dict[str, Moment] = field(default_factory=dict)
+
+    def joined(self, other: "Looks") -> "Looks":
+        """The looks of both, and every net at init that either knows."""
+        return Looks(looks=sorted({*self.looks, *other.looks}), inits=self.inits | other.inits)
+
+
+def read_looks(*folders: Path | str) -> Looks:
+    """What these folders' looks.json say, together."""
+    found = Looks()
+    for path in (Path(folder) / FILE for folder in folders):
+        try:
+            found = found.joined(parse(Looks, read_bytes(path), str(path), REMEDY))
+        except FileNotFoundError:
+            continue
+        except RecordError as error:
+            raise RecordError(error.what, REMEDY if error.remedy == FRESH else error.remedy) from error
+    return found
+
+
+def write_looks(folder: Path | str, looks: Looks) -> Path:
+    """Write looks.json into a folder."""
+    path = Path(folder) / FILE
+    make_folder(path.parent)
+    write_whole(path, looks.indented() + b"\n")
+    return path
+
+
+def all_looks(before: Iterable[int], planned: Iterable[int], fixed: int) -> list[int]:
+    """Every number of seeds at which these runs are looked at. A fixed number is a look where others came before.
+
+    >>> all_looks([], [3, 5], 0), all_looks([], [], 4), all_looks([3, 5], [], 4)
+    ([3, 5], [], [3, 4, 5])
+    """
+    earlier, now = {*before}, {*planned}
+    return sorted(earlier | (now or ({fixed} if earlier else set())))

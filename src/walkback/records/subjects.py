@@ -1,0 +1,240 @@
+"""Subjects: run folders grouped by config, each with its baselines; logs; and what is known of each as evidence.
+
+The evidence of runs is made when it is asked for, and that of the last hundred subjects is kept.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+from walkback.data import DATASETS
+from walkback.errors import RecordError
+from walkback.records.bars import weak_bp
+from walkback.records.baselines import ANY_RUN, BaselineIndex, half, same_but
+from walkback.records.duplicates import doubts_of_runs
+from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.invariants import broken
+from walkback.records.predictions import most_frequent
+from walkback.records.rates import NOTHING_TRIED, ChosenRates
+from walkback.records.record import FRESH, refused
+from walkback.records.schema import RunConfig
+from walkback.records.sharing import setting_of, subject_of
+from walkback.records.subject_names import subject_names
+from walkback.records.training import Run, Training
+
+ONE_WIDTH = ("resmlp", "vit-mini", "student", "mlp")  # nets all of whose states have the width that the option names
+KEPT = 100  # subjects whose evidence is kept
+
+
+class Subject:
+    """What one judgement is about.
+
+    runs      of run folders: one config, one run a seed; none of a log, a loop or a model
+    baselines its runs by what they are to the subject
+    given     baselines that were typed in, where the runs bring none
+    setting   a name for what it shares with its controls; empty: it can have none
+    control   which control of its setting it is
+    inits     nets at init of its setting
+    """
+
+    def __init__(
+        self, name: str, evidence: Evidence | None = None, *, runs: Sequence[Run] = (),
+        baselines: Mapping[BaselineName, Sequence[Run]] | None = None,
+        given: Mapping[BaselineName, Baseline] | None = None,
+        rates: ChosenRates = NOTHING_TRIED, setting: str = "", setting_name: str = "",
+        control: Literal["bp", "random", ""] = "", inits: Sequence[Training] = (),
+    ):  # fmt: skip
+        self.name = name.encode(errors="replace").decode()  # half a character, which no JSON can be written with
+        self.runs, self.baselines, self.given, self.rates = runs, dict(baselines or {}), dict(given or {}), rates
+        self.setting, self.setting_name, self.control, self.inits = setting, setting_name, control, inits
+        self._evidence = evidence
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that is known of it."""
+        return _evidence(self)
+
+    @property
+    def config(self) -> RunConfig | None:
+        """What determines its runs, but for the seed; None where they are not ours."""
+        return self.runs[0].config if self.runs else None
+
+
+@lru_cache(maxsize=KEPT)
+def _evidence(subject: Subject) -> Evidence:
+    known = subject._evidence
+    if known is None:
+        known = evidence_of_runs(subject.name, subject.runs, baselines=subject.baselines, rates=subject.rates)
+    return known.changed(name=subject.name, baselines={**subject.given, **known.baselines})
+
+
+def subjects_of_runs(
+    runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED, given: Mapping[BaselineName, Baseline] | None = None
+) -> list[Subject]:
+    """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
+
+    Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
+    upper half trains, where the same with all blocks trained is there. `rates`: those that trials chose.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.config.seed):  # stable: rules stay in the order they came
+        groups.setdefault(subject_of(run.config), []).append(run)
+    trained = [group for group in groups.values() if group[0].config.train_last > 0]
+    whole: dict[tuple[object, ...], set[float]] = {}  # the rates of nets all of whose blocks train
+    for group in trained:
+        config = group[0].config
+        if config.train_last == config.blocks:
+            whole.setdefault(same_but(config, ANY_RUN), set()).add(config.lr)
+
+    def is_half(config: RunConfig) -> bool:
+        if config.train_last == config.blocks or config.train_last != half(config.blocks):
+            return False
+        own = whole.get(same_but(config, ANY_RUN), set())
+        return config.lr in own or (bool(own) and rates.of(config) is not None)  # then its rate is its own
+
+    trained = [group for group in trained if not is_half(group[0].config)]
+    chosen = trained or [group for group in groups.values() if group[0].config.blocks]
+    index = BaselineIndex(runs, rates)
+    names = subject_names([group[0].config for group in chosen])
+    found = []
+    for name, group in zip(names, chosen, strict=True):
+        config = group[0].config
+        baselines = index.of(config)
+        is_control = config.rule in ("bp", "random") and config.train_last == config.blocks
+        control: Any = config.rule if is_control and ("frozen" in baselines or "frozen" in (given or {})) else ""
+        setting = setting_of(config, rates.tuned(config))
+        found.append(Subject(name, runs=group, baselines=baselines, given=given, rates=rates, setting=setting,
+                             setting_name=setting_words(config), control=control))  # fmt: skip
+    return found
+
+
+def setting_words(config: RunConfig) -> str:
+    """A setting in a few words: data, net and budget."""
+    sizes = [f"{key} {value}" for key, value in config.net_options.items() if type(value) is int]
+    return ", ".join([config.data, " ".join([config.net, *sizes]), f"{config.epochs} epochs"])
+
+
+def evidence_of_runs(
+    name: str,
+    runs: Sequence[Run],
+    others: Sequence[Run] = (),
+    *,
+    baselines: Mapping[BaselineName, Sequence[Run] | Baseline] | None = None,
+    classes: int | None = None,
+    rates: ChosenRates = NOTHING_TRIED,
+) -> Evidence:
+    """What the folders of one subject's runs say: one config, one run a seed.
+
+    Baselines are found among `runs` and `others`, or given outright by `baselines`. One that did not finish is there
+    without its accuracy, so that what rests on it is open. `rates` are those that trials chose; without them all runs
+    have one.
+    """
+    if not runs:
+        raise RecordError(f"no run is given for {name}", "name at least one run folder")
+    config = runs[0].config
+    for run in runs:
+        if same_but(run.config, ("seed",)) != same_but(config, ("seed",)):
+            raise RecordError(
+                f"{run.path} and {runs[0].path} differ in more than the seed: they are not one subject",
+                "judge them separately",
+            )
+    seeds = [run.config.seed for run in runs]
+    twice = [f"{run.path}" for run in runs if seeds.count(run.config.seed) > 1]
+    if twice:
+        words = f"two of the runs of {name} have the same seed: {twice[0]} and {twice[1]}"
+        raise RecordError(words, "give one run for each seed")
+    depth = config.blocks or None
+    arms: dict[BaselineName, Sequence[Run] | Baseline] = {}
+    arms |= BaselineIndex([*others, *runs], rates).of(config) if others or baselines is None else {}
+    arms |= baselines or {}
+    used = [run for arm in arms.values() for run in _runs(arm)]
+    configs = {key: _runs(arm)[0].config for key, arm in arms.items() if _runs(arm)}
+    notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
+    notes += [
+        f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
+    ]
+    tests: dict[bytes, str] = {}
+    known = {key: arm if isinstance(arm, Baseline) else _baseline(key, arm, notes, tests) for key, arm in arms.items()}
+    for run in runs:
+        _hits(run, tests)
+    labels = next(iter(tests), b"")
+    with refused(f"the runs of {name} cannot be judged", FRESH):
+        return Evidence(
+            name=name, rule=config.rule, depth=depth, trained=None if config.train_last == depth else config.train_last,
+            residual=config.residual, classes=classes if classes is not None else _classes(config, labels),
+            width=_width(config), chance=most_frequent(labels) if labels else None,
+            effort=rates.effort(config, seeds, configs),
+            budget=f"{config.epochs} epochs of {config.data}, {config.net}",
+            seeds=[*runs], baselines=known, notes=notes, doubts=[*doubts_of_runs([*runs, *used]), *_one_test(tests)],
+            symptoms=[*_weak(arms.get("bp"), runs if config.rule == "bp" else ()),
+                      *_left_out(config, seeds, arms.get("frozen"), arms.get("half"))],
+        )  # fmt: skip
+
+
+def _width(config: RunConfig) -> int | None:
+    """Of every state, where the net has one width and the record states one that can be."""
+    width = config.net_options.get("width") if config.net in ONE_WIDTH else None
+    return width if type(width) is int and width > 0 else None
+
+
+def _weak(given: Sequence[Run] | Baseline | None, own: Sequence[Run]) -> list[str]:
+    """A sentence where the bp that a subject is compared with, or the subject itself, is a weak one."""
+    runs = _runs(given) or own
+    accuracies = [run.result.accuracy for run in runs if run.result is not None and run.result.status == "finished"]
+    words = weak_bp(runs[0].config, statistics.fmean(accuracies)) if accuracies else None
+    return [f"{words}."] if words else []
+
+
+def _left_out(config: RunConfig, seeds: Sequence[int], *own: Sequence[Run] | Baseline | None) -> list[str]:
+    """A sentence where nets that an audit trains with every seed of a subject have seeds that the subject lacks."""
+    theirs = {run.config.seed for arm in own for run in _runs(arm) if run.config.penalty == config.penalty}
+    more = [str(seed) for seed in sorted(theirs - {*seeds})]
+    return [f"Its baselines have seeds that it lacks ({', '.join(more)}): were they left out?"] if more else []
+
+
+def _classes(config: RunConfig, labels: bytes) -> int | None:
+    """How many classes the data set has, else how many its test labels show; None where neither is known."""
+    known = DATASETS.get(config.data).classes if config.data in DATASETS else None
+    return known or (max(labels) + 1 if labels else None)
+
+
+def _hits(run: Run, tests: dict[bytes, str]) -> bytes | None:
+    """Which test images the run got right, read now; its labels are put into `tests`, with the first run's name."""
+    found = run.predictions()
+    if found is None:
+        return None
+    tests.setdefault(found.labels, run.path.name)
+    return found.hits
+
+
+def _one_test(tests: Mapping[bytes, str]) -> list[str]:
+    """Whether the labels of all predictions are those of one test split: else images of two would be compared."""
+    if len(tests) < 2:
+        return []
+    one, other = [*tests.values()][:2]
+    return [broken("same-data", f"{one} and {other} have predictions of test samples with other labels")]
+
+
+def _runs(given: Sequence[Run] | Baseline | None) -> Sequence[Run]:
+    return () if given is None or isinstance(given, Baseline) else given
+
+
+def _baseline(key: str, runs: Sequence[Run], notes: list[str], tests: dict[bytes, str]) -> Baseline:
+    accuracy: dict[int, float | None] = {}
+    hits: dict[str, bytes | None] = {}
+    for run in runs:
+        seed = run.config.seed
+        if seed in accuracy:
+            raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
+        finished = run.result is not None and run.result.status == "finished"
+        accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
+        if finished and run.result is not None and run.result.predictions is not None:
+            hits[str(seed)] = _hits(run, tests)
+        if not finished:
+            ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
+            how = "is not finished" if run.result is None else ends[run.result.status]
+            notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
+    with refused(f"the baseline {key}, {runs[0].path}", FRESH):
+        found = Baseline.by_seed(accuracy)
+    return found.changed(hits=hits) if hits else found
