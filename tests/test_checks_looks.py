@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from walkback.checks import DEFAULT, Finding
-from walkback.checks.looks import FAR, LOOKS, Need, each_look, looks_of, looks_up_to, needed, with_looks
+from walkback.checks.sequential import FAR, LOOKS, Need, each_look, looks_of, looks_up_to, needed, with_looks
 from walkback.errors import BadValue
 from walkback.records.record import parse
 

@@ -33,11 +33,10 @@ from walkback.checks import (
     spread,
 )
 from walkback.checks.base import GENERIC, Unknown, register
-from walkback.checks.finding import Finding, Interval, number_said, times_said
-from walkback.checks.looks import needed
+from walkback.checks.finding import Finding, Interval, number_words, times_words
+from walkback.checks.sequential import needed
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
-from walkback.checks.thresholds import Limit
-from walkback.checks.thresholds_file import completed
+from walkback.checks.thresholds import Limit, completed
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.records import Baseline
 from walkback.records.schema import ReadingRecord
@@ -73,7 +72,7 @@ def found(
     ],
 )  # fmt: skip
 def test_a_number_in_a_sentence(value: float, words: str) -> None:
-    assert number_said(value) == words
+    assert number_words(value) == words
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_a_number_in_a_sentence(value: float, words: str) -> None:
     ],
 )  # fmt: skip
 def test_a_growth_is_told_from_its_limit(value: float, limit: float | None, words: str) -> None:
-    assert times_said([value], limit) == words
+    assert times_words([value], limit) == words
 
 
 # --- the clause of each check ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 from walkback.checks import Audit, Finding, Thresholds
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import listed
-from walkback.checks.looks import needed, wanting, with_looks
+from walkback.checks.sequential import needed, wanting, with_looks
 from walkback.records import Moment
 from walkback.records.looks import Looks, all_looks, read_looks, write_looks
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from walkback.checks import DEFAULT
 from walkback.checks.depth import CONFIDENCE, NAME, bonferroni, required_seeds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
-from walkback.checks.student import two_sided
+from walkback.checks.paired_gain import two_sided
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.report.tables import Cell, Table
 
 LOOKS = looks_up_to(USUAL_MOST)

@@ -9,8 +9,7 @@ from msgspec import field
 
 from walkback.checks.finding import Protocol
 from walkback.checks.judge import Judgement
-from walkback.checks.thresholds import Thresholds
-from walkback.checks.thresholds_file import completed
+from walkback.checks.thresholds import Thresholds, completed
 from walkback.checks.verdict import VerdictName
 from walkback.errors import RecordError
 from walkback.files import is_folder, make_folder, read_bytes, write_whole

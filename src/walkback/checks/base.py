@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from walkback.checks.finding import Finding, Outcome, Protocol
-from walkback.checks.thresholds import LIMITS, VERSION, Limit, Thresholds
+from walkback.checks.thresholds import LIMITS, Limit, Thresholds, default_thresholds
 from walkback.records.evidence import BaselineName, Evidence
 from walkback.records.moment import Moment
 from walkback.registry import Registry
@@ -132,10 +132,8 @@ DISAGREE = "The seeds disagree. More seeds would show how often each outcome occ
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
-    "open": "What is known does not settle it.",
-    "not asked": "This question does not apply to this subject.",
-    "inconclusive": "What is known does not settle it.",
-    "not applicable": "This question does not apply to this subject.",
+    **dict.fromkeys(("open", "inconclusive"), "What is known does not settle it."),
+    **dict.fromkeys(("not asked", "not applicable"), "This question does not apply to this subject."),
 }
 
 
@@ -165,7 +163,9 @@ C = TypeVar("C", bound=Check)
 def register(check: C) -> C:
     """Make a check known, with its thresholds."""
     CHECKS.add(check.name, check)
-    LIMITS.update(check.limits)
+    every = {name: limit for each in in_order() for name, limit in each.limits.items()}
+    LIMITS.clear()
+    LIMITS.update(every)
     return check
 
 
@@ -180,9 +180,3 @@ def in_order(protocol: Protocol | None = None) -> list[Check]:
     way = -1 if protocol == "published" else 1
     checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (way * check.place, check.name))
     return [check for check in checks if protocol is None or protocol in check.quantity]
-
-
-def default_thresholds() -> Thresholds:
-    """The thresholds that the checks bring."""
-    table = {name: limit.threshold() for check in in_order() for name, limit in check.limits.items()}
-    return Thresholds(version=VERSION, table=table)

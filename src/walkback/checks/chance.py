@@ -12,7 +12,7 @@ from typing import NamedTuple
 from walkback.checks.base import Check, register
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, stable_range
 from walkback.checks.gamma import FEWEST, by_label, confidence_of, gamma_of, mean_with
-from walkback.checks.student import two_sided
+from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment

@@ -11,8 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, listed, points, stable_range
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Outcome,
+    Protocol,
+    known,
+    listed,
+    points,
+    seeds_words,
+    stable_range,
+)
 from walkback.checks.paired_gain import (
     DIGITS,
     PairedGain,
@@ -212,7 +221,7 @@ def _why(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: float
             return f"{least}; over {WORDS[fired.name]} it is {high}, where bp {gain_words(fired.bp, at, confidence)}."
         return f"Over {WORDS[fired.name]} training the blocks does harm ({high})."
     if unfinished := stopped(evidence):
-        return f"{seeds_said(unfinished).capitalize()} did not finish, so this is open."
+        return f"{seeds_words(unfinished).capitalize()} did not finish, so this is open."
     if idle := next((each for each in both if each.needs_no_depth(at)), None):
         task = f"bp itself {gain_words(idle.bp, at, confidence)} over {_bp_words(idle.name)}"
         if idle.bp.high is not None and idle.bp.high < 0:
@@ -241,7 +250,7 @@ def _lacking(evidence: Evidence, both: Sequence[Compared]) -> str:
         for gain, who in ((each.gain, "the subject"), (each.task, "bp")):
             if gain is not None and gain.lacking:
                 return (
-                    f"The accuracy of {seeds_said(list(gain.lacking))} of {who} or of the {each.name} net is missing."
+                    f"The accuracy of {seeds_words(list(gain.lacking))} of {who} or of the {each.name} net is missing."
                 )
             if gain is not None and gain.hidden:
                 return "Predictions were recorded, and some of them are not here: restore predictions.npy."

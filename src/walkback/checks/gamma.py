@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from walkback.checks.finding import Interval, known
-from walkback.checks.student import mean_interval, two_sided
+from walkback.checks.paired_gain import mean_interval, two_sided
 from walkback.checks.thresholds import Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment

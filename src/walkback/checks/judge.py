@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from msgspec import field, msgpack
 
-from walkback.checks.base import Check, default_thresholds, in_order
+from walkback.checks.base import Check, in_order
 from walkback.checks.finding import Finding, Protocol, known
-from walkback.checks.thresholds import Thresholds
+from walkback.checks.thresholds import Thresholds, default_thresholds
 from walkback.checks.verdict import VerdictName, Verdicts, median_cosine, symptoms_of, verdict
 from walkback.records.duplicates import doubts_of
 from walkback.records.evidence import Evidence

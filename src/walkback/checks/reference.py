@@ -9,21 +9,23 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from walkback.checks.base import Check, Date, default_thresholds, register
-from walkback.checks.by_seed import by_text, seeds_said, where
+from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
     Basis,
     Finding,
     Outcome,
     Protocol,
     agreed,
+    by_text,
     known,
     listed,
-    spread_said,
+    range_words,
+    seeds_words,
     stable_range,
-    times_said,
+    times_words,
+    where,
 )
-from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds, default_thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 from walkback.records.training import Training
@@ -115,19 +117,19 @@ def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: f
         return "The precision of the deepest gradient was not measured"
     differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
     if differences and all(found.differences for found in differences):
-        off = f"finite differences of two step sizes disagree on its direction by {spread_said(numbers)}"
+        off = f"finite differences of two step sizes disagree on its direction by {range_words(numbers)}"
     else:
         kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
         rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
-        off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
+        off = f"{rounding}{listed(kinds)} turns its direction by {range_words(numbers)}"
     if outcome == "fires":
         return f"The deepest gradient is not measurable: {off}, on every seed (limit {limit:g})"
     if outcome == "passes":
         return f"The deepest gradient is precise: {off} (limit {limit:g})"
     above = where(evidence, lambda i: (chords[i] or 0.0) > limit)
     unknown = where(evidence, lambda i: chords[i] is None)
-    parts = [f"above the limit of {limit:g} in {seeds_said(above)}"] if above else []
-    parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
+    parts = [f"above the limit of {limit:g} in {seeds_words(above)}"] if above else []
+    parts += [f"not measured in {seeds_words(unknown)}"] if unknown else []
     if above and not unknown and len(above) == len(chords):
         return f"Whether the deepest gradient is measurable is open: {off}, recorded without the label's own term"
     return f"The deepest gradient is not equally precise on every seed: {off}; {', '.join(parts)}"
@@ -139,7 +141,7 @@ def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
     if not there:
         return "Its norm is not known"
     standing_in = sorted({n.layer for n in there if n.layer is not None})
-    size = spread_said([n.value for n in there])
+    size = range_words([n.value for n in there])
     if standing_in:
         layers = listed([str(layer) for layer in standing_in])
         what = f"Only the gradient at layer {layers} is known, a proxy: its norm"
@@ -179,7 +181,7 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
     if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
-        reasons.append(f"the stream is large (at its end {times_said([last / min(entries)])} its size at the start)")
+        reasons.append(f"the stream is large (at its end {times_words([last / min(entries)])} its size at the start)")
     if known(moment.loss) and moment.loss < thresholds[SMALL_LOSS]:
         reasons.append(f"the loss is small ({moment.loss:.2g}: the net fits its data)")
     if reasons:

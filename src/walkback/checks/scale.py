@@ -14,8 +14,19 @@ from operator import truediv
 from typing import NamedTuple, TypeGuard, cast
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.by_seed import by_text, seeds_said, where
-from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, number_said, stable_range, times_said
+from walkback.checks.finding import (
+    Finding,
+    Outcome,
+    Protocol,
+    agreed,
+    by_text,
+    known,
+    number_words,
+    seeds_words,
+    stable_range,
+    times_words,
+    where,
+)
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
@@ -202,7 +213,7 @@ def _since_words(since: Sequence[float], limit: float) -> list[str]:
     if not since:
         return []
     above = f", above the limit of {limit:g}×" if min(since) > limit else ""
-    return [f"‖h_L‖ has grown {times_said(since)} since init{above}."]
+    return [f"‖h_L‖ has grown {times_words(since)} since init{above}."]
 
 
 def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outcome: Outcome) -> str:
@@ -215,7 +226,7 @@ def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outco
         at_init = " at init" if plain and norms else ""
         return f"The norms of the hidden states{at_init} are not known, so growth cannot be judged."
     at_least = "at least " if any(g.high is None for g in way.grown) else ""
-    many, over = f"{at_least}{times_said(lows, limit)}", ", compared with init" if plain else ""
+    many, over = f"{at_least}{times_words(lows, limit)}", ", compared with init" if plain else ""
     if outcome == "fires":
         what = f"One block grows its input {many} as much as at init" if plain else f"One block grows the stream {many}"
         return f"{what}, on every seed (limit {limit:g}×)."
@@ -225,9 +236,9 @@ def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outco
     above = where(evidence, lambda i: _is_above(way.grown[i], limit))
     below = where(evidence, lambda i: _is_below(way.grown[i], limit))
     open_ = [label for label in evidence.labels() if label not in (*above, *below)]
-    parts = [f"above the limit of {limit:g}× in {seeds_said(above)}"] if above else []
-    parts += [f"within the limit{'' if above else f' of {limit:g}×'} in {seeds_said(below)}"] if below else []
-    parts += [f"not settled in {seeds_said(open_)}, where not every norm is known"] if open_ else []
+    parts = [f"above the limit of {limit:g}× in {seeds_words(above)}"] if above else []
+    parts += [f"within the limit{'' if above else f' of {limit:g}×'} in {seeds_words(below)}"] if below else []
+    parts += [f"not settled in {seeds_words(open_)}, where not every norm is known"] if open_ else []
     return f"Largest growth over one block{over}: {many} where it is known; {', '.join(parts)}."
 
 
@@ -238,12 +249,12 @@ def _either_said(ways: Sequence[Way], thresholds: Thresholds) -> str:
     limit, at_least = thresholds[stream.name], "at least " if any(g.high is None for g in stream.grown) else ""
     if stream.outcome(limit) == "fires":
         return (
-            f"One block grows its input {at_least}{times_said(lows, limit)} (limit {limit:g}×). That fires in a "
+            f"One block grows its input {at_least}{times_words(lows, limit)} (limit {limit:g}×). That fires in a "
             "residual net, but it is not known whether the net is one. Say so with residual=."
         )
     why = {"fires": "one block grows too much", "open": "it is not known how much a block grows"}
     return (
-        f"Largest growth over one block: {times_said(lows, limit)} (limit {limit:g}×). That passes in a residual net, "
+        f"Largest growth over one block: {times_words(lows, limit)} (limit {limit:g}×). That passes in a residual net, "
         "but it is not known whether the net is one, and compared with init "
         f"{why[plain.outcome(thresholds[plain.name])]}. Say so with residual=."
     )
@@ -275,7 +286,7 @@ def _published(evidence: Evidence, grown: Sequence[Growth], limit: float, warnin
     says = {
         "not applicable": "The net has no residual stream whose growth could be judged.",
         "inconclusive": "The norms of the hidden states are not known, or not all finite.",
-    }.get(outcome, f"Mean growth: {times_said([mean or 0], limit)}{proxy} (published limit {limit:g}×).")
+    }.get(outcome, f"Mean growth: {times_words([mean or 0], limit)}{proxy} (published limit {limit:g}×).")
     if not whole:
         warnings = [
             *warnings,
@@ -356,8 +367,8 @@ class Scale(Check):
             return "how much one block grows the stream is not known"
         least = "at least " if finding.basis == "bound" or finding.value is None else ""
         if finding.outcome in ("open", "inconclusive") and known(finding.low) and known(finding.high):
-            return f"one block grows {over} {number_said(finding.low)} to {number_said(finding.high)}×, by seed"
-        return f"one block grows {over} {least}{number_said(value)}×"
+            return f"one block grows {over} {number_words(finding.low)} to {number_words(finding.high)}×, by seed"
+        return f"one block grows {over} {least}{number_words(value)}×"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from walkback.checks.base import check_named
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import Finding, Outcome, Protocol, known, listed
+from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_words
 from walkback.checks.gamma import disagreement, gamma_of, standing_of
 from walkback.checks.paired_gain import guessing
 from walkback.records.duplicates import doubts_of
@@ -134,9 +133,9 @@ def _doubts(evidence: Evidence) -> list[str]:
         reasons.append("with one class there is nothing to learn")
     seeds = dict(evidence.labelled())
     if unfinished := [label for label, seed in seeds.items() if seed.ended == "stopped"]:
-        reasons.append(f"{seeds_said(unfinished)} did not finish")
+        reasons.append(f"{seeds_words(unfinished)} did not finish")
     if unknown := [label for label, seed in seeds.items() if not known(seed.final.accuracy)]:
-        reasons.append(f"the accuracy of {seeds_said(unknown)} is not known")
+        reasons.append(f"the accuracy of {seeds_words(unknown)} is not known")
     return reasons + doubts_of(evidence, measured=False)
 
 
@@ -217,7 +216,7 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     diverged = [label for label, seed in evidence.labelled() if seed.ended == "diverged"]
     if diverged:
         counted = "" if chance is None else f" and count{'s' if len(diverged) == 1 else ''} as guessing"
-        words.append(f"{seeds_said(diverged).capitalize()} diverged{counted}.")
+        words.append(f"{seeds_words(diverged).capitalize()} diverged{counted}.")
     effort = evidence.effort
     if effort is not None and len(set(effort.trials.values())) > 1:
         each = ", ".join(f"{arm} {count}" for arm, count in effort.trials.items())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.looks import needed
+from walkback.checks.sequential import needed
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE, TASK
-from walkback.checks.looks import needed
+from walkback.checks.sequential import needed
 from walkback.plain import seen
 from walkback.report.case import Case
 from walkback.report.fitting import print_whole, print_words

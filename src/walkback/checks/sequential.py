@@ -24,7 +24,7 @@ from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
 from walkback.checks.finding import Finding, points
 from walkback.checks.judge import Judgement
-from walkback.checks.student import two_sided
+from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
 from walkback.errors import BadValue
 
