@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkback.checks import DEFAULT
-from walkback.checks.depth import CONFIDENCE, NAME, bonferroni, required_seeds
-from walkback.checks.paired_gain import two_sided
+from walkback.checks.depth import CONFIDENCE, NAME, required_seeds
+from walkback.checks.paired_gain import bonferroni, two_sided
 from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.report.tables import Cell, Table
 

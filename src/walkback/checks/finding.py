@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from msgspec import field
 
@@ -22,6 +22,18 @@ class Interval(Record):
     value: float | None = None
     low: float | None = None
     high: float | None = None
+
+    def above(self, at: float) -> bool:
+        """Whether it is shown to lie above."""
+        return self.low is not None and self.low > at
+
+    def below(self, at: float) -> bool:
+        """Whether it is shown to lie below."""
+        return self.high is not None and self.high < at
+
+    def contains(self, at: float) -> bool:
+        """Whether neither is shown, though it has ends."""
+        return self.low is not None and self.high is not None and self.low <= at <= self.high
 
 
 class Finding(Record, kw_only=True):
@@ -85,6 +97,36 @@ def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outco
         if outcome_at(cut) != here or outcome_at(beyond) != here:
             return cut
     return None
+
+
+def make_finding(
+    check: str,
+    name: str,
+    at: float,
+    outcome_at: Callable[[float], Outcome],
+    cuts: Iterable[float | None],
+    **fields: Any,
+) -> Finding:
+    """The finding of a check that has one threshold: its outcome there, and the stable range."""
+    stable = stable_range(outcome_at, cuts, at)
+    return Finding(
+        check=check, outcome=outcome_at(at), threshold=at, stable_range=stable, ranges={name: stable}, **fields
+    )  # fmt: skip
+
+
+def finding_by_mean(
+    check: str, name: str, at: float, mean: float | None, fires: Callable[[float, float], bool],
+    *, usable: bool = True, basis: Basis = "exact", **fields: Any,
+) -> Finding:  # fmt: skip
+    """The published way: one mean against the threshold, without an interval; inconclusive where it is not usable."""
+
+    def outcome_at(at: float) -> Outcome:
+        if mean is None or not usable:
+            return "inconclusive"
+        return "fires" if fires(mean, at) else "passes"
+
+    known_by: Basis = "missing" if mean is None else basis
+    return make_finding(check, name, at, outcome_at, [mean], value=mean, basis=known_by, **fields)
 
 
 def listed(words: Sequence[str]) -> str:
