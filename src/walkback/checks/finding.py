@@ -100,14 +100,10 @@ def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outco
 
 
 def make_finding(
-    check: str,
-    name: str,
-    at: float,
-    outcome_at: Callable[[float], Outcome],
-    cuts: Iterable[float | None],
+    check: str, name: str, at: float, outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None],
     **fields: Any,
-) -> Finding:
-    """The finding of a check that has one threshold: its outcome there, and the stable range."""
+) -> Finding:  # fmt: skip
+    """The finding of a check that goes by one threshold: its outcome there, and the stable range."""
     stable = stable_range(outcome_at, cuts, at)
     return Finding(
         check=check, outcome=outcome_at(at), threshold=at, stable_range=stable, ranges={name: stable}, **fields
@@ -116,17 +112,15 @@ def make_finding(
 
 def finding_by_mean(
     check: str, name: str, at: float, mean: float | None, fires: Callable[[float, float], bool],
-    *, usable: bool = True, basis: Basis = "exact", **fields: Any,
+    *, unless: Outcome | None = None, basis: Basis = "exact", **fields: Any,
 ) -> Finding:  # fmt: skip
-    """The published way: one mean against the threshold, without an interval; inconclusive where it is not usable."""
+    """The published way: one mean against the threshold, without an interval. `unless`: the outcome whatever it is."""
 
     def outcome_at(at: float) -> Outcome:
-        if mean is None or not usable:
-            return "inconclusive"
-        return "fires" if fires(mean, at) else "passes"
+        return unless or ("inconclusive" if mean is None else "fires" if fires(mean, at) else "passes")
 
-    known_by: Basis = "missing" if mean is None else basis
-    return make_finding(check, name, at, outcome_at, [mean], value=mean, basis=known_by, **fields)
+    by: Basis = "missing" if mean is None else basis
+    return make_finding(check, name, at, outcome_at, [mean], value=mean, basis=by, **fields)
 
 
 def listed(words: Sequence[str]) -> str:
