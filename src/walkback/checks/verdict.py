@@ -95,9 +95,9 @@ def _lower_half(evidence: Evidence, found: Mapping[str, Finding]) -> LowerHalfWo
 
 def _gamma(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[GammaWord, str]:
     """Definite only where the reference can be compared with, and what was compared is what trained."""
-    standing, gammas = standing_of(evidence), gamma_of(evidence)
-    if standing.word == "not seen":
-        return "not reported", f": {standing.why}" if standing.why else ""
+    (standing, why), gammas = standing_of(evidence), gamma_of(evidence)
+    if standing == "not seen":
+        return "not reported", f": {why}" if why else ""
     if not gammas.reported:
         return "not reported", ""
     outcome = {name: finding.outcome for name, finding in found.items()}
@@ -106,7 +106,7 @@ def _gamma(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[GammaWord,
         return "not measurable", ""
     if reasons := doubts_of(evidence):
         return "open", f": {'; '.join(reasons)}"
-    if standing.word == "in part":
+    if standing == "in part":
         return "open", ": what was compared is only in part what trained"
     if reference != "passes" or gammas.table is None:
         return "open", ""
