@@ -8,14 +8,13 @@ from walkback.checks.base import CHECKS, Check, check_named, in_order
 from walkback.checks.chance import chance
 from walkback.checks.depth import depth
 from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol
-from walkback.checks.judge import Accuracy, FirstFired, Judgement, fires_at, first_fired, judge
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
 from walkback.checks.scale import scale
 from walkback.checks.size import size
 from walkback.checks.spread import spread
 from walkback.checks.thresholds import LIMITS, Threshold, Thresholds, default_thresholds, load_thresholds
-from walkback.checks.verdict import VerdictName, Verdicts
+from walkback.checks.verdict import Accuracy, FirstFired, Judgement, VerdictName, Verdicts, fires_at, first_fired, judge
 from walkback.registry import walk
 
 walk(__name__)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from msgspec import field
 
 from walkback.checks.finding import Protocol
-from walkback.checks.judge import Judgement
 from walkback.checks.thresholds import Thresholds, completed
-from walkback.checks.verdict import VerdictName
+from walkback.checks.verdict import Judgement, VerdictName
 from walkback.errors import RecordError
 from walkback.files import is_folder, make_folder, read_bytes, write_whole
 from walkback.records.invariants import Broken

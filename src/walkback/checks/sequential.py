@@ -23,9 +23,9 @@ from typing import NamedTuple
 from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
 from walkback.checks.finding import Finding, points
-from walkback.checks.judge import Judgement
 from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
+from walkback.checks.verdict import Judgement
 from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
