@@ -34,7 +34,6 @@ from walkback.checks import (
 )
 from walkback.checks.base import GENERIC, Unknown, register
 from walkback.checks.finding import Finding, Interval, number_words, times_words
-from walkback.checks.sequential import needed
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit, completed
 from walkback.errors import BadValue, RecordError, UnknownName
@@ -509,10 +508,3 @@ def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
     copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
     assert not [note for note in copies.notes if "same-records" in note]  # the verdict says it
     assert copies.verdict == "open"
-
-
-def test_a_need_keeps_its_finding() -> None:
-    open_ = found(depth, "open", value=0.03, low=0.0, high=0.06)
-    need = needed(open_, 3, 0.9875)
-    assert need.finding is open_
-    assert need.says().startswith("depth is +3 points (+0 to +6), +2 required: at this spread about ")

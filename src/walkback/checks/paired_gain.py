@@ -126,7 +126,7 @@ def paired(side: PairedSide, other: PairedSide) -> PairedGain:
     sides = [one for one in (side, other) if not one.alone]
     recorded = len(sides) == 2 and all(seed in one.hits for one in sides for seed in whole_seeds)
     lost = any(one.hits.get(seed, b"") is None for one in sides for seed in whole_seeds)
-    tables = [(a, b) for seed in whole_seeds if (a := side.hits.get(seed)) and (b := other.hits.get(seed))]
+    tables = [(x, y) for seed in whole_seeds if (x := side.hits.get(seed)) and (y := other.hits.get(seed))]
     whole = recorded and len(tables) == len(whole_seeds) and len({len(hits) for pair in tables for hits in pair}) == 1
     image = image_variance(tables) if whole else None
     hidden = lost or (recorded and len(whole_seeds) > 1 and image is None)

@@ -1,4 +1,4 @@
-"""Looks: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
+"""Sequential: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
 
 A margin is looked at with 3, 5, 8 and 12 seeds, or at as many of them as a limit allows. With a 95 % interval at each
 look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a
@@ -11,14 +11,13 @@ confidence intervals (Jennison and Turnbull, Controlled Clinical Trials 5, 1984,
 does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit of 3, 5 or 8 seeds can be
 raised to 12 after the fact, and the intervals stay as they were. `walkback simulate` shows what that costs.
 
-c_K is recorded as the threshold `depth.confidence`, with the looks that it is for. Whoever judges the records again
-finds it there.
+c_K is recorded as the threshold `depth.confidence`, with the looks that it is for, so that the records can be judged
+again.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
@@ -92,43 +91,37 @@ def wanting(judgement: Judgement) -> list[Finding]:
     return [f for f in judgement.findings if f.wants_seeds and check_named(f.check).answer in about]
 
 
-class Need(NamedTuple):
-    """What one open finding would take: about how many seeds, at the spread of those that are there."""
+def seeds_needed(finding: Finding, seeds: int, confidence: float) -> int | None:
+    """About how many seeds would settle an open finding, at the spread of those that are there.
 
-    finding: Finding
-    seeds: int | None  # None: more than anybody trains
-
-    def advice(self) -> str:
-        """How many seeds, in words."""
-        if self.seeds is None:
-            return f"at this spread more than {FAR} seeds would be needed"
-        return f"at this spread about {self.seeds} seeds would settle it"
-
-    def says(self) -> str:
-        """The margin and the advice, as a sentence without its end."""
-        value, low, high = (points(v or 0.0) for v in (self.finding.value, self.finding.low, self.finding.high))
-        required = points(self.finding.threshold)
-        return f"{self.finding.check} is {value} points ({low} to {high}), {required} required: {self.advice()}"
-
-
-def needed(finding: Finding, seeds: int, confidence: float) -> Need:
-    """The smallest n for which t(confidence, n − 1) · std/√n is less than the distance |mean − required|.
-
-    With std from the interval of the `seeds` that are there: std = half width · √seeds / t(confidence, seeds − 1).
+    The smallest n for which t(confidence, n − 1) · std/√n is less than |mean − required|, with std from the
+    interval: std = half width · √seeds / t(confidence, seeds − 1). None: more than anybody trains.
     """
     value, low_end, high_end = (v or 0.0 for v in (finding.value, finding.low, finding.high))
-    distance = abs(value - finding.threshold)
     if seeds < 2:
-        return Need(finding, TO_HOLD)
+        return TO_HOLD
     std = (high_end - low_end) / 2 * math.sqrt(seeds) / two_sided(confidence, seeds - 1)
-    low, high = seeds, FAR
 
     def settles(n: int) -> bool:
-        return two_sided(confidence, n - 1) * std / math.sqrt(n) < distance
+        return two_sided(confidence, n - 1) * std / math.sqrt(n) < abs(value - finding.threshold)
 
+    low, high = seeds, FAR
     if not settles(high):
-        return Need(finding, None)
+        return None
     while high - low > 1:  # the half width falls with n, so halving finds the first n
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle) else (middle, high)
-    return Need(finding, max(high, TO_HOLD) if value > finding.threshold else high)
+    return max(high, TO_HOLD) if value > finding.threshold else high
+
+
+def seeds_advice(needed: int | None) -> str:
+    """How many seeds would settle it, in words."""
+    if needed is None:
+        return f"at this spread more than {FAR} seeds would be needed"
+    return f"at this spread about {needed} seeds would settle it"
+
+
+def margin_words(finding: Finding) -> str:
+    """An open margin and what is required."""
+    value, low, high = (points(v or 0.0) for v in (finding.value, finding.low, finding.high))
+    return f"{finding.check} is {value} points ({low} to {high}), {points(finding.threshold)} required"
