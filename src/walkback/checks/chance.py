@@ -6,13 +6,12 @@ one random direction in d dimensions. Where it was not measured, Γ must be abov
 
 import math
 import statistics
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, register
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, stable_range
-from walkback.checks.gamma import FEWEST, UPDATE, by_label, gamma_of, mean_with
+from walkback.checks.gamma import FEWEST, UPDATE, Gamma, by_label, gamma_of, mean_with
 from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
@@ -31,47 +30,28 @@ SAYS = {
 }
 
 
-class Above(NamedTuple):
-    """Γ less its null, by seed, and the null's standard deviation by seed.
+def nulls_of(evidence: Evidence, gammas: Gamma) -> tuple[list[tuple[float, float]], float | None] | None:
+    """The null's mean and standard deviation by seed; None where nothing is known of it.
 
-    worst   where the null was not measured: the most that its mean and its spread can be; None: it was measured
+    Where it was not measured, a second number says how large both can be at most.
     """
-
-    gamma: list[float]
-    over: list[float]
-    spread: list[float]
-    worst: float | None = None
-
-    def noise(self, band: float = 1.0) -> float:
-        """How far the mean of Γ strays from its null by chance, at so many standard errors."""
-        return band * math.sqrt(math.fsum(s * s for s in self.spread)) / len(self.spread)
-
-    def interval(self, confidence: float) -> Interval:
-        """Γ − null with its interval. Where the null was not measured, the worst that any null leaves."""
-        found, n = mean_with(self.over, confidence), len(self.over)
-        if self.worst is None or found.low is None or found.value is None:
-            return found
-        # A null within ± worst lowers the mean by that at most, and widens its spread by that of two points.
-        wider = two_sided(confidence, n - 1) * self.worst / math.sqrt(n - 1)
-        return Interval(value=found.value - self.worst, low=found.low - self.worst - wider, high=found.high)
-
-
-def above_null(evidence: Evidence) -> Above | None:
-    """What Γ is compared with; None where it is not known."""
-    gammas = gamma_of(evidence)
-    if gammas.table is None:
-        return None
+    bound = None if evidence.width is None or gammas.place == UPDATE else 1 / math.sqrt(evidence.width)
     nulls = [_null_of(seed.final, gammas.place) for seed in evidence.seeds]
-    bound = None if evidence.width is None else 1 / math.sqrt(evidence.width)
-    found = gammas.by_seed
-    if None not in nulls:
-        # No rotation gives more than the bound; a null that does was not drawn so, or from too few draws.
-        most = math.inf if bound is None or gammas.place == UPDATE else bound
-        pairs = [(max(-most, min(most, mean)), min(most, std)) for mean, std in filter(None, nulls)]
-        return Above(found, [g - mean for g, (mean, _) in zip(found, pairs, strict=True)], [std for _, std in pairs])
-    if bound is None or gammas.place == UPDATE:
-        return None
-    return Above(found, found, [bound] * len(found), bound)
+    if None in nulls:
+        return None if bound is None else ([(0.0, bound)] * len(nulls), bound)
+    # No rotation gives more than the bound; a null that does was not drawn so, or from too few draws.
+    most = math.inf if bound is None else bound
+    return [(max(-most, min(most, mean)), min(most, std)) for mean, std in filter(None, nulls)], None
+
+
+def over_null(over: Sequence[float], worst: float | None, confidence: float) -> Interval:
+    """The interval of Γ − null. `worst`: of a null that was not measured, the most that it can be."""
+    found, n = mean_with(over, confidence), len(over)
+    if worst is None or found.low is None or found.value is None:
+        return found
+    # A null within ± worst lowers the mean by that at most, and widens its spread by that of two points.
+    wider = two_sided(confidence, n - 1) * worst / math.sqrt(n - 1)
+    return Interval(value=found.value - worst, low=found.low - worst - wider, high=found.high)
 
 
 def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
@@ -87,52 +67,49 @@ def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Passes if Γ is above its null; fires if it is not, and is shown to be below .05."""
     del protocol
-    above, confidence = above_null(evidence), thresholds[CONFIDENCE]
-    if above is None:
-        return _unknown(evidence, thresholds)
-    over, gamma = above.interval(confidence), mean_with(above.gamma, confidence)
+    gammas, confidence = gamma_of(evidence), thresholds[CONFIDENCE]
+    gamma, nulls = mean_with(gammas.by_seed, confidence), None if gammas.table is None else nulls_of(evidence, gammas)
+    each, worst = ([], None) if nulls is None else nulls
+    over = over_null([g - mean for g, (mean, _) in zip(gammas.by_seed, each, strict=False)], worst, confidence)
+
+    def noise(band: float) -> float:
+        """How far the mean of Γ strays from its null by chance, at so many standard errors."""
+        return band * math.sqrt(math.fsum(std * std for _, std in each)) / max(1, len(each))
 
     def outcome_at(band: float = thresholds[BAND], small: float = thresholds[SMALL]) -> Outcome:
-        if len(above.over) < FEWEST or over.value is None or gamma.high is None:
+        if len(each) < FEWEST or over.value is None or gamma.high is None:
             return "open"
-        if over.above(0) and over.value > above.noise(band):
+        if over.above(0) and over.value > noise(band):
             return "passes"
-        return "fires" if above.worst is None and gamma.high <= small else "open"
+        return "fires" if worst is None and gamma.high <= small else "open"
 
-    now, noise = outcome_at(), above.noise()
-    bands = [over.value / noise] if over.value is not None and noise > 0 else []
-    stable = stable_range(lambda at: outcome_at(small=at), [gamma.high], thresholds[SMALL])
+    now, bands = outcome_at(), [over.value / noise(1)] if over.value is not None and noise(1) > 0 else []
+    stable = stable_range(lambda at: outcome_at(small=at), [gamma.high if each else None], thresholds[SMALL])
     return Finding(
-        check="chance", outcome=now, value=gamma.value, low=gamma.low, high=gamma.high, threshold=thresholds[SMALL],
-        basis="exact" if above.worst is None else "bound", stable_range=stable,
+        check="chance", outcome=now, value=gamma.value, low=gamma.low if each else None,
+        high=gamma.high if each else None, threshold=thresholds[SMALL], stable_range=stable,
+        basis="missing" if nulls is None else "exact" if worst is None else "bound",
         ranges={SMALL: stable, BAND: stable_range(outcome_at, bands, thresholds[BAND])},
-        says=_says(above, over, gamma, now, thresholds[SMALL]),
-        wants_seeds=now == "open" and (above.worst is None or not over.above(0)),
+        says=_says(gamma, over, [std for _, std in each], worst, now, thresholds[SMALL]),
+        wants_seeds=now == "open" and nulls is not None and (worst is None or not over.above(0)),
     )  # fmt: skip
 
 
-def _unknown(evidence: Evidence, thresholds: Thresholds) -> Finding:
-    """Γ alone, where it is not known what to compare it with."""
-    gammas = gamma_of(evidence)
-    return Finding(
-        check="chance", outcome="open", basis="missing", threshold=thresholds[SMALL], stable_range=(None, None),
-        value=statistics.fmean(gammas.by_seed) if gammas.table else None,
-        ranges=dict.fromkeys((SMALL, BAND), (None, None)), says=SAYS["no null" if gammas.table else "no Γ"],
-    )  # fmt: skip
-
-
-def _says(above: Above, over: Interval, gamma: Interval, found: Outcome, small: float) -> str:
+def _says(
+    gamma: Interval, over: Interval, spread: Sequence[float], worst: float | None, found: Outcome, small: float
+) -> str:
+    if not spread:
+        return SAYS["no Γ" if gamma.value is None else "no null"]
     ends = "" if gamma.low is None or gamma.high is None else f" ({gamma.low:.3f} to {gamma.high:.3f})"
-    spread = math.sqrt(math.fsum(s * s for s in above.spread) / len(above.spread))
-    words = f"Γ at the blocks' outputs is {gamma.value:.3f}{ends} against a null of spread "
-    words += f"{'' if above.worst is None else 'at most '}{spread:.3f}"
+    most, std = "" if worst is None else "at most ", math.sqrt(math.fsum(s * s for s in spread) / len(spread))
     case: str = found
     if found == "passes" and gamma.value is not None and gamma.value < small:
         case = "small"
     elif found == "fires" and over.below(0):
         case = "away"
-    elif found == "open" and len(above.over) < FEWEST:
+    elif found == "open" and len(spread) < FEWEST:
         case = "few seeds"
+    words = f"Γ at the blocks' outputs is {gamma.value:.3f}{ends} against a null of spread {most}{std:.3f}"
     return f"{words}: {SAYS[case].format(small=small, least=FEWEST)}"
 
 

@@ -115,16 +115,12 @@ def disagreement(evidence: Evidence, credits: Sequence[float]) -> str:
     updates = column_means(every or [])
     if len(updates) != len(credits):
         return "the updates of this rule were not measured in every block" if evidence.rule is not None else ""
-    apart = sum(_differ(c, u) for c, u in zip(credits, updates, strict=True))
+    pairs = [sorted(pair) for pair in zip(credits, updates, strict=True)]
+    apart = sum(high > 0.1 and low < HALF * high for low, high in pairs)
     if 2 * apart <= len(credits):
         return ""
     shown = ", ".join(f"{u:.2f}" for u in updates)
     return f"in {apart} of {len(credits)} blocks the updates do not agree with the declared credits (cosines {shown})"
-
-
-def _differ(credit: float, update: float) -> bool:
-    low, high = sorted((credit, update))
-    return high > 0.1 and low < HALF * high
 
 
 def by_label(evidence: Evidence, values: Sequence[float]) -> Mapping[str, float | None]:

@@ -29,7 +29,6 @@ from walkback.checks.finding import (
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds, default_thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
-from walkback.records.training import Training
 
 CHORD, FLOOR, BATCH, SMALL_LOSS = "reference.chord", "reference.floor", "reference.batch", "reference.small_loss"
 # {off}: by how much the direction is off, and by what that is known
@@ -41,6 +40,7 @@ SAYS = {
     "older": "Whether the deepest gradient is measurable is open: {off}, recorded without the label's own term.",
     "open": "The deepest gradient is not equally precise on every seed: {off}; {parts}.",
 }
+BELOW = "below the published floor."
 SIZES = {
     "unknown": "Its norm is not known.",
     "unstated": "{what} is {size} at an unknown batch size, so it cannot be compared with the floor of {floor:g}.",
@@ -113,8 +113,11 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         value=statistics.median(numbers) if exact else None,
         low=min(numbers) if exact else None, high=max(numbers) if exact else None,
         says=f"{_says(evidence, chords, limit, outcome_at(limit))} {_size_words(norms, thresholds)}",
-        warnings=by_text(_unmeasured(evidence)) + by_text(
-            (label, _below_floor(seed, thresholds))
+        warnings=by_text(
+            (label, f"no precision, {found.status}") for label, seed in evidence.labelled()
+            if (found := seed.final.reference or seed.final.precision) and found.status != "ok"
+        ) + by_text(
+            (label, f"{BELOW}{_clamped(seed.final)} {cause(seed.final, thresholds, seed.moments[0])}")
             for (label, seed), n in zip(evidence.labelled(), norms, strict=True)
             if n is not None and n.stated and n.layer is None and n.value < thresholds[FLOOR]
         ),
@@ -157,18 +160,12 @@ def _size_words(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
     )  # fmt: skip
 
 
-def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
-    measured = [(label, seed.final.reference or seed.final.precision) for label, seed in evidence.labelled()]
-    return [(label, f"no precision, {found.status}") for label, found in measured if found and found.status != "ok"]
-
-
-def _below_floor(seed: Training, thresholds: Thresholds) -> str:
-    """What being below the floor does to a meter that clamps, and why the gradient is that small."""
-    measured = seed.final.precision
-    off = ""
-    if measured is not None and measured.status == "ok" and known(measured.clamped):
-        off = f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
-    return f"below the published floor.{off} {cause(seed.final, thresholds, seed.moments[0])}"
+def _clamped(moment: Moment) -> str:
+    """What a meter that clamps makes of so small a gradient."""
+    measured = moment.precision
+    if measured is None or measured.status != "ok" or not known(measured.clamped):
+        return ""
+    return f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
 
 
 def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | None = None) -> str:
@@ -178,7 +175,8 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     makes the whole stream large though no block does.
     """
     thresholds = thresholds or default_thresholds()
-    entries = [h for h in (_entry(moment), None if start is None else _entry(start)) if known(h) and h > 0]
+    first = [m.hidden_norms[0] if m.hidden_norms else (m.hidden_at or {}).get(0) for m in (moment, start) if m]
+    entries = [h for h in first if known(h) and h > 0]
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
     if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
@@ -190,10 +188,6 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     if known(moment.loss) and entries and known(last):
         return "Neither a large stream nor a small loss explains it."
     return "It is not known whether the stream is large or the loss small."
-
-
-def _entry(moment: Moment) -> float | None:
-    return moment.hidden_norms[0] if moment.hidden_norms else (moment.hidden_at or {}).get(0)
 
 
 def _published(evidence: Evidence, norms: Sequence[Norm], floor: float) -> Finding:

@@ -59,7 +59,6 @@ class Size(Check):
     limits: Mapping[str, Limit] = {
         SHARE: Limit(0.5, OURS, "not calibrated: most of the blocks", allowed=(0, 1), form="percent"),
     }
-    layers = "⟨A, G⟩ / (‖A‖ ‖G‖) of each block, with the interval over seeds."
     judged = "The share of blocks in which ⟨A, G⟩ / (‖A‖ ‖G‖) is shown to be positive."
     means: Mapping[Outcome, str] = {
         "passes": "With sizes counted, credit points along the gradient in most blocks.",

@@ -338,17 +338,13 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
         words.append(f"The learning rates do not count as tuned: {effort.why}.")
     if effort is not None and effort.rises is not None and effort.rises > 0.01:
         words.append(f"The best baseline still rises: {100 * effort.rises:+.1f} points with twice the epochs.")
-    return [*words, *evidence.symptoms, *_zeros(evidence)]
-
-
-def _zeros(evidence: Evidence) -> list[str]:
-    """Credits that are exactly zero: lost to rounding?"""
-    blocks = [
+    lost = [  # to rounding?
         block for seed in evidence.seeds for block, zeros in enumerate(seed.final.measured.get("zero credits", []))
         if zeros.status == "ok" and known(zeros.value) and zeros.value > 0.01
     ]  # fmt: skip
-    return [f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
-            for block in dict.fromkeys(blocks)]  # fmt: skip
+    words += evidence.symptoms
+    return words + [f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
+                    for block in dict.fromkeys(lost)]  # fmt: skip
 
 
 # --- through training -------------------------------------------------------------------------------------------------
