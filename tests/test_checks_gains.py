@@ -13,7 +13,7 @@ from test_checks_planted import BEGUN, around, but, by_seed, hits, subject
 from walkback.checks import DEFAULT, depth, judge, reach
 from walkback.checks.depth import most_failing, required_seeds
 from walkback.checks.finding import Interval
-from walkback.checks.paired_gain import PairedSide, gain_words, image_variance, paired
+from walkback.checks.paired_gain import PairedSide, image_variance, paired
 from walkback.records import Baseline
 from walkback.records.evidence import Effort
 
@@ -168,22 +168,6 @@ def test_bp_has_as_many_seeds_as_the_subject() -> None:
     found = depth(but(few))
     assert found.outcome == "open"
     assert "bp has 3 seeds; it needs as many as the subject, at least 3." in found.says
-
-
-def test_words_of_each_answer() -> None:
-    assert "Training the blocks gains 25.0 points" in depth(subject()).says
-    assert "the typical seed gains more (5 of 5 seeds), and so does bp" in depth(subject()).says
-    below = depth(but({"shallow": around(0.585)}, accuracy=0.586)).says
-    assert "At least +2 is required; over the shallow net it is +0.6 at most, where bp gains 3.0 points" in below
-    harm = depth(but({"shallow": around(0.612), "bp": around(0.62)}, accuracy=0.595))
-    assert "training the blocks does harm" in harm.says
-    needless = depth(but({"shallow": around(0.614)}, accuracy=0.66))
-    assert needless.outcome == "open"
-    assert "harder task" in needless.says
-    assert "Test noise is not included" in depth(subject(predicted=False)).says
-    assert "Typed in" in depth(but({"frozen": Baseline.number(0.35)})).says
-    assert "98.75 %" in depth(subject()).says
-    assert gain_words(Interval(value=-0.02), 0.02, 0.9875) == "costs 2.0 points"
 
 
 def test_the_published_depth_is_a_difference_of_means() -> None:
