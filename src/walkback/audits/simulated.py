@@ -46,7 +46,7 @@ class Design:
 
     apart     the gains over the two baselines are drawn apart; else they differ by what lies between the baselines
     bp        where bp's gains lie, over either baseline, and their spread
-    at_most   shares of the audits that the protocol asks for, by outcome; `at_least` likewise
+    at_most   shares of the audits that the protocol asks for, by outcome; `at_least`: the least
     """
 
     words: str

@@ -135,7 +135,7 @@ class Audit(Record, kw_only=True, dict=True):
 
     @property
     def void_words(self) -> str:
-        """What is said of an audit that is invalid, as a whole or in some of its settings."""
+        """How an invalid audit is introduced: whether all of it is void, or some of its settings."""
         if not any(setting.valid for setting in self.settings):
             return "This audit is invalid: its verdicts do not count."
         wrong = sum(not setting.valid for setting in self.settings)

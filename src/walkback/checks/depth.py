@@ -51,7 +51,7 @@ TRAIN: Mapping[BaselineName, str] = {
     "bp": "train bp with all blocks",
     "frozen_bp": "train bp with --train-last 0",
 }
-# What is said after the gains, by what decided. {over}: the baseline, {high}: the most that is gained over it, {bp}:
+# The words after the gains, by what decided. {over}: the baseline, {high}: the most that is gained over it, {bp}:
 # what bp gains over it or its counterpart.
 SAYS = {
     "passes": "{least}: the typical seed gains more ({counts} seeds), and so does bp.",
@@ -62,7 +62,7 @@ SAYS = {
     "rate.",
     "needless": "bp itself {bp} over {over}: the task does not need this depth. Choose a harder task.",
     "no accuracy": "{least}. The accuracy of the subject is not known.",
-    "not there": "{least}. Not here: {names} ({ways}).",
+    "missing": "{least}. Not here: {names} ({ways}).",
     "lacking": "{least}. The accuracy of {seeds} of {who} or of the {name} net is missing.",
     "hidden": "{least}. Predictions were recorded, and some of them are not here: restore predictions.npy.",
     "too few": "{least}. {n} cannot settle it: three can walk it back, five can show that it holds.",
@@ -196,7 +196,7 @@ def _case(
     names: tuple[BaselineName, ...] = ("frozen", "shallow", "bp", "frozen_bp")
     if absent := [name for name in names if name not in evidence.baselines]:
         ways = "; ".join(dict.fromkeys(TRAIN[name] for name in absent))
-        return "not there", None, {"names": listed([name.replace("_", " of ") for name in absent]), "ways": ways}
+        return "missing", None, {"names": listed([name.replace("_", " of ") for name in absent]), "ways": ways}
     for each in both:
         for gain, who in ((each.gain, "the subject"), (each.task, "bp")):
             if gain.lacking:

@@ -190,14 +190,14 @@ def seeds_words(labels: Sequence[str]) -> str:
     return ("seed " if len(labels) == 1 else "seeds ") + listed(labels)
 
 
-def by_text(told: Iterable[tuple[str, str]]) -> list[str]:
-    """What is told of seeds, each thing once with all the seeds it is told of.
+def by_text(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Texts about seeds, each once with all the seeds that it is about.
 
     >>> by_text([("42", "odd"), ("123", "odd"), ("456", "even")])
     ['seeds 42 and 123: odd', 'seed 456: even']
     """
     seeds: dict[str, list[str]] = {}
-    for label, text in told:
+    for label, text in texts:
         seeds.setdefault(text, []).append(label)
     return [f"{seeds_words(labels)}: {text}" for text, labels in seeds.items()]
 

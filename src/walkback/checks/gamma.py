@@ -63,7 +63,7 @@ def blocks_of(moment: Moment, sizes: bool = False) -> Blocks:
 
 
 class Gamma(NamedTuple):
-    """The cosines of all seeds; `table` is None where a seed lacks one, so that nothing is said of the others alone."""
+    """The cosines of all seeds; `table` is None where a seed lacks one, so that the others alone say nothing."""
 
     table: list[list[float]] | None
     place: str

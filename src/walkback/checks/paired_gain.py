@@ -53,16 +53,16 @@ def guessing(evidence: Evidence) -> float | None:
 
 
 def baseline_side(baseline: Baseline | None) -> PairedSide:
-    """Those of a baseline; nothing of one that is not there."""
+    """The accuracies and hits of a baseline; nothing where it is missing."""
     return PairedSide({}, {}) if baseline is None else PairedSide(baseline.accuracy, baseline.hits, baseline.alone)
 
 
 class PairedGain(NamedTuple):
-    """The gains of one side over the other; empty where one of them is not there.
+    """The gains of one side over the other; empty where one of them is missing.
 
-    lacking   seeds of which one accuracy is not known: then there is no interval, because it would be of other seeds
+    lacking   seeds of which one accuracy is not known: then no interval is given, because it would be of other seeds
     image     v, the variance by the choice of test images; None: no predictions were recorded
-    hidden    some predictions were recorded and are not here: then there is no interval either
+    hidden    some predictions were recorded and are lost: then no interval is given either
     alone     one side is a single typed-in number: it has no spread, so nothing can be shown to hold by it
     """
 
@@ -121,7 +121,7 @@ def paired(side: PairedSide, other: PairedSide) -> PairedGain:
         seed: round(a - b, DIGITS) for seed in seeds if known(a := _at(side, seed)) and known(b := _at(other, seed))
     }
     lacking = [seed for seed in seeds if seed not in gains]
-    # Of seeds that diverged there are no predictions, and a number that stands for every seed has none.
+    # Seeds that diverged have no predictions.
     whole_seeds = [seed for seed in seeds if seed not in side.diverged and seed not in other.diverged]
     sides = [one for one in (side, other) if not one.alone]
     recorded = len(sides) == 2 and all(seed in one.hits for one in sides for seed in whole_seeds)
@@ -159,7 +159,7 @@ class Compared(NamedTuple):
     """The subject over one baseline, beside bp over that one or its counterpart.
 
     own    the interval of the subject's gain
-    wide   that for firing: by Bonferroni over as many baselines as could fire, also where only one is there
+    wide   that for firing: by Bonferroni over as many baselines as could fire, also where only one is known
     bp     the interval of bp's gain
     """
 
@@ -238,7 +238,7 @@ def typed_words(evidence: Evidence, names: Sequence[str]) -> list[str]:
 
 
 def same_gains(gain: PairedGain) -> list[str]:
-    """A warning where seeds cannot be told apart."""
+    """A warning where all seeds look alike."""
     if not gain.lacking and gain.n > 1 and len(set(gain.gains.values())) == 1:
         return ["every seed has the same gain; are they different trainings?"]
     return []

@@ -1,6 +1,6 @@
 """reach: does training the lower half of the blocks bring anything? The answer on the lower half.
 
-A rule can gain all that it gains in the blocks next to the output, while those below might as well stay at random init.
+A rule can gain all that it gains in the blocks next to the output, while the lower ones might as well stay at random init.
 The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer on accuracy.
 """
 
@@ -25,7 +25,7 @@ from walkback.records.evidence import Evidence
 
 NAME = "reach.margin"
 SAYS = {
-    "not there": "The accuracy of the same net with only the upper half of its blocks trained is not known. Train it "
+    "missing": "The accuracy of the same net with only the upper half of its blocks trained is not known. Train it "
     "with {rung}, or give half= of your own model.",
     "no accuracy": "The accuracy of a seed, or of its net trained with {rung}, is missing.",
     "hidden": "{gain} Predictions were recorded, and some of them are not here: restore predictions.npy.",
@@ -54,7 +54,7 @@ def outcome_of(found: Compared, at: float) -> Outcome:
 
 
 def _nothing(evidence: Evidence) -> str:
-    """Why there is no lower half to ask about; empty if there is one."""
+    """Why the net has no lower half to ask about; empty if it has one."""
     if evidence.blocks == 1:
         return "The net has one block, and so no lower half."
     if evidence.trained is not None and evidence.trained != evidence.blocks:
@@ -87,18 +87,18 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
 def _says(evidence: Evidence, found: Compared, outcome: Outcome, at: float, confidence: float) -> str:
     """What training the lower half too gains, what bp's gains, and what is missing."""
     gain, bp = ("" if i.value is None else gain_words(i, at, confidence) for i in (found.own, found.bp))
-    said = SAYS[_case(evidence, found, outcome, at)].format(
+    words = SAYS[_case(evidence, found, outcome, at)].format(
         gain=f"Training the lower half too {gain} over training the upper half alone.", least=least_words(at),
         rung=f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}",
         bp=f"bp's lower half {bp}." if bp else "",
     ).strip()  # fmt: skip
-    return " ".join([said, *(typed_words(evidence, ("half", "half_bp")) if gain else [])])
+    return " ".join([words, *(typed_words(evidence, ("half", "half_bp")) if gain else [])])
 
 
 def _case(evidence: Evidence, found: Compared, outcome: Outcome, at: float) -> str:
     """What decided, or keeps it open."""
     if found.own.value is None:
-        return "no accuracy" if found.gain.lacking else "not there"
+        return "no accuracy" if found.gain.lacking else "missing"
     if found.gain.hidden:
         return "hidden"
     if outcome != "open":

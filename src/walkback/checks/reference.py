@@ -169,7 +169,7 @@ def _clamped(moment: Moment) -> str:
 
 
 def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | None = None) -> str:
-    """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or it cannot be told.
+    """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or neither is known.
 
     The stream is held against ‖h_0‖ now or at the `start` of the training, whichever is smaller: an embedding that grew
     makes the whole stream large though no block does.

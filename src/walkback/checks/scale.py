@@ -92,7 +92,7 @@ def growth(moment: Moment) -> Growth:
 
 
 def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
-    """The same of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
+    """The growth of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
 
     That is how q_l = ‖h_l‖ / ‖h_l at init‖ grows from block to block, so it is bounded by what is known of q, as
     growth is by what is known of the norms.
@@ -139,7 +139,7 @@ def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
 
 
 def _largest(ratios: Sequence[float | None]) -> Growth:
-    """The largest growth of those that are known; exact if all are."""
+    """The largest known growth; exact if all are known."""
     numbers = [r for r in ratios if known(r) and r > 0]
     low = max(numbers, default=None)
     return Growth(low, low if len(numbers) == len(ratios) else None)

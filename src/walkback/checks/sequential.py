@@ -29,7 +29,7 @@ from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
 USUAL_MOST = 12
-PAID = 4  # looks, those up to the usual limit
+PAID = 4  # looks, as many as up to the usual limit
 FAR = 1000  # more seeds than anybody trains
 LOOKED = "seeds are added at looks with {} seeds"
 
@@ -85,14 +85,14 @@ def looks_of(thresholds: Thresholds) -> tuple[int, ...]:
 def wanting(judgement: Judgement) -> list[Finding]:
     """The open findings that more seeds could settle, of the answers that seeds are added for.
 
-    Accuracy; the lower half too, unless accuracy is walked back already. Γ is judged by the seeds that are there.
+    Accuracy; the lower half too, unless accuracy is walked back already. Γ is judged by the present seeds.
     """
     about = ("accuracy",) if judgement.verdict == "walked back" else ("accuracy", "lower half")
     return [f for f in judgement.findings if f.wants_seeds and check_named(f.check).answer in about]
 
 
 def seeds_needed(finding: Finding, seeds: int, confidence: float) -> int | None:
-    """About how many seeds would settle an open finding, at the spread of those that are there.
+    """About how many seeds would settle an open finding, at the spread of the present ones.
 
     The smallest n for which t(confidence, n − 1) · std/√n is less than |mean − required|, with std from the
     interval: std = half width · √seeds / t(confidence, seeds − 1). None: more than anybody trains.

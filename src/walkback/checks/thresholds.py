@@ -1,7 +1,7 @@
 """The thresholds: data with their provenance, under one version that every output carries. Each check has its own.
 
-They are the defaults that the checks bring, or come from a file of the user's, or from an audit that was written before
-there were so many.
+They are the defaults that the checks bring, or come from a file of the user's, or from an audit of an earlier version
+which had fewer.
 """
 
 import math
@@ -27,7 +27,7 @@ EXAMPLE = "see docs/checks.md for an example"
 
 
 class Threshold(Record):
-    """One number, who set it, on what, and the range that gives the same answers there (None: open, or not known)."""
+    """One number, who set it, on what, and the range that gives the same answers on it (None: open, or not known)."""
 
     value: float
     who: str
@@ -47,7 +47,7 @@ class Thresholds(Record):
         return self.table[name].value
 
     def but(self, name: str, value: float) -> "Thresholds":
-        """The same with one number changed, and a version that says so."""
+        """Thresholds with one number changed, and a version that says so."""
         self[name]
         changed = Threshold(value=allowed(name, value), who="changed by hand", calibrated="not stated")
         return Thresholds(version=f"{self.version}, {name}={value:.17g}", table=self.table | {name: changed})
@@ -87,7 +87,7 @@ def allowed(name: str, value: float) -> float:
 
 
 def completed(thresholds: Thresholds) -> Thresholds:
-    """The same with the defaults for names that it lacks, such as those of checks that came later."""
+    """Thresholds with the defaults for names that they lack, as of checks that came later."""
     lacking = {name: one for name, one in default_thresholds().table.items() if name not in thresholds.table}
     return thresholds.changed(table=thresholds.table | lacking) if lacking else thresholds
 

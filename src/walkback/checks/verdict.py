@@ -119,7 +119,7 @@ class Judgement(Record, kw_only=True):
         return partial(msgpack.decode, type=Judgement), (msgpack.encode(self),)
 
     def possible(self) -> None:
-        """The answers are those that the checks give."""
+        """The answers follow from the checks."""
         if (self.verdicts is None) != (self.protocol == "published"):
             raise Broken("verdict", f"{self.name} has {'no' if self.verdicts is None else 'three'} answers")
         if self.verdicts is not None:
@@ -281,7 +281,7 @@ def _published(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
 
 
 def not_finite(evidence: Evidence) -> list[str]:
-    """Every number of the final moments and baselines that is there and is not finite, by name.
+    """Every number of the final moments and baselines that is given and is not finite, by name.
 
     A cosine or a precision whose status is not "ok" has no value by its own word, and is not among them.
     """
