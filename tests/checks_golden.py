@@ -20,6 +20,7 @@ LOUD = {"hidden_norms": [9.0, 10.0, 11e3, 12e3, 13e3]}
 BELOW = {"gradient_norms": [1e-4] * 4 + [math.nextafter(1e-7, 0)], "precision": precise(3e-7, 0.25)}
 SMALL = {"gradient_norms": [1e-4] * 4 + [5e-8]}
 FROZEN = Baseline.number(0.349)
+UNSEEN = planted.subject().changed(seeds=[seed.changed(hits=None) for seed in planted.subject().seeds])
 
 
 def stream(*norms: Any, **more: Any) -> dict[str, Any]:
@@ -121,8 +122,7 @@ MORE: dict[str, dict[str, Evidence]] = {
         "one training of bp": but({"bp": by_seed(0.615)}),
         "a seed of the shallow net missing": but({"shallow": by_seed(0.34, 0.342)}),
         "a seed of bp missing": but({"frozen_bp": by_seed(0.38, 0.382, 0.381, 0.38)}),
-        "predictions not here": planted.subject().changed(
-            seeds=[seed.changed(hits=None) for seed in planted.subject().seeds]),
+        "predictions not here": UNSEEN,
         "predictions not recorded, depth": planted.subject(predicted=False),
         "not every seed clears it": but(accuracy=(0.372, 0.45, 0.45, 0.45, 0.359)),
         "equal gains": but(accuracy=(0.4,) * 5, baselines={
@@ -135,7 +135,7 @@ MORE: dict[str, dict[str, Evidence]] = {
         "a mean that is not finite": row(INF),
     },
     "reach": {
-        "three seeds": subject(),
+        "three seeds": subject(), "predictions not here": UNSEEN,
         "near the margin": but({"half": by_seed(0.59, 0.60, 0.595, 0.585, 0.604)}),
         "harm that bp does not do": but({"half": around(0.63)}),
         "a seed of the half net missing": but({"half": by_seed(0.57, 0.571)}),
@@ -226,7 +226,7 @@ def block(check: Check, evidence: Evidence, protocol: Protocol) -> str:
     ranges = [f"{name} {number(low)} … {number(high)}" for name, (low, high) in f.ranges.items()]
     parts = [f"{name} {number(i.value)} ({number(i.low)} to {number(i.high)})" for name, i in f.parts.items()]
     lines = [
-        f"{f.outcome}, {f.basis}: {number(f.value)} ({number(f.low)} to {number(f.high)}), threshold "
+        f"{f.check} {f.outcome}, {f.basis}: {number(f.value)} ({number(f.low)} to {number(f.high)}), threshold "
         f"{number(f.threshold)}, {'; '.join(ranges)}{', wants seeds' if f.wants_seeds else ''}",
         *([f"  parts: {', '.join(parts)}"] if parts else []), f"  {f.says}", *(f"  ! {text}" for text in f.warnings),
         *beside(check, f),

@@ -1,7 +1,8 @@
 """reach: does training the lower half of the blocks bring anything? The answer on the lower half.
 
-A rule can gain all that it gains in the blocks next to the output, while the lower ones might as well stay at random init.
-The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer on accuracy.
+A rule can gain all that it gains in the blocks next to the output, while the lower ones might as well stay at their
+random init. The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer
+on accuracy.
 """
 
 from collections.abc import Mapping
