@@ -162,9 +162,13 @@ MORE: dict[str, dict[str, Evidence]] = {
 }  # fmt: skip
 
 
+OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
+       "chance": "chance.small", "spread": "spread.share", "size": "size.share"}  # fmt: skip
+
+
 def made(check: Check, outcome: str, of: str | None = None, **fields: Any) -> Finding:
-    """A finding of a check; `of`: the threshold that it went by, if it is not the check's first."""
-    name = of or next(iter(check.limits), "scale.growth")
+    """A finding of a check; `of`: the threshold that it went by, if it is not the check's own."""
+    name = of or OWN.get(check.name, "scale.growth")
     given = {"basis": "exact", "threshold": DEFAULT[name], **fields}
     return Finding(
         check=check.name, outcome=outcome, stable_range=(None, None), ranges={name: (None, None)}, says="", **given

@@ -1,60 +1,36 @@
-"""What a check says beside its finding, word by word: the clause of a subject's sentence, the advice, numbers by seed.
-
-A verdict reaches people through these words, so a number or a side in them is held as exactly as an outcome.
-"""
+"""What the checks say beside their findings, and what an audit.json is: written, read, counted, refused."""
 
 import json
 import math
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import test_checks_planted as planted
+from checks_golden import made
 from test_checks_planted import around, null, precise
 from walkback.checks import (
     CHECKS,
     DEFAULT,
     LIMITS,
     Audit,
-    Check,
     Control,
     SettingValidity,
-    chance,
     check_named,
     depth,
     judge,
-    reach,
     reference,
     scale,
-    size,
-    spread,
 )
 from walkback.checks.base import GENERIC, Unknown, register
-from walkback.checks.finding import Finding, number_words, times_words
+from walkback.checks.finding import number_words, times_words
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit, completed
 from walkback.errors import BadValue, RecordError
 from walkback.records.schema import ReadingRecord
 
-EXAMPLE = "see docs/checks.md for an example"
-OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
-       "chance": "chance.small", "spread": "spread.share", "size": "size.share"}  # fmt: skip
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
-
-
-def found(
-    check: Check, outcome: str, *, of: str | None = None, threshold: float | None = None, **fields: Any
-) -> Finding:
-    """A finding of a check; `of`: the threshold that it went by, if it is not the check's own."""
-    name = of or OWN.get(check.name, "scale.growth")
-    limit = DEFAULT[name] if threshold is None else threshold
-    given = {"basis": "exact", **fields}
-    return Finding(
-        check=check.name, outcome=outcome, threshold=limit, stable_range=(None, None), ranges={name: (None, None)},
-        says="", **given,
-    )  # fmt: skip
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -83,38 +59,16 @@ def test_a_growth_is_told_from_its_limit(value: float, limit: float | None, word
     assert times_words([value], limit) == words
 
 
-# --- the clause of each check ---------------------------------------------------------------------------------------
-
-
-# --- advice and meaning ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("check", [scale, reference], ids=["scale", "reference"])
-def test_seeds_that_disagree_ask_for_more_seeds(check: Check) -> None:
-    more = "The seeds disagree. More seeds would show how often each outcome occurs."
-    assert check.advice(found(check, "open", value=1.0, basis="exact")) == more
-    assert check.advice(found(check, "open", value=1.0, basis="missing")) == check.do["open"]
-    assert check.advice(found(check, "fires", value=1.0)) == check.do["fires"]
-    assert check.advice(found(check, "passes", value=1.0)) == ""
-
-
-def test_the_meaning_is_that_of_the_outcome_and_of_the_protocol() -> None:
-    for check in (scale, reference, depth, reach, chance, spread, size):
-        for outcome, words in check.means.items():
-            assert check.meaning(found(check, outcome)) == words
-    for outcome, words in reference.published.items():
-        assert reference.meaning(found(reference, outcome, of="reference.floor")) == words
-    for outcome in GENERIC:
-        assert check_named("somebody's").meaning(found(check_named("somebody's"), outcome)) == GENERIC[outcome]
+# --- captions and nouns ---------------------------------------------------------------------------------------------
 
 
 def test_what_stands_before_and_below_a_number() -> None:
-    assert reference.noun(found(reference, "passes")) == "chord"
-    assert reference.noun(found(reference, "passes", of="reference.floor")) == "norm"
-    assert scale.noun(found(scale, "passes")) == ""
-    assert scale.captions(found(scale, "passes")) == (scale.judged, scale.layers)
-    assert scale.captions(found(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
-    assert depth.captions(found(depth, "passes")) == (depth.judged, depth.layers)
+    assert reference.noun(made(reference, "passes")) == "chord"
+    assert reference.noun(made(reference, "passes", of="reference.floor")) == "norm"
+    assert scale.noun(made(scale, "passes")) == ""
+    assert scale.captions(made(scale, "passes")) == (scale.judged, scale.layers)
+    assert scale.captions(made(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
+    assert depth.captions(made(depth, "passes")) == (depth.judged, depth.layers)
 
 
 # --- by seed --------------------------------------------------------------------------------------------------------
@@ -148,8 +102,9 @@ def test_a_check_that_is_not_known_here_is_shown_and_never_asked() -> None:
     assert stranger.quantity == {
         "ours": "a check that is not known here", "published": "a check that is not known here",
     }  # fmt: skip
-    assert stranger.phrase(found(stranger, "fires")) == "somebody's fires"
+    assert stranger.phrase(made(stranger, "fires")) == "somebody's fires"
     assert stranger.place == math.inf
+    assert all(stranger.meaning(made(stranger, outcome)) == words for outcome, words in GENERIC.items())
     with pytest.raises(NotImplementedError, match=r"^the check somebody's is not known here$"):
         stranger.find(subject(), DEFAULT, "ours")
     assert check_named("scale") is scale
