@@ -11,8 +11,9 @@ from typing import Any
 
 import test_checks_planted as planted
 from test_checks_planted import CASES, INF, NAN, around, but, by_seed, credits, moment, precise
-from walkback.checks import CHECKS, DEFAULT, Check, Finding, Interval, Protocol, in_order
+from walkback.checks import CHECKS, DEFAULT, Check, Finding, FirstFired, Interval, Protocol, in_order, judge
 from walkback.records import Baseline, Evidence, Moment, Training
+from walkback.records.evidence import Effort
 
 FOLDER = Path(__file__).parent / "golden" / "checks"
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
@@ -254,11 +255,86 @@ def text_of(check: Check) -> str:
     return "\n".join(blocks)
 
 
+def tried(**fields: Any) -> Evidence:
+    """A healthy subject whose learning rates were chosen otherwise."""
+    return planted.subject(effort=Effort(**{"tuned": True, "trials": {"subject": 5, "bp": 5}} | fields))
+
+
+def with_seeds(*changes: dict[str, Any], **fields: Any) -> Evidence:
+    """A healthy subject, of which the first seeds are changed."""
+    seeds = planted.subject(**fields).seeds
+    changed = [seed.changed(**change) for seed, change in zip(seeds, changes, strict=False)]
+    return planted.subject(**fields).changed(seeds=[*changed, *seeds[len(changed) :]])
+
+
+# What is said of a whole subject, beside the planted cases.
+SUBJECTS: dict[str, Evidence] = {
+    "one rate": planted.subject(effort=None), "no baselines": planted.subject(effort=None).changed(baselines={}),
+    "unequal effort": tried(tuned=False, trials={"subject": 9, "frozen": 5}, why="the subject had more trials"),
+    "a rate that no trial chose": tried(alike=False, tuned=False, why="bp was trained at another rate"),
+    "the best baseline rises": tried(rises=0.0123), "the best baseline does not rise": tried(rises=0.01),
+    "a budget": tried(rises=-0.004).changed(budget="8 epochs of 4,000 samples"),
+    "at chance": but(accuracy=0.1), "just above chance": but(accuracy=0.131), "at the share of a class": but(
+        accuracy=0.5, chance=0.5), "classes not known": but(accuracy=0.1, classes=None),
+    "one seed diverged": with_seeds({"ended": "diverged"}),
+    "two seeds diverged": with_seeds({"ended": "diverged"}, {"ended": "diverged"}, seeds=12),
+    "diverged, guessing not known": with_seeds({"ended": "diverged"}, classes=None),
+    "some stopped, some not known": with_seeds({"ended": "stopped"}).changed(classes=1),
+    "credits that are zero": planted.subject({"measured": {"zero credits": planted.sizes(0.0, 0.01, 0.011, 1.0)}}),
+    "not seen, and why": with_seeds(*[{"standing": "not seen", "standing_why": "another backward"}] * 5),
+    "standing not known": with_seeds(*[{"standing": None}] * 5),
+    "declared, updates not measured": with_seeds(*[{"standing": "declared"}] * 5),
+    "declared, no rule": with_seeds(*[{"standing": "declared"}] * 5, rule=None),
+    "copies": subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)),
+    "doubts, notes and symptoms of its reader": planted.subject(doubts=["a doubt"], notes=["a note"], symptoms=["odd"]),
+    "even, four seeds": planted.subject(seeds=4), "an odd number of blocks": planted.subject(blocks=3),
+    "without a stream": plain(), "a stream or not": plain(residual=None),
+    "several numbers not finite": planted.subject(
+        {"gamma": NAN, "hidden_norms": [1, 1, INF, 1, 1], "null_gamma": planted.null(NAN)}),
+    "undated": Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=[Moment(hidden_norms=[1, 99])])]),
+    "never": Evidence(name="x", residual=True, seeds=[
+        Training(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])]),
+    "nothing, published": row(0.5, None), "a published row": row(0.401), "a published row that fires": row(0.2),
+}  # fmt: skip
+
+
+def epochs_of(first: FirstFired) -> str:
+    return ", ".join(f"{seed}: {epoch}" for seed, epoch in first.epochs.items() if epoch is not None) or "no epoch"
+
+
+def judged(evidence: Evidence, protocol: Protocol) -> str:
+    """All that is answered of a subject, without its findings."""
+    found = judge(evidence, protocol=protocol)
+    words = [] if found.verdicts is None else [found.verdicts.accuracy, found.verdicts.lower_half, found.verdicts.gamma]
+    rates = ", ".join([found.rates or "–", *(f"{arm} {count}" for arm, count in found.trials.items())])
+    lines = [
+        f"{found.answer} by {', '.join(found.decided_by)}: {' / '.join(words) or '–'}; rates {rates}; median cosine "
+        f"{number(found.median_cosine)}; accuracy {number(found.accuracy.mean)} ± {number(found.accuracy.std)}, n = "
+        f"{found.accuracy.n}; budget: {found.budget or '–'}",
+        f"  {found.says}", *(f"  symptom: {text}" for text in found.symptoms), *(f"  note: {n}" for n in found.notes),
+        *(f"  {name}: {epochs_of(each)}, {each.says}, {each.fired}, {each.followed}, {each.in_part}"
+          for name, each in found.first_fired.items() if each.known_at or each.moments),
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def text_of_verdicts() -> str:
+    """The golden file of the judgement: every case by both protocols, each answer once."""
+    names: dict[str, list[str]] = {}
+    protocols: tuple[Protocol, ...] = ("ours", "published")
+    for name, evidence in ({name: evidence for name, (evidence, _) in CASES.items()} | SUBJECTS).items():
+        for protocol in protocols:
+            where = "" if protocol == "ours" else " (published)"
+            names.setdefault(judged(evidence, protocol), []).append(f"{name}{where}")
+    return "\n".join(f"# {' | '.join(each)}\n{text}\n" for text, each in names.items())
+
+
 def files() -> Iterator[tuple[Path, str]]:
     """The file of each check, and what it must hold."""
     for check in in_order():
         if check.name in FOUND:
             yield FOLDER / f"{check.name}.txt", text_of(CHECKS.get(check.name))
+    yield FOLDER / "verdict.txt", text_of_verdicts()
 
 
 if __name__ == "__main__":

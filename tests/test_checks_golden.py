@@ -1,6 +1,7 @@
 """Every sentence of the checks is as it was: an intended change is written by `make golden`, and its diff is read."""
 
 import difflib
+from pathlib import Path
 
 import pytest
 
@@ -10,16 +11,16 @@ from walkback.checks import CHECKS, in_order
 LISTED = [check.name for check in in_order()]
 
 
-@pytest.mark.parametrize("name", LISTED)
-def test_golden_what_a_check_finds_and_says(name: str) -> None:
-    before = (checks_golden.FOLDER / f"{name}.txt").read_text(encoding="utf-8")
-    now = checks_golden.text_of(CHECKS.get(name))
+@pytest.mark.parametrize(("path", "now"), checks_golden.files(), ids=lambda value: getattr(value, "stem", ""))
+def test_golden_what_is_found_and_said(path: Path, now: str) -> None:
+    before = path.read_text(encoding="utf-8")
     found = [*difflib.unified_diff(before.splitlines(), now.splitlines(), "committed", "now", lineterm="", n=1)]
     assert not found, "\n".join([*found[:40], f"{len(found)} lines; if they are meant: make golden"])
 
 
 def test_every_check_has_its_file() -> None:
-    assert {file.stem for file in checks_golden.FOLDER.iterdir()} == set(LISTED) == set(checks_golden.FOUND)
+    assert {file.stem for file in checks_golden.FOLDER.iterdir()} == {*LISTED, "verdict"}
+    assert set(LISTED) == set(checks_golden.FOUND)
 
 
 @pytest.mark.parametrize("name", LISTED)
