@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from walkback.checks.base import Check, register
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, stable_range
-from walkback.checks.gamma import FEWEST, UPDATE, Gamma, by_label, gamma_of, mean_with
-from walkback.checks.paired_gain import two_sided
+from walkback.checks.gamma import UPDATE, Gamma, by_label, gamma_of, mean_with
+from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment

@@ -16,7 +16,7 @@ from walkback.records.schema import CosineRecord, ReadingRecord
 
 NO_CREDIT = "no credit"
 UPDATE = "update"  # a quantity of one file
-FEWEST, TO_BE_EVEN = 3, 5  # seeds: to fire, and to be even
+TO_BE_EVEN = 5  # seeds
 HALF = 0.5  # credits and updates whose cosines differ by more than this factor do not agree
 
 
@@ -29,10 +29,10 @@ class Blocks(NamedTuple):
     @property
     def known(self) -> list[float] | None:
         """All of them; None if one is missing, or if there is none."""
-        return next(iter(whole([self.values]) or []), None)
+        return next(iter(full_table([self.values]) or []), None)
 
 
-def whole(rows: Sequence[Sequence[float | None]]) -> list[list[float]] | None:
+def full_table(rows: Sequence[Sequence[float | None]]) -> list[list[float]] | None:
     """Rows as a table; None if one lacks a value or is of another length, or if there is nothing in them."""
     table = [[value for value in row if value is not None] for row in rows]
     lengths = {len(row) for row in (*rows, *table)}
@@ -85,7 +85,7 @@ def gamma_of(evidence: Evidence) -> Gamma:
     every = [blocks_of(seed.final) for seed in evidence.seeds]
     reported = any(value is not None for each in every for value in each.values)
     places = {each.place for each in every if each.known}
-    table = whole([each.values for each in every]) if len(places) == 1 else None
+    table = full_table([each.values for each in every]) if len(places) == 1 else None
     return Gamma(table, min(places) if len(places) == 1 else "output", reported)
 
 
@@ -111,7 +111,7 @@ def disagreement(evidence: Evidence, credits: Sequence[float]) -> str:
     """Why declared credits do not stand for what trained; empty where they do, or where nothing is known against it."""
     if standing_of(evidence)[0] != "declared":
         return ""
-    every = whole([[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds])
+    every = full_table([[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds])
     updates = column_means(every or [])
     if len(updates) != len(credits):
         return "the updates of this rule were not measured in every block" if evidence.rule is not None else ""

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from walkback.checks.base import Check, register
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import Finding, Outcome, Protocol, make_finding
-from walkback.checks.gamma import FEWEST, blocks_of, mean_with
+from walkback.checks.gamma import blocks_of, mean_with
+from walkback.checks.paired_gain import FEWEST
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 

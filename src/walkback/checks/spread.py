@@ -11,8 +11,8 @@ from walkback.checks.base import Check, register
 from walkback.checks.chance import chance
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, make_finding
-from walkback.checks.gamma import FEWEST, TO_BE_EVEN, by_label, column_means, gamma_of
-from walkback.checks.paired_gain import two_sided
+from walkback.checks.gamma import TO_BE_EVEN, by_label, column_means, gamma_of
+from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 
