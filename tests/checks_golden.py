@@ -136,7 +136,7 @@ MORE: dict[str, dict[str, Evidence]] = {
         "a mean that is not finite": row(INF),
     },
     "reach": {
-        "three seeds": subject(), "predictions not here": UNSEEN,
+        "three seeds": subject(), "no half net": but({"half": None}), "predictions not here": UNSEEN,
         "near the margin": but({"half": by_seed(0.59, 0.60, 0.595, 0.585, 0.604)}),
         "harm that bp does not do": but({"half": around(0.63)}),
         "a seed of the half net missing": but({"half": by_seed(0.57, 0.571)}),
@@ -294,6 +294,8 @@ SUBJECTS: dict[str, Evidence] = {
     "undated": Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=[Moment(hidden_norms=[1, 99])])]),
     "never": Evidence(name="x", residual=True, seeds=[
         Training(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])]),
+    "DFA as published": row(
+        0.306, hidden_norms=[8.7, None, None, None, 4.5e8], gradient_norms=[4.2e-9] * 5, reference_batch=128),
     "nothing, published": row(0.5, None), "a published row": row(0.401), "a published row that fires": row(0.2),
 }  # fmt: skip
 

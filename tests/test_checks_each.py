@@ -259,18 +259,6 @@ def test_what_one_moment_tells() -> None:
     assert fires_at(moment(), DEFAULT.but("scale.growth", 1.05))["scale"] is True
 
 
-def test_first_fired_says_what_it_does_not_know() -> None:
-    undated = Training(seed=1, moments=[Moment(hidden_norms=[1, 99])])
-    never = Training(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
-    found = first_fired(Evidence(name="x", residual=True, seeds=[undated]))
-    assert found["scale"].epochs == {"1": None}
-    assert found["scale"].says == "known at 1 of 1 moments; it fired, at an epoch that is not recorded"
-    found = first_fired(Evidence(name="x", residual=True, seeds=[never]))
-    assert found["scale"].says == "known at 1 of 2 moments; it never fired"
-    assert found["reference"].says == "it cannot be dated"
-    assert set(found) == {"scale", "reference", "reference floor", "depth", "reach", "chance", "spread", "size"}
-
-
 def test_the_judgement_carries_everything() -> None:
     found = judge(subject(accuracy=(0.600, 0.604, 0.598), notes=["a note"]))
     assert found.name == "planted"

@@ -233,16 +233,6 @@ def test_settings_count_by_their_own_controls(tmp_path: Path) -> None:
             Audit.from_plain(audited("holds", valid=valid).as_dict() | {"settings": wrong})
 
 
-def test_records_that_are_copies_hold_by_neither_protocol() -> None:
-    copies = subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6))
-    for protocol in ("ours", "published"):
-        judged = judge(copies, protocol=protocol)
-        assert judged.verdict == {"ours": "open", "published": "inconclusive"}[protocol]
-        said = "seeds 42 and 123 have the same numbers [same-records]; seeds 42 and 456 have the same numbers"
-        assert said in judged.says
-    assert judge(subject(), protocol="published").verdict == "holds"
-
-
 # --- a file of thresholds -------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from walkback.records.training import Run
     from walkback.report.case import Case
 
-SCHEMA = "walkback.audit/3"
-
 
 class Control(Record):
     """A subject whose answer is known beforehand."""
