@@ -182,9 +182,9 @@ class Compared(NamedTuple):
         return self.bp_seeds and self.bp.below(at)
 
 
-def bonferroni(confidence: float, tests: int = 2) -> float:
-    """The confidence of one interval such that several of them together have at least that."""
-    return round(1 - (1 - confidence) / tests, 12)
+def bonferroni(confidence: float) -> float:
+    """The confidence of one interval such that two of them together have at least that."""
+    return round(1 - (1 - confidence) / 2, 12)
 
 
 def compared(
