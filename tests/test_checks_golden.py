@@ -11,8 +11,14 @@ from walkback.checks import CHECKS, in_order
 LISTED = [check.name for check in in_order()]
 
 
-@pytest.mark.parametrize(("path", "now"), checks_golden.files(), ids=lambda value: getattr(value, "stem", ""))
-def test_golden_what_is_found_and_said(path: Path, now: str) -> None:
+@pytest.fixture(scope="module")
+def made() -> dict[str, tuple[Path, str]]:
+    return {path.stem: (path, text) for path, text in checks_golden.files()}
+
+
+@pytest.mark.parametrize("name", [*LISTED, "verdict"])
+def test_golden_what_is_found_and_said(name: str, made: dict[str, tuple[Path, str]]) -> None:
+    path, now = made[name]
     before = path.read_text(encoding="utf-8")
     found = [*difflib.unified_diff(before.splitlines(), now.splitlines(), "committed", "now", lineterm="", n=1)]
     assert not found, "\n".join([*found[:40], f"{len(found)} lines; if they are meant: make golden"])
