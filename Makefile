@@ -82,7 +82,8 @@ docs-serve: docs  ## The same, served on this machine at port 8000, where its se
 
 golden: $(STAMP)  ## Write the golden oracle anew: its diff says which answers changed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/oracle.py
-	@git diff --stat -- tests/golden/oracle
+	$(BIN)/python tests/checks_golden.py
+	@git diff --stat -- tests/golden
 
 sentences:  ## Every sentence that the program can say, room by room, for reading them through
 	@python3 docs/sentences.py

@@ -12,8 +12,7 @@ from walkback.audits.samples import one_sided, too_few
 from walkback.audits.seeds import doubts, guarded, repeated, same_weights
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.by_seed import by_text
-from walkback.checks.finding import points
+from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue
 from walkback.probes import Look
 from walkback.probes.inputs import MAX_SAMPLES, gather

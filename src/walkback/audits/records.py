@@ -7,7 +7,7 @@ from typing import Any
 
 from walkback.audits.spine import Note, audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order
-from walkback.checks.looks import looks_of, with_looks
+from walkback.checks.sequential import looks_of, with_looks
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import (

@@ -11,7 +11,7 @@ from walkback.audits.records import with_inits
 from walkback.audits.spine import audit_subjects
 from walkback.audits.tuning import at_its_rate, check_free, tune, without_weights
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net

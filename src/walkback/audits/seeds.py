@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.checks.by_seed import seeds_said
+from walkback.checks.finding import seeds_words
 from walkback.errors import BadValue
 from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks
@@ -63,18 +63,18 @@ def doubts(
 ) -> list[str]:
     """Why these seeds are not different trainings, in sentences; a subject with one of them never holds."""
     found = [
-        f"{seeds_said([str(other), str(seed)])} are the same model; give one model per training"
+        f"{seeds_words([str(other), str(seed)])} are the same model; give one model per training"
         for seed, other in same.items()
     ]
     alone = {seed: _weights(find_blocks(m, blocks).values()) for seed, m in models.items() if seed not in same}
     found += [
-        f"{seeds_said([str(a), str(b)])} have the same weights in every block, so they count as one training"
+        f"{seeds_words([str(a), str(b)])} have the same weights in every block, so they count as one training"
         for a, b in _pairs(list(alone)) if same_weights(alone[a], alone[b])
     ]  # fmt: skip
     if not found:
         moments = {each.seed: each.final for each in seeds if each.seed in alone}
         found += [
-            f"{seeds_said([str(a), str(b)])} measure the same at every layer, so they are one training"
+            f"{seeds_words([str(a), str(b)])} measure the same at every layer, so they are one training"
             for a, b in _pairs(list(moments)) if same_moment(moments[a], moments[b])
         ]  # fmt: skip
     return found

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkback.checks import DEFAULT
-from walkback.checks.depth import CONFIDENCE, NAME, bonferroni, required_seeds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
-from walkback.checks.student import two_sided
+from walkback.checks.depth import CONFIDENCE, NAME, required_seeds
+from walkback.checks.paired_gain import bonferroni, two_sided
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.report.tables import Cell, Table
 
 LOOKS = looks_up_to(USUAL_MOST)
@@ -46,7 +46,7 @@ class Design:
 
     apart     the gains over the two baselines are drawn apart; else they differ by what lies between the baselines
     bp        where bp's gains lie, over either baseline, and their spread
-    at_most   shares of the audits that the protocol asks for, by outcome; `at_least` likewise
+    at_most   shares of the audits that the protocol asks for, by outcome; `at_least`: the least
     """
 
     words: str

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from walkback.checks.student import mean_interval, two_sided
+from walkback.checks.paired_gain import mean_interval, two_sided
 from walkback.report.numbers import number
 from walkback.report.published import SEEDS, Bound, Figure, GainRange, MeanStd, Number, SizeRange
 from walkback.report.tables import Stat, geometric_mean

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import known
+from walkback.checks.finding import known, seeds_words
 from walkback.checks.gamma import gamma_of
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig, Subject
 from walkback.report.harmless import clean
@@ -67,7 +66,7 @@ class Case:
     @property
     def seeds(self) -> str:
         """The seeds of the runs, by name; empty if they are not here."""
-        return seeds_said([str(run.config.seed) for run in self.runs]).capitalize() if self.runs else ""
+        return seeds_words([str(run.config.seed) for run in self.runs]).capitalize() if self.runs else ""
 
     @property
     def by_seed(self) -> list[tuple[str, Moment]]:

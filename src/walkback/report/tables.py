@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from walkback.checks.student import mean_interval
+from walkback.checks.paired_gain import mean_interval
 from walkback.files import make_folder, write_whole
 from walkback.report import latex
 from walkback.report.fitting import print_whole

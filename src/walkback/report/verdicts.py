@@ -8,7 +8,7 @@ from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, check_named
 from walkback.checks.depth import CONFIDENCE, TASK
-from walkback.checks.looks import needed
+from walkback.checks.sequential import seeds_advice, seeds_needed
 from walkback.plain import seen
 from walkback.report.case import Case
 from walkback.report.fitting import print_whole, print_words
@@ -255,8 +255,8 @@ def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
             words += f" (basis: {finding.basis})"
         print_words(console, words, 2)
         if waits_for_seeds(finding, subject.accuracy.n):
-            need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
-            print_words(console, f"{need.advice()}; there are {subject.accuracy.n}", 4)
+            need = seeds_needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
+            print_words(console, f"{seeds_advice(need)}; there are {subject.accuracy.n}", 4)
         for warning in finding.warnings:
             print_words(console, f"! {warning}", 4, "yellow")
     for symptom in subject.symptoms:

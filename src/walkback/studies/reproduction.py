@@ -7,7 +7,7 @@ records give another page and never a false one. What is not there is named as m
 from collections.abc import Callable, Sequence
 
 from walkback.checks import DEFAULT
-from walkback.checks.student import two_sided
+from walkback.checks.paired_gain import two_sided
 from walkback.records import Run
 from walkback.records.training import sittings_of
 from walkback.report import published as paper

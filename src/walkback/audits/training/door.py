@@ -18,7 +18,7 @@ from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, se
 from walkback.audits.training.rates import ONE, check_rate, choices_of, rate_of, trials_left, tune
 from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks

@@ -6,7 +6,7 @@ from typing import Any
 from walkback.checks import Audit, check_named
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
-from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.checks.paired_gain import gain_over
 from walkback.checks.reference import BATCH
 from walkback.data import DATASETS
 from walkback.errors import WalkbackError
@@ -262,8 +262,8 @@ def _baselines(case: Case, audit: Audit) -> Section:
 
 def _gain(case: Case, name: BaselineName, confidence: float) -> Summarised | None:
     """As it was judged by; where no check asks for it, by the same interval."""
-    found = paired(subject_side(case.evidence), baseline_side(case.evidence.baselines.get(name)))
-    if found is None or found.mean is None:
+    found = gain_over(case.evidence, name)
+    if found.mean is None:
         return None
     parts = [finding.parts[name] for finding in case.judgement.findings if name in finding.parts]
     judged = parts[0] if parts else found.interval(confidence)

@@ -7,7 +7,7 @@ from walkback.checks import Check, Finding, Interval, Thresholds
 from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE, TASK
 from walkback.checks.finding import known
-from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.checks.paired_gain import gain_over
 from walkback.records import Baseline, BaselineName, Evidence
 from walkback.report.case import Case
 from walkback.report.page.drawing import BASELINES, ENDS, Figure, gain, share_said, why
@@ -67,9 +67,8 @@ def _rows(kind: Gain, finding: Finding, evidence: Evidence, style: Style, publis
 
 def _seeds_over(evidence: Evidence, name: BaselineName, of_bp: bool = False) -> Seeds:
     """The gain of each seed of the subject, or of bp, in points; nothing where one of the two is not known."""
-    side = baseline_side(evidence.baselines.get("bp")) if of_bp else subject_side(evidence)
-    found = paired(side, baseline_side(evidence.baselines.get(name)))
-    return [] if found is None else [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
+    found = gain_over(evidence, name, of="bp" if of_bp else None)
+    return [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
 
 
 def _row(name: str, found: Interval, seeds: Seeds, style: Style, lacking: str = "") -> Track:

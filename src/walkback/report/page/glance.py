@@ -9,7 +9,7 @@ from markupsafe import Markup
 from walkback.checks import Finding
 from walkback.checks.depth import TASK
 from walkback.checks.finding import known
-from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.checks.paired_gain import gain_over
 from walkback.records import BaselineName
 from walkback.report.case import Case, gammas_of
 from walkback.report.page.drawing import ACROSS, ENDS, HEIGHT, MANY, UP, Figure, gain
@@ -79,8 +79,7 @@ def added(cases: Sequence[Case], styles: Sequence[Style], order: Sequence[int]) 
         return Figure(_ranked(found, axis, limit, spoken), f"{caption} One mark for each gain, sorted.")
     tracks = []
     for case, style, name, f in found:
-        pairs = paired(subject_side(case.evidence), baseline_side(case.evidence.baselines.get(name)))
-        seeds = [] if pairs is None else [(seed, 100 * value) for seed, value in sorted(pairs.gains.items())]
+        seeds = [(seed, 100 * value) for seed, value in sorted(gain_over(case.evidence, name).gains.items())]
         value, low, high = (None if v is None else 100 * v for v in (f.value, f.low, f.high))
         words = f"{case.name}, over {name}" if ours else case.name
         tracks.append(Track(words, plain(gain(f.value or 0.0)), value, low, high, seeds, style))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from walkback.checks import Audit
-from walkback.checks.looks import looks_of
+from walkback.checks.sequential import looks_of
 from walkback.records import Run, RunConfig
 from walkback.records.sharing import setting_of, subject_of
 from walkback.records.training import sittings_of

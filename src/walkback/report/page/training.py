@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from walkback.checks import in_order
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import listed
+from walkback.checks.finding import listed, seeds_words
 from walkback.report.case import Case
 from walkback.report.page.curves import QUANTITIES, Curves, chosen_epochs
 from walkback.report.page.drawing import BASELINES, MANY
@@ -100,7 +99,7 @@ def _gaps(case: Case) -> list[Remark]:
                          ("nudging", judgement.described.nudging)):  # fmt: skip
         lacking = [seed for seed, value in values.items() if value is None]
         if lacking:
-            why = f"Not measured on {seeds_said(lacking)}. It is described only, and judges nothing."
+            why = f"Not measured on {seeds_words(lacking)}. It is described only, and judges nothing."
             rows.append((name, "missing", why))
     return rows + [("note", "noted", note) for note in judgement.notes]
 

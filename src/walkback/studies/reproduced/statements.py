@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from walkback.checks import DEFAULT, Finding, Judgement, depth, first_fired, judge, reference, scale
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import listed
+from walkback.checks.finding import listed, seeds_words
 from walkback.checks.reference import CHORD, FLOOR
 from walkback.records import Baseline, BaselineName, Evidence, NullRecord, Run, evidence_of_runs
 from walkback.records.schema import CosineRecord
@@ -170,7 +169,7 @@ def dated(ours: Ours, code: str, claim: Sequence[int], found: Found) -> Agreemen
         words = f"it fires at {by_seed(dates)}" if fired else f"never, {seeds_counted(len(dates))}"
         return of_fact(not fired, words, len(dates))
     if never:
-        return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_said(never)}")
+        return Agreement("differ" if len(dates) > 1 else "outside", f"it never fires in {seeds_words(never)}")
     return of_spread(paper.MeanStd(statistics.fmean(claim), statistics.stdev(claim)), fired, ".1f")
 
 
@@ -181,7 +180,7 @@ def fires_later(ours: Ours, than: Ours, found: Found) -> Agreement:
         return MISSING
     never = [str(seed) for seed, epoch in dates.items() if epoch is None]
     if never:
-        return of_fact(False, f"it never fires in {seeds_said(never)}", len(dates))
+        return of_fact(False, f"it never fires in {seeds_words(never)}", len(dates))
     pairs = [(a, others[seed]) for seed, a in dates.items() if seed in others]
     if not pairs:
         return of_fact(None, "it fires; with the terminal norm no such seed is there", len(dates))

@@ -5,8 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import listed
+from walkback.checks.finding import listed, seeds_words
 from walkback.report import published as paper
 from walkback.report.agreement import NEAR, compare, of_size, ratio_to
 from walkback.report.tables import Cell
@@ -71,7 +70,7 @@ def nearest(groups: Mapping[str, Trained], method: Ours) -> str:
         by_name = {name: apart(group) for name, group in alike.items()}
         names = [name for name, value in by_name.items() if value == min(by_name.values())]
         best.append(f"{figure}: {'both alike' if len(names) == len(alike) == 2 else listed(names)}")
-    return f"Nearest to the published figure, {seeds_said([*map(str, seeds)])}: {'; '.join(best)}."
+    return f"Nearest to the published figure, {seeds_words([*map(str, seeds)])}: {'; '.join(best)}."
 
 
 def sizes(options: Mapping[str, Any]) -> str:
@@ -124,7 +123,7 @@ def _of_method(page: Writer, method: Ours) -> list[str]:
     alone = {seed for name in others for seed in groups[name].seeds} & {*groups[usual].seeds}
     shown = [(usual, groups[usual])]
     if alone and len(alone) < groups[usual].n:
-        shown.append((f"{usual}, {seeds_said([str(s) for s in sorted(alone)])} alone", groups[usual].only([*alone])))
+        shown.append((f"{usual}, {seeds_words([str(s) for s in sorted(alone)])} alone", groups[usual].only([*alone])))
     for name, group in (*shown, *((name, groups[name]) for name in others)):
         fired, means = first(group), [statistics.fmean(v) if v else math.nan for v in cosines(group)]
         rows.append([
@@ -188,5 +187,5 @@ def _between(method: Ours, groups: Mapping[str, Trained]) -> list[str]:
         low, high = claim[:2] if isinstance(claim, paper.SizeRange) else (claim, claim)
         if None not in ends and min(e or 0.0 for e in ends) <= low and high <= max(e or 0.0 for e in ends):
             between.append(what.symbol)
-    on, symbols = seeds_said([*map(str, seeds)]), listed(between) if between else "none"
+    on, symbols = seeds_words([*map(str, seeds)]), listed(between) if between else "none"
     return [f"Published figures that lie between ours without and with trained gains, {on}: {symbols}."]

@@ -1,4 +1,4 @@
-"""Looks: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
+"""Sequential: how an audit may add seeds until it is settled, and still be wrong no more often than it says.
 
 A margin is looked at with 3, 5, 8 and 12 seeds, or at as many of them as a limit allows. With a 95 % interval at each
 look, and a stop at the first that settles it, more than 5 % of audits would be wrong. So with K looks each takes a
@@ -11,26 +11,25 @@ confidence intervals (Jennison and Turnbull, Controlled Clinical Trials 5, 1984,
 does not matter when, or why, one stops. Four looks are paid for in any case, so that a limit of 3, 5 or 8 seeds can be
 raised to 12 after the fact, and the intervals stay as they were. `walkback simulate` shows what that costs.
 
-c_K is recorded as the threshold `depth.confidence`, with the looks that it is for. Whoever judges the records again
-finds it there.
+c_K is recorded as the threshold `depth.confidence`, with the looks that it is for, so that the records can be judged
+again.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
 from walkback.checks.finding import Finding, points
-from walkback.checks.judge import Judgement
-from walkback.checks.student import two_sided
+from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
+from walkback.checks.verdict import Judgement
 from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
 USUAL_MOST = 12
-PAID = 4  # looks, those up to the usual limit
+PAID = 4  # looks, as many as up to the usual limit
 FAR = 1000  # more seeds than anybody trains
 LOOKED = "seeds are added at looks with {} seeds"
 
@@ -86,49 +85,43 @@ def looks_of(thresholds: Thresholds) -> tuple[int, ...]:
 def wanting(judgement: Judgement) -> list[Finding]:
     """The open findings that more seeds could settle, of the answers that seeds are added for.
 
-    Accuracy; the lower half too, unless accuracy is walked back already. Γ is judged by the seeds that are there.
+    Accuracy; the lower half too, unless accuracy is walked back already. Γ is judged by the present seeds.
     """
     about = ("accuracy",) if judgement.verdict == "walked back" else ("accuracy", "lower half")
     return [f for f in judgement.findings if f.wants_seeds and check_named(f.check).answer in about]
 
 
-class Need(NamedTuple):
-    """What one open finding would take: about how many seeds, at the spread of those that are there."""
+def seeds_needed(finding: Finding, seeds: int, confidence: float) -> int | None:
+    """About how many seeds would settle an open finding, at the spread of the present ones.
 
-    finding: Finding
-    seeds: int | None  # None: more than anybody trains
-
-    def advice(self) -> str:
-        """How many seeds, in words."""
-        if self.seeds is None:
-            return f"at this spread more than {FAR} seeds would be needed"
-        return f"at this spread about {self.seeds} seeds would settle it"
-
-    def says(self) -> str:
-        """The margin and the advice, as a sentence without its end."""
-        value, low, high = (points(v or 0.0) for v in (self.finding.value, self.finding.low, self.finding.high))
-        required = points(self.finding.threshold)
-        return f"{self.finding.check} is {value} points ({low} to {high}), {required} required: {self.advice()}"
-
-
-def needed(finding: Finding, seeds: int, confidence: float) -> Need:
-    """The smallest n for which t(confidence, n − 1) · std/√n is less than the distance |mean − required|.
-
-    With std from the interval of the `seeds` that are there: std = half width · √seeds / t(confidence, seeds − 1).
+    The smallest n for which t(confidence, n − 1) · std/√n is less than |mean − required|, with std from the
+    interval: std = half width · √seeds / t(confidence, seeds − 1). None: more than anybody trains.
     """
     value, low_end, high_end = (v or 0.0 for v in (finding.value, finding.low, finding.high))
-    distance = abs(value - finding.threshold)
     if seeds < 2:
-        return Need(finding, TO_HOLD)
+        return TO_HOLD
     std = (high_end - low_end) / 2 * math.sqrt(seeds) / two_sided(confidence, seeds - 1)
-    low, high = seeds, FAR
 
     def settles(n: int) -> bool:
-        return two_sided(confidence, n - 1) * std / math.sqrt(n) < distance
+        return two_sided(confidence, n - 1) * std / math.sqrt(n) < abs(value - finding.threshold)
 
+    low, high = seeds, FAR
     if not settles(high):
-        return Need(finding, None)
+        return None
     while high - low > 1:  # the half width falls with n, so halving finds the first n
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle) else (middle, high)
-    return Need(finding, max(high, TO_HOLD) if value > finding.threshold else high)
+    return max(high, TO_HOLD) if value > finding.threshold else high
+
+
+def seeds_advice(needed: int | None) -> str:
+    """How many seeds would settle it, in words."""
+    if needed is None:
+        return f"at this spread more than {FAR} seeds would be needed"
+    return f"at this spread about {needed} seeds would settle it"
+
+
+def margin_words(finding: Finding) -> str:
+    """An open margin and what is required."""
+    value, low, high = (points(v or 0.0) for v in (finding.value, finding.low, finding.high))
+    return f"{finding.check} is {value} points ({low} to {high}), {points(finding.threshold)} required"
