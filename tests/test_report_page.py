@@ -36,9 +36,9 @@ from walkback.errors import WalkbackError
 from walkback.records import CosineRecord, Evidence, Moment, Subject, Training
 from walkback.records.evidence import Effort
 from walkback.report.case import Case
-from walkback.report.page import page, write_page
-from walkback.report.page.markup import clean, num, plain, prose, tag
-from walkback.report.page.render import _environment, only_seen, piece
+from walkback.report.harmless import clean
+from walkback.report.page import _environment, only_seen, page, piece, view, write_page
+from walkback.report.page.markup import num, plain, prose, tag
 from walkback.report.page.reproduce import commands
 from walkback.train import plan
 
@@ -701,7 +701,7 @@ def test_strangers_words_stay_words(tmp_path):
 def test_a_page_shows_the_most_serious_and_offers_all_as_data(controlled, monkeypatch):
     audit = report_paths(controlled)
     assert "data:text/csv" not in page(audit)
-    monkeypatch.setattr(room, "SHOWN", 1)
+    monkeypatch.setattr(view, "SHOWN", 1)
     root = tree(page(audit))
     assert [row[0] for row in rows(root, "Subjects and checks")] == ["dfa"]  # the first of those walked back
     assert root.all("h1")[0].words == "Audit of 3 subjects"
@@ -717,7 +717,7 @@ def test_a_page_shows_the_most_serious_and_offers_all_as_data(controlled, monkey
 
 def test_second_implementation_beside_the_curves_the_ends_of_each_training_are_enough(text, runs, monkeypatch):
     audit = report_paths(runs, source=["runs"])
-    monkeypatch.setattr(room, "_ends", lambda case: case)
+    monkeypatch.setattr(view, "_ends", lambda case: case)
     assert page(audit) == text
 
 

@@ -2,16 +2,16 @@
 
 Names, notes and paths come from strangers. A text loses every character that is not seen (controls, marks that turn the
 direction of writing, halves of characters) before it is escaped, in an element as in an attribute: here for what is
-drawn, and by the environment (render.py) for what templates write.
+drawn, and by the environment (page/__init__.py) for what templates write.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markupsafe import Markup, escape
 
-from walkback.report.harmless import clean as clean
-from walkback.report.harmless import clip as clip
+from walkback.checks.finding import known
+from walkback.report.harmless import clean, clip
 from walkback.report.numbers import number
 
 VOID = frozenset({"br", "col", "hr", "link", "meta"})
@@ -68,18 +68,28 @@ def plain(sentence: str) -> str:
     >>> plain("4.2e-09, -2, 1e-07 and 8.88e+03")
     '4.2\\u202f×\\u202f10⁻⁹, −2, 10⁻⁷ and 8880'
     """
-    return TOKEN.sub(lambda match: match[0] if match["letter"] else _number(match), sentence)
+
+    def put(match: re.Match[str]) -> str:
+        if match["letter"] or match["minus"]:
+            return "−" if match["minus"] else match[0]
+        if match["percent"]:
+            return f"{THIN}%"
+        if 0 <= int(match["exponent"]) < 5:
+            return f"{float(match[0]):.0f}"
+        power = "10" + str(int(match["exponent"])).translate(SUPERSCRIPT)
+        return power if float(match["mantissa"]) == 1 else f"{match['mantissa']}{THIN}×{THIN}{power}"
+
+    return TOKEN.sub(put, sentence)
 
 
-def _number(match: re.Match[str]) -> str:
-    if match["minus"]:
-        return "−"
-    if match["percent"]:
-        return f"{THIN}%"
-    if 0 <= int(match["exponent"]) < 5:
-        return f"{float(match[0]):.0f}"
-    power = "10" + str(int(match["exponent"])).translate(SUPERSCRIPT)
-    return power if float(match["mantissa"]) == 1 else f"{match['mantissa']}{THIN}×{THIN}{power}"
+def runs(sentence: str) -> Iterator[tuple[str, str, str]]:
+    """Words with their numbers set, then the letter and the index that follow them, as in h_l or g_{l+1}."""
+    done = 0
+    for match in TOKEN.finditer(sentence):
+        if match["letter"]:
+            yield plain(sentence[done : match.start()]), match["letter"], match["index"].strip("{}")
+            done = match.end()
+    yield plain(sentence[done:]), "", ""
 
 
 def prose(sentence: str) -> Markup:
@@ -89,15 +99,9 @@ def prose(sentence: str) -> Markup:
     '‖<i>h</i><sub>l+1</sub>‖ &lt; 10⁻⁷'
     """
     parts: list[Child] = []
-    done = 0
-    for match in TOKEN.finditer(sentence):
-        parts.append(sentence[done : match.start()])
-        if match["letter"]:
-            parts += [tag("i", match["letter"]), tag("sub", match["index"].strip("{}"))]
-        else:
-            parts.append(_number(match))
-        done = match.end()
-    return join([*parts, sentence[done:]])
+    for words, letter, index in runs(sentence):
+        parts += [words, tag("i", letter), tag("sub", index)] if letter else [words]
+    return join(parts)
 
 
 def free(sentence: str, most: int = LONG) -> Markup:
@@ -112,3 +116,54 @@ def num(value: float | None, digits: int = 3) -> str:
     ('−0.250', '5.0\\u202f×\\u202f10⁸', 'not known', 'NaN')
     """
     return "not known" if value is None else plain(number(value, digits))
+
+
+def times(value: float) -> str:
+    """A growth.
+
+    >>> times(168.2), times(1.34)
+    ('168×', '1.34×')
+    """
+    return f"{num(value)}×"
+
+
+def gain(points: float) -> str:
+    """A gain with its sign, of percentage points.
+
+    >>> gain(-2.4)
+    '-2.4'
+    """
+    return f"{points:+.1f}"
+
+
+def share_words(mean: float | None, std: float | None, n: int) -> str:
+    """An accuracy over seeds.
+
+    >>> share_words(0.27, 0.007, 4), share_words(0.5, None, 1), share_words(None, None, 0)
+    ('0.270 ± 0.007 (n = 4)', '0.500 (n = 1)', 'not known')
+    """
+    if not known(mean):
+        return "not known"
+    return f"{mean:.3f}" + (f" ± {std:.3f}" if known(std) else "") + f" (n = {n})"
+
+
+def ranged(value: float | None, low: float | None, high: float | None, words: Callable[[float], str]) -> str:
+    """A value with the range it comes from.
+
+    >>> ranged(2.0, 1.5, 3.0, gain), ranged(2.0, 2.0, 2.01, gain)
+    ('+2.0 (+1.5 to +3.0)', '+2.0')
+    """
+    if value is None:
+        return "not known on every seed"
+    ends = [] if low is None or high is None else [words(low), words(high)]
+    return words(value) + (f" ({ends[0]} to {ends[1]})" if len(set(ends)) > 1 else "")
+
+
+def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
+    """One number, or from the least to the largest.
+
+    >>> spread([2.0, 1.0], gain), spread([], gain)
+    ('+1.0 to +2.0', 'not known')
+    """
+    ends = dict.fromkeys(words(end(values)) for end in (min, max) if values)
+    return " to ".join(ends) or "not known"
