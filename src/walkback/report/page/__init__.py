@@ -26,6 +26,7 @@ from walkback.report.blocks import MOST, rows
 from walkback.report.case import distinct
 from walkback.report.compare import Comparison, accuracies, change_words
 from walkback.report.harmless import clean, clip
+from walkback.report.numbers import duration
 from walkback.report.page.chart import key
 from walkback.report.page.markup import free, num, plain, prose, share_words
 from walkback.report.page.view import audit_view, value_of
@@ -102,9 +103,10 @@ def _environment() -> Environment:
         loader=PackageLoader("walkback.report", "page"), autoescape=True, undefined=StrictUndefined, finalize=_seen,
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"],
     )  # fmt: skip
+    made.filters |= {each.__name__: each for each in (clip, duration, key, num, plain, prose, free)}
     made.filters |= {
-        "clip": clip, "finite": math.isfinite, "key": key, "num": num, "plain": plain, "prose": prose, "free": free,
-        "dashed": lambda words: words.replace(" ", "-"), "share": lambda a: share_words(a.mean, a.std, a.n),
+        "finite": math.isfinite, "dashed": lambda words: words.replace(" ", "-"),
+        "share": lambda a: share_words(a.mean, a.std, a.n),
     }  # fmt: skip
     made.globals |= {"GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS}
     return made

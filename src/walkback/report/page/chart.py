@@ -35,10 +35,10 @@ class Figure(NamedTuple):
     caption: str
 
 
-def absent(what: str, evidence: Evidence, why: str, verb: str = "can") -> Figure:
+def absent(what: str, evidence: Evidence, why: str) -> Figure:
     """Why something cannot be drawn."""
     reason = why if evidence.seeds else "the records are not here, only what was judged of them"
-    return Figure(None, f"{what} {verb} be drawn: {reason}.")
+    return Figure(None, f"{what} be drawn: {reason}.")
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Axis:
 
         >>> Axis(1e-3, 1e3, 0, 1, log=True).ticks(4)
         [(0.001, '10⁻³'), (0.1, '0.1'), (10.0, '10'), (1000.0, '1000')]
-        >>> Axis(-0.1, 0.9, 0, 1).ticks(5)
-        [(0.0, '0.0'), (0.2, '0.2'), (0.4, '0.4'), (0.6, '0.6'), (0.8, '0.8')]
+        >>> Axis(-0.06, 0.06, 0, 1).ticks(3)
+        [(-0.05, '−0.05'), (0.0, '0.00'), (0.05, '0.05')]
         """
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
@@ -99,7 +99,7 @@ class Axis:
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
         every = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
         values = [round(place * step, 12) for place in every]
-        return [(v, plain(f"{v:.{digits}f}".replace("-0.0", "0.0"))) for v in values]
+        return [(v, plain(f"{v:.{digits}f}")) for v in values]
 
 
 def drawable(value: float, log: bool = False) -> bool:
@@ -327,7 +327,9 @@ def strip(
 
     parts: list[Markup] = []
     for tick, tick_words in axis.ticks():
-        parts += [behind(tick, "grid"), label(axis.at(tick), bottom + 13, tick_words, "tick", "middle")]
+        at = axis.at(tick)  # a label near an edge would be cut off if it stood in the middle below its tick
+        anchor = "start" if at < axis.start + 8 else "end" if at > axis.end - 8 else "middle"
+        parts += [behind(tick, "grid"), label(at, bottom + 13, tick_words, "tick", anchor)]
     parts.append(line(axis.start, bottom, axis.end, bottom, "axis"))
     if limit is not None and axis.low < 0 < axis.high:
         parts.append(behind(0, "zero"))

@@ -6,7 +6,7 @@ pure function of them; nothing is judged again.
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from walkback.checks.gamma import UPDATE, blocks_of
 from walkback.checks.reference import BATCH, CHORD, FLOOR
 from walkback.checks.scale import norms_of, over_init
 from walkback.checks.spread import others_needed
-from walkback.records import Evidence, Moment, NullRecord
+from walkback.records import Moment, NullRecord
 from walkback.report.case import Case
 from walkback.report.page.chart import (
     ACROSS,
@@ -44,51 +44,75 @@ from walkback.report.page.gain_figures import gains
 from walkback.report.page.markup import gain, num, plain, ranged, spread, tag, times
 from walkback.report.verdicts import blocks_of as blocks_by
 
+VALUES: Mapping[str, tuple[str, str, str]] = {  # by the kind of figure: the row's name, and what is said without one
+    "hidden norms": ("largest growth", "No growth can", "the norms of the hidden states are not known"),
+    "gradient norms": ("chord", "No chord can", "the precision of the gradient was not measured"),
+    "cosines": ("blocks that Γ speaks for", "Of how many blocks Γ speaks cannot",
+                "the cosine of every block is not known on every seed"),
+}  # fmt: skip
+
 
 def figures(finding: Finding, case: Case, thresholds: Thresholds) -> list[Figure]:
     """The figures of one finding, by the kind that its check declares."""
     check = check_named(finding.check)
-    kind = "gains" if isinstance(check.figure, Gain) else check.figure
-    draw = {"gains": gains, "hidden norms": _hidden, "gradient norms": _gradient, "cosines": _cosines, None: _against}
-    found = [*draw[kind](check, finding, case, thresholds)]
+    if isinstance(check.figure, Gain):
+        found = gains(check, check.figure, finding, case, thresholds)
+    else:
+        draw = {"hidden norms": _growth, "gradient norms": _gradients, "cosines": _cosines, None: _parts}[check.figure]
+        both = (_value(check, finding, case, thresholds), draw(check, finding, case, thresholds))
+        found = [figure for figure in both if figure is not None]
     return found if any(figure.svg is not None for figure in found) else found[:1]  # one reason is enough
 
 
-def _dots(caption: str, evidence: Evidence) -> str:
-    """A caption that speaks of dots only where there are seeds to draw."""
-    return caption if evidence.seeds else caption.partition(" One dot")[0]
-
-
-# --- any check: its value against its threshold ---------------------------------------------------------------------
-
-
-def _against(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Iterator[Figure]:
-    """The value with its range, and the value of each seed where it has one; and the parts of a share."""
-    factor = 100 if check.form in ("points", "share") else 1
-    words: Callable[[float], str] = {"points": gain, "share": "{:.0f} %".format, "times": times}.get(check.form, num)
-    seeds = [(name, v and factor * v) for name, v in check.by_seed(case.evidence, thresholds).items()]
+def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure | None:
+    """The value with its range, and that of each seed where it has one, against the threshold."""
+    evidence, form, kind = case.evidence, check.form, str(check.figure)
+    name, absence, unknown = VALUES.get(kind, (check.name, "Nothing can", "there is no number"))
+    aside = FLOOR in finding.ranges  # the published protocol judges by the floor, which stands in the figure by layer
+    factor = 100 if form in ("points", "share") else 1
+    formats = {"points": gain, "share": "{:.0f} %".format, "times": times, "cosines": "{:.1f}".format}
+    words: Callable[[float], str] = formats.get(kind) or formats.get(form, num)
+    seeds = [(seed, v and factor * v) for seed, v in check.by_seed(evidence, thresholds).items()]
     value, low, high = (v and factor * v for v in (finding.value, finding.low, finding.high))
-    row = Track(check.name, plain(ranged(value, low, high, words)), value, low, high, seeds, ink_of(case))
-    limit, unit = factor * finding.threshold, {"points": "percentage points", "share": "per cent"}.get(check.form, "")
-    numbers = [v for v in row.drawn() if v is not None]
-    log = check.form in ("times", "size") and all(v > 0 for v in [limit, *numbers])
-    if not any(drawable(v, log) for v in numbers):
-        yield absent("Nothing", case.evidence, "there is no number")
-    else:
-        title = " ".join(filter(None, (unit or check.heading, "(log scale)" if log else "")))
-        against = f"threshold {words(limit)}"
-        spoken = f"{check.name}: {ranged(value, low, high, words)}. {against}."
-        bar = "the interval of the mean" if check.spread == "mean" else "the range over the seeds"
+    limit, numbers = factor * finding.threshold, ranged(value, low, high, words)
+    if aside:
+        limit, value, low, high = thresholds[CHORD], None, None, None
+        numbers = spread([v for _, v in seeds if v is not None], words)
+    elif kind == "hidden norms" and finding.basis == "bound" and value is not None:
+        numbers = f"at least {numbers}"
+    row = Track(name, plain(numbers), value, low, high, seeds, ink_of(case))
+    drawn = [v for v in row.drawn() if v is not None]
+    log = form in ("times", "size") and (kind in VALUES or all(v > 0 for v in [limit, *drawn]))
+    if not any(drawable(v, log) for v in drawn):
+        return None if aside else absent(absence, evidence, unknown)
+    caption, also = check.captions(finding)[0], [1.0] if kind == "hidden norms" else []
+    if not caption:
         quantity = check.quantity.get("ours", check.name)
-        caption = check.judged or f"{quantity[:1].upper()}{quantity[1:]}. The bar is {bar}."
-        svg = strip([row], title, spoken, limit=(limit, against), log=log, words=words)
-        yield Figure(svg, _dots(caption, case.evidence))
-    if any(part.value is not None and drawable(part.value) for part in finding.parts.values()):
-        yield _parts(finding, case)
+        bar = "the interval of the mean" if check.spread == "mean" else "the range over the seeds"
+        caption = f"{quantity[:1].upper()}{quantity[1:]}. The bar is {bar}."
+    if not evidence.seeds:
+        caption = caption.partition(" One dot")[0]
+    if aside:
+        caption += " It does not judge here: the published protocol goes by the floor below."
+    if kind == "cosines":
+        blocks = blocks_by(limit)
+        also, row = [0.0, float(blocks)], row._replace(numbers=f"{row.numbers} of {blocks}")
+        if blocks > 1:
+            caption += f" With one block at 1, the bar asks of the others a cosine of {others_needed(blocks):.2f} each."
+    unit, sign = {"points": ("percentage points", ""), "share": ("per cent", " %")}.get(form, (check.heading, ""))
+    spoken, against = f"{name}: {row.numbers}. The limit is {limit:g}{sign}.", (limit, f"limit {limit:g}{sign}")
+    title = unit + (" (log scale)" if log else "")
+    return Figure(strip([row], title, spoken, limit=against, also=also, log=log, words=words), caption)
 
 
-def _parts(finding: Finding, case: Case) -> Figure:
+# --- by block or layer ------------------------------------------------------------------------------------------------
+
+
+def _parts(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure | None:
     """The intervals that a share of the blocks rests on, block by block."""
+    del check, thresholds
+    if not any(part.value is not None and drawable(part.value) for part in finding.parts.values()):
+        return None
     ends = [end for part in finding.parts.values() for end in (part.value, part.low, part.high)]
     chart = by_block(len(finding.parts), Axis.over([0.0, *ends], *UP), "block", "with its interval")
     chart.zero()
@@ -106,28 +130,11 @@ def _parts(finding: Finding, case: Case) -> Figure:
     )
 
 
-# --- the norms of the hidden states ----------------------------------------------------------------------------------
-
-
-def _hidden(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Iterator[Figure]:
-    evidence, limit = case.evidence, finding.threshold
-    seeds = [*check.by_seed(evidence, thresholds).items()]
-    unknown = "the norms of the hidden states are not known"
-    if finding.value is None and all(value is None for _, value in seeds):
-        yield absent("No growth", evidence, unknown)
-        return
-    before = "at least " if finding.basis == "bound" and finding.value is not None else ""
-    numbers = before + ranged(finding.value, finding.low, finding.high, times)
-    row = Track("largest growth", numbers, finding.value, finding.low, finding.high, seeds, ink_of(case))
+def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
+    """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
+    del thresholds
+    evidence, limit, (_, layers) = case.evidence, finding.threshold, check.captions(finding)
     plain_net = evidence.residual is False
-    what = "over one block, over that at init" if plain_net else "of the stream over one block"
-    spoken = f"Largest growth {what}: {numbers}. The limit is {limit:g}."
-    judged, layers = check.captions(finding)
-    against = (limit, f"limit {limit:g}")
-    svg = strip([row], "growth, log scale", spoken, limit=against, also=[1.0], log=True, words=times)
-    yield Figure(svg, _dots(judged, evidence))
-
-    # By block. Between states that are not neighbours only an average is known: a hollow mark.
     steps: dict[str, dict[tuple[int, int], float]] = {}  # from which state to which, by how much a block
     starts = {name: seed.init for name, seed in evidence.labelled()}
     for name, moment in case.by_seed:
@@ -136,8 +143,7 @@ def _hidden(check: Check, finding: Finding, case: Case, thresholds: Thresholds) 
         steps[name] = {place: math.exp(log) for place, log in grown.items() if abs(log) < 500}  # beyond, floats end
     every = sorted({place for found in steps.values() for place in found})
     if not every:
-        yield absent("Growth by block", evidence, unknown, "cannot")
-        return
+        return absent("Growth by block cannot", evidence, VALUES["hidden norms"][2])
     blocks = evidence.blocks or max(j for _, j in every)
     y = Axis.over([limit, 1.0, *(v for found in steps.values() for v in found.values())], *UP, log=True)
     over = " over that at init" if plain_net else ""
@@ -147,15 +153,12 @@ def _hidden(check: Check, finding: Finding, case: Case, thresholds: Thresholds) 
         name: [((i + j - 1) / 2, v, f"{between[i, j]}: {times(v)}") for (i, j), v in found.items()]
         for name, found in steps.items()
     })  # fmt: skip
-    chart.limit(*against)
+    chart.limit(limit, f"limit {limit:g}")
     if any(j > i + 1 for i, j in every):
         layers += " Hollow: only the average over several blocks is known; one of them grew by at least so much."
     by_place = {between[place]: [found[place] for found in steps.values() if place in found] for place in every}
     spoken = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listing(by_place, times)} "
-    yield Figure(chart.svg(f"{spoken}The limit is {limit:g}."), layers)
-
-
-# --- the norms of the gradient, and how precise it is ----------------------------------------------------------------
+    return Figure(chart.svg(f"{spoken}The limit is {limit:g}."), layers)
 
 
 def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, float | None]:
@@ -170,22 +173,9 @@ def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, flo
     return at
 
 
-def _gradient(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Iterator[Figure]:
-    evidence, limit, ink = case.evidence, thresholds[CHORD], ink_of(case)
-    batch, floor, published = thresholds[BATCH], thresholds[FLOOR], FLOOR in finding.ranges
-    seeds = [*check.by_seed(evidence, thresholds).items()]
-    chords = [v for _, v in seeds if v is not None]
-    value, low, high = (None, None, None) if published else (finding.value, finding.low, finding.high)
-    if chords or value is not None:
-        numbers = spread(chords, num) if value is None else ranged(value, low, high, num)
-        spoken = "Chord between the deepest gradient's direction as computed and in float64: "
-        aside = " It does not judge here: the published protocol goes by the floor below." if published else ""
-        svg = strip([Track("chord", numbers, value, low, high, seeds, ink)], "chord, log scale",
-                    f"{spoken}{numbers}. Limit {limit:g}.", limit=(limit, f"limit {limit:g}"), log=True)  # fmt: skip
-        yield Figure(svg, _dots(check.judged, evidence) + aside)
-    elif not published:
-        yield absent("No chord", evidence, "the precision of the gradient was not measured")
-
+def _gradients(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
+    """The norms of the true gradient by layer, as in a batch of the protocol where their own is known."""
+    evidence, batch, floor, published = case.evidence, thresholds[BATCH], thresholds[FLOOR], FLOOR in finding.ranges
     norms = {name: states(moment, "gradient", evidence.blocks) for name, moment in case.by_seed}
     batches = {name: moment.reference_batch for name, moment in case.by_seed}
     stated = all(batches[name] is not None for name, found in norms.items() if found)
@@ -195,12 +185,11 @@ def _gradient(check: Check, finding: Finding, case: Case, thresholds: Thresholds
     sizes = {name: {layer: g for layer, g in found.items() if drawable(g, log=True)} for name, found in sizes.items()}
     drawn = [g for found in sizes.values() for g in found.values()]
     if not drawn:
-        yield absent("‖g_l‖ by layer", evidence, "the norms of the gradient are not known", "cannot")
-        return
+        return absent("‖g_l‖ by layer cannot", evidence, "the norms of the gradient are not known")
     layers = range(max(evidence.blocks or 0, *(layer for found in sizes.values() for layer in found)) + 1)
     y = Axis.over([*drawn, *([floor] if stated else [])], *UP, log=True)
     chart = by_block(len(layers), y, "state", "‖g_l‖, log scale")
-    chart.by_seed(ink, {
+    chart.by_seed(ink_of(case), {
         name: [(at, found[at], f"‖g_{at}‖: {num(found[at])}") if at in found else None for at in layers]
         for name, found in sizes.items()
     })  # fmt: skip
@@ -215,34 +204,13 @@ def _gradient(check: Check, finding: Finding, case: Case, thresholds: Thresholds
         caption = caption.partition(" Below")[0] + " By the published protocol the floor judges the mean of ‖g_L‖."
     by_layer = {f"state {at}": [found[at] for found in sizes.values() if at in found] for at in layers}
     spoken = "Norm of the true gradient at each state, on a logarithmic axis. "
-    yield Figure(chart.svg(f"{spoken}{listing(by_layer, num)} {floor_words}"), caption)
+    return Figure(chart.svg(f"{spoken}{listing(by_layer, num)} {floor_words}"), caption)
 
 
-# --- cosines: of how many blocks Γ speaks, and the cosine at each block's output --------------------------------------
-
-
-def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Iterator[Figure]:
-    evidence, bar = case.evidence, finding.threshold
-    value, low, high = finding.value, finding.low, finding.high
-    if value is None:
-        unknown = "the cosine of every block is not known on every seed"
-        yield absent("Of how many blocks Γ speaks", evidence, unknown, "cannot")
-    else:
-        seeds, blocks = [*check.by_seed(evidence, thresholds).items()], blocks_by(bar)
-        ends = f" ({low:.1f} to {high:.1f})" if known(low) and known(high) else ""
-        numbers = plain(f"{value:.1f} of {blocks}{ends}")
-        row = Track("blocks that Γ speaks for", numbers, value, low, high, seeds, ink_of(case))
-        spoken = f"Γ speaks for {numbers} blocks. More than {bar:g} is even."
-        svg = strip([row], "blocks", spoken, limit=(bar, f"bar {bar:g}"), also=[0, blocks], words="{:.1f}".format)
-        caption = _dots(check.judged, evidence)
-        if blocks > 1:
-            caption += f" With one block at 1, the bar asks of the others a cosine of {others_needed(blocks):.2f} each."
-        yield Figure(svg, caption)
-    yield _by_block(check, case, thresholds[BAND])
-
-
-def _by_block(check: Check, case: Case, band: float) -> Figure:
+def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
     """Cosines by block with the band of their null behind them; Γ and the median block beside the last one."""
+    del finding
+    band = thresholds[BAND]
     evidence, ink = case.evidence, ink_of(case)
     every = {name: blocks_of(moment) for name, moment in case.by_seed}
     count = max((len(found.values) for found in every.values()), default=0) or evidence.blocks or 1
@@ -253,7 +221,7 @@ def _by_block(check: Check, case: Case, band: float) -> Figure:
     ]
     values = [value for *_, value, _ in cells if value is not None and drawable(value)]
     if not values:
-        return absent("Cosines by block", evidence, "they are not known", "cannot")
+        return absent("Cosines by block cannot", evidence, "they are not known")
     bands = [end for *_, ends in cells for end in ends]
     y = Axis.over([0.0, *values, *bands], *UP)
     at_output = any(found.place == "output" for found in every.values())

@@ -60,24 +60,21 @@ def seed_values(check: Check, finding: Finding, case: Case, thresholds: Threshol
     return [value / 100 for _, value in seeds if known(value)]
 
 
-def gains(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Iterator[Figure]:
+def gains(check: Check, kind: Gain, finding: Finding, case: Case, thresholds: Thresholds) -> list[Figure]:
     """The gains over the baselines that judge, beside the others, as they were judged; and the accuracies behind it."""
-    kind, evidence, required = check.figure, case.evidence, f"{100 * finding.threshold:+g}"
-    assert isinstance(kind, Gain)
+    evidence, required = case.evidence, f"{100 * finding.threshold:+g}"
     published = case.judgement.protocol == "published"
     rows = [*_gain_rows(kind, finding, case, published)]
+    accuracies = _accuracies(check, kind, case)
     if not any(known(end) for row in rows for end in row.drawn()):
-        yield absent("No gain", evidence, f"{kind.absent}, and none of bp's")
-    else:
-        spoken = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
-        svg = strip(rows, "percentage points", f"{spoken} {required} points are required.", also=[0.0],
-                    limit=(100 * finding.threshold, f"required {required}"), words=gain)  # fmt: skip
-        caption = check.judged.format(confidence=plain(f"{100 * thresholds[CONFIDENCE]:g}%"))
-        if published:
-            caption = "The difference of two mean accuracies. The published protocol has no interval. The first row "
-            caption += "judges."
-        yield Figure(svg, caption)
-    yield _accuracies(check, kind, case)
+        return [absent("No gain can", evidence, f"{kind.absent}, and none of bp's"), accuracies]
+    spoken = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
+    svg = strip(rows, "percentage points", f"{spoken} {required} points are required.", also=[0.0],
+                limit=(100 * finding.threshold, f"required {required}"), words=gain)  # fmt: skip
+    caption = check.judged.format(confidence=plain(f"{100 * thresholds[CONFIDENCE]:g}%"))
+    if published:
+        caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
+    return [Figure(svg, caption), accuracies]
 
 
 def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Iterator[Track]:
@@ -117,7 +114,7 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
 def _accuracies(check: Check, kind: Gain, case: Case) -> Figure:
     evidence, mine, found = case.evidence, case.accuracies, case.judgement.accuracy
     if not evidence.seeds and not evidence.baselines:
-        return absent("No accuracies", evidence, "none is known")
+        return absent("No accuracies can", evidence, "none is known")
     mean = found.mean if known(found.mean) else None
     numbers = share_words(found.mean, found.std, found.n)
     rows = [Track(case.name, numbers, mean, seeds=list(mine.items()), ink=ink_of(case))]
@@ -138,7 +135,7 @@ def _accuracies(check: Check, kind: Gain, case: Case) -> Figure:
                 shown = Track(shown.name, numbers, mean, seeds=seeds, ink=ink, marker="" if name == "bp" else "D")
         rows.append(shown)
     if not any(known(v) for row in rows for v in row.drawn()):
-        return absent("No accuracy", evidence, "none is known")
+        return absent("No accuracy can", evidence, "none is known")
     spoken = "Accuracies. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
     return Figure(strip(rows, "test accuracy", spoken, least=0.05), check.layers)
 

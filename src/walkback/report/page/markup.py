@@ -14,8 +14,7 @@ from walkback.checks.finding import known
 from walkback.report.harmless import clean, clip
 from walkback.report.numbers import number
 
-VOID = frozenset({"br", "col", "hr", "link", "meta"})
-LEAVES = frozenset({"circle", "line", "path", "polyline", "rect"})  # of SVG, which closes them itself
+LEAVES = ("path", "rect")  # of SVG, which closes them itself
 THIN = "\N{NARROW NO-BREAK SPACE}"
 SUPERSCRIPT = str.maketrans("-+0123456789", "⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹")
 TOKEN = re.compile(
@@ -27,23 +26,17 @@ TOKEN = re.compile(
 LONG = 600  # characters of a stranger's sentence that are shown
 
 Child = str | None
+gain: Callable[[float], str] = "{:+.1f}".format  # a gain with its sign, of percentage points
 
 
-def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. `class_` is class, `aria_label` is aria-label; None and False leave an attribute out.
+def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """An element. `class_` is class, `aria_label` is aria-label; None leaves a child or an attribute out.
 
-    >>> str(tag("p", "a < b", tag("br"), id="x", hidden=True))
-    '<p id="x" hidden>a &lt; b<br></p>'
+    >>> str(tag("p", "a < b", tag("rect", x=2.5), id="x", lang=None))
+    '<p id="x">a &lt; b<rect x="2.5"/></p>'
     """
-    opened = name
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        opened += f" {key.rstrip('_').replace('_', '-')}"
-        if value is not True:
-            opened += f'="{escape(clean(shown(value)))}"'
-    if name in VOID:
-        return Markup(f"<{opened}>")
+    named = [(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    opened = name + "".join(f' {key}="{escape(clean(shown(value)))}"' for key, value in named)
     inner = join(children)
     return Markup(f"<{opened}/>" if name in LEAVES and not inner else f"<{opened}>{inner}</{name}>")
 
@@ -54,7 +47,7 @@ def shown(value: str | float) -> str:
     >>> shown(12.04), shown(3.0), shown("a")
     ('12', '3', 'a')
     """
-    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0").replace("-0.0", "0")
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
 def join(children: Iterable[Child]) -> Markup:
@@ -125,15 +118,6 @@ def times(value: float) -> str:
     ('168×', '1.34×')
     """
     return f"{num(value)}×"
-
-
-def gain(points: float) -> str:
-    """A gain with its sign, of percentage points.
-
-    >>> gain(-2.4)
-    '-2.4'
-    """
-    return f"{points:+.1f}"
 
 
 def share_words(mean: float | None, std: float | None, n: int) -> str:

@@ -12,8 +12,6 @@ from walkback.records import Run, RunConfig
 from walkback.records.sharing import setting_of, subject_of
 from walkback.records.training import sittings_of
 from walkback.report.case import Case, settings
-from walkback.report.numbers import duration
-from walkback.report.page.markup import num
 
 PROBED, PROBED_MNIST1D = 1024, 512  # images that `walkback train` probes; `walkback audit` on MNIST-1D
 MNIST1D = ("mnist1d", "mnist1d-10k")
@@ -123,14 +121,3 @@ def versions(runs: Sequence[Run]) -> list[tuple[list[str], int]]:
             words = (walkback, s.python, s.torch, s.platform, s.cpu, str(s.threads), s.device)
             found.setdefault(words, set()).add(str(run.path))
     return [([*words], len(paths)) for words, paths in found.items()]
-
-
-def run_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, str]]:
-    """Folder, seed, end, accuracy and time of every run."""
-    rows = []
-    for run in runs:
-        spent = sum(s.seconds or 0 for s in run.environment.sittings) if run.environment else None
-        accuracy = num(run.snapshots[-1].accuracy if run.snapshots else None)
-        end = run.result.says if run.result else "not ended"
-        rows.append((run.path.name, str(run.config.seed), end, accuracy, duration(spent)))
-    return rows

@@ -26,7 +26,7 @@ from walkback.report.page.check_figures import figures, states
 from walkback.report.page.curves import QUANTITIES, Curves, SubjectCurve, first_firings, history, subject_curves
 from walkback.report.page.gain_figures import BASELINES, MANY, added, heat_map, reported
 from walkback.report.page.markup import LONG, gain, num, plain, times
-from walkback.report.page.reproduce import commands, configuration, run_rows, runs_behind, units, versions
+from walkback.report.page.reproduce import commands, configuration, runs_behind, units, versions
 from walkback.report.summary import SEVERITY, most_serious_first, remedy, sentence
 from walkback.report.verdicts import KEYS, finding_cell
 
@@ -74,7 +74,7 @@ def audit_view(audit: Audit) -> View:
         curves=curves, first=first_firings(cases),
         histories=[] if many else [(c.name, rows) for c, f in zip(cases, found, strict=True) if (rows := history(f))],
         rules=_cards(audit.cards or (), cases), gaps=_gaps(cases, found),
-        lines=lines, unsaid=unsaid, units=units, configuration=configuration(cases), runs=run_rows(runs),
+        lines=lines, unsaid=unsaid, units=units, configuration=configuration(cases), runs=runs,
         versions=versions(runs), unknown=sum(not sittings_of(run) for run in runs),
         prints=sorted({(run.config.data, run.environment.data_fingerprint) for run in runs if run.environment}),
     )  # fmt: skip
