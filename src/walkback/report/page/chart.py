@@ -258,15 +258,22 @@ class Chart:
         """Words above the axes, at the right."""
         self.parts.append(label(self.x.end, 12, words, "limit-name", "end"))
 
-    def by_seed(self, ink: Ink, seeds: Mapping[str, Sequence[tuple[float, float, str] | None]]) -> None:
-        """A line for each seed, side by side, through (place, value, what); None is a gap. An average is hollow."""
+    def by_seed(
+        self, ink: Ink, seeds: Mapping[str, Sequence[tuple[float, float, str] | None]], words: Callable[[float], str]
+    ) -> str:
+        """A line for each seed, side by side, through (place, value, what), and all of it in words.
+
+        None is a gap; an average is hollow.
+        """
         for shift, (name, found) in zip(shifts(len(seeds)), seeds.items(), strict=True):
             points = [p and (self.x.at(p[0] + shift), self.y.at(p[1])) for p in found]
             marks = [
-                mark(ink.marker, *at, f"seed {name}, {p[2]}", "m open" if p[2].startswith("on average") else "m")
+                mark(ink.marker, *at, f"seed {name}, {p[2]}: {words(p[1])}", "m open" if "average" in p[2] else "m")
                 for at, p in zip(points, found, strict=True) if at and p
             ]  # fmt: skip
             self.parts.append(inked(ink, polyline(points, "seed-line"), *marks))
+        drawn = sorted((p[0], p[2], p[1]) for found in seeds.values() for p in found if p)
+        return listing({name: [v for _, what, v in drawn if what == name] for _, name, _ in drawn}, words)
 
     def svg(self, spoken: str) -> Markup:
         """The figure; `spoken` is what is read out in its place."""

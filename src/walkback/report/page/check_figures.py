@@ -21,25 +21,7 @@ from walkback.checks.scale import norms_of, over_init
 from walkback.checks.spread import others_needed
 from walkback.records import Moment, NullRecord
 from walkback.report.case import Case
-from walkback.report.page.chart import (
-    ACROSS,
-    UP,
-    Axis,
-    Chart,
-    Figure,
-    Track,
-    absent,
-    block_ticks,
-    by_block,
-    drawable,
-    ink_of,
-    inked,
-    line,
-    listing,
-    mark,
-    shifts,
-    strip,
-)
+from walkback.report.page import chart
 from walkback.report.page.gain_figures import gains
 from walkback.report.page.markup import gain, num, plain, ranged, spread, tag, times
 from walkback.report.verdicts import blocks_of as blocks_by
@@ -52,7 +34,7 @@ VALUES: Mapping[str, tuple[str, str, str]] = {  # by the kind of figure: the row
 }  # fmt: skip
 
 
-def figures(finding: Finding, case: Case, thresholds: Thresholds) -> list[Figure]:
+def figures(finding: Finding, case: Case, thresholds: Thresholds) -> list[chart.Figure]:
     """The figures of one finding, by the kind that its check declares."""
     check = check_named(finding.check)
     if isinstance(check.figure, Gain):
@@ -64,7 +46,7 @@ def figures(finding: Finding, case: Case, thresholds: Thresholds) -> list[Figure
     return found if any(figure.svg is not None for figure in found) else found[:1]  # one reason is enough
 
 
-def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure | None:
+def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure | None:
     """The value with its range, and that of each seed where it has one, against the threshold."""
     evidence, form, kind = case.evidence, check.form, str(check.figure)
     name, absence, unknown = VALUES.get(kind, (check.name, "Nothing can", "there is no number"))
@@ -80,11 +62,11 @@ def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -
         numbers = spread([v for _, v in seeds if v is not None], words)
     elif kind == "hidden norms" and finding.basis == "bound" and value is not None:
         numbers = f"at least {numbers}"
-    row = Track(name, plain(numbers), value, low, high, seeds, ink_of(case))
+    row = chart.Track(name, plain(numbers), value, low, high, seeds, chart.ink_of(case))
     drawn = [v for v in row.drawn() if v is not None]
     log = form in ("times", "size") and (kind in VALUES or all(v > 0 for v in [limit, *drawn]))
-    if not any(drawable(v, log) for v in drawn):
-        return None if aside else absent(absence, evidence, unknown)
+    if not any(chart.drawable(v, log) for v in drawn):
+        return None if aside else chart.absent(absence, evidence, unknown)
     caption, also = check.captions(finding)[0], [1.0] if kind == "hidden norms" else []
     if not caption:
         quantity = check.quantity.get("ours", check.name)
@@ -102,35 +84,35 @@ def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -
     unit, sign = {"points": ("percentage points", ""), "share": ("per cent", " %")}.get(form, (check.heading, ""))
     spoken, against = f"{name}: {row.numbers}. The limit is {limit:g}{sign}.", (limit, f"limit {limit:g}{sign}")
     title = unit + (" (log scale)" if log else "")
-    return Figure(strip([row], title, spoken, limit=against, also=also, log=log, words=words), caption)
+    return chart.Figure(chart.strip([row], title, spoken, limit=against, also=also, log=log, words=words), caption)
 
 
 # --- by block or layer ------------------------------------------------------------------------------------------------
 
 
-def _parts(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure | None:
+def _parts(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure | None:
     """The intervals that a share of the blocks rests on, block by block."""
     del check, thresholds
-    if not any(part.value is not None and drawable(part.value) for part in finding.parts.values()):
+    if not any(part.value is not None and chart.drawable(part.value) for part in finding.parts.values()):
         return None
     ends = [end for part in finding.parts.values() for end in (part.value, part.low, part.high)]
-    chart = by_block(len(finding.parts), Axis.over([0.0, *ends], *UP), "block", "with its interval")
-    chart.zero()
+    plot = chart.by_block(len(finding.parts), chart.Axis.over([0.0, *ends], *chart.UP), "block", "with its interval")
+    plot.zero()
     words = []
     for place, (name, part) in enumerate(finding.parts.items()):
-        x, drawn = chart.x.at(place), []
+        x, drawn = plot.x.at(place), []
         words.append(f"{name}: {ranged(part.value or 0.0, part.low, part.high, '{:+.2f}'.format)}")
-        if part.low is not None and part.high is not None and chart.y.holds(part.low) and chart.y.holds(part.high):
-            drawn.append(line(x, chart.y.at(part.low), x, chart.y.at(part.high), "interval"))
-        if part.value is not None and chart.y.holds(part.value):
-            drawn.append(mark(ink_of(case).marker, x, chart.y.at(part.value), words[-1]))
-        chart.parts.append(inked(ink_of(case), *drawn))
-    return Figure(
-        chart.svg(f"{'; '.join(words[:16])}."), "What the share counts: a block counts if its interval is above 0."
+        if part.low is not None and part.high is not None and plot.y.holds(part.low) and plot.y.holds(part.high):
+            drawn.append(chart.line(x, plot.y.at(part.low), x, plot.y.at(part.high), "interval"))
+        if part.value is not None and plot.y.holds(part.value):
+            drawn.append(chart.mark(chart.ink_of(case).marker, x, plot.y.at(part.value), words[-1]))
+        plot.parts.append(chart.inked(chart.ink_of(case), *drawn))
+    return chart.Figure(
+        plot.svg(f"{'; '.join(words[:16])}."), "What the share counts: a block counts if its interval is above 0."
     )
 
 
-def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
+def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure:
     """Growth by block. Between states that are not neighbours only an average is known: a hollow mark."""
     del thresholds
     evidence, limit, (_, layers) = case.evidence, finding.threshold, check.captions(finding)
@@ -143,22 +125,21 @@ def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) 
         steps[name] = {place: math.exp(log) for place, log in grown.items() if abs(log) < 500}  # beyond, floats end
     every = sorted({place for found in steps.values() for place in found})
     if not every:
-        return absent("Growth by block cannot", evidence, VALUES["hidden norms"][2])
+        return chart.absent("Growth by block cannot", evidence, VALUES["hidden norms"][2])
     blocks = evidence.blocks or max(j for _, j in every)
-    y = Axis.over([limit, 1.0, *(v for found in steps.values() for v in found.values())], *UP, log=True)
+    y = chart.Axis.over([limit, 1.0, *(v for found in steps.values() for v in found.values())], *chart.UP, log=True)
     over = " over that at init" if plain_net else ""
-    chart = by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
+    plot = chart.by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
     between = {(i, j): f"block {i}" if j == i + 1 else f"on average over blocks {i} to {j - 1}" for i, j in every}
-    chart.by_seed(ink_of(case), {
-        name: [((i + j - 1) / 2, v, f"{between[i, j]}: {times(v)}") for (i, j), v in found.items()]
-        for name, found in steps.items()
-    })  # fmt: skip
-    chart.limit(limit, f"limit {limit:g}")
+    points = {
+        name: [((i + j - 1) / 2, v, between[i, j]) for (i, j), v in found.items()] for name, found in steps.items()
+    }
+    listed = plot.by_seed(chart.ink_of(case), points, times)
+    plot.limit(limit, f"limit {limit:g}")
     if any(j > i + 1 for i, j in every):
         layers += " Hollow: only the average over several blocks is known; one of them grew by at least so much."
-    by_place = {between[place]: [found[place] for found in steps.values() if place in found] for place in every}
-    spoken = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listing(by_place, times)} "
-    return Figure(chart.svg(f"{spoken}The limit is {limit:g}."), layers)
+    spoken = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listed} The limit is {limit:g}."
+    return chart.Figure(plot.svg(spoken), layers)
 
 
 def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, float | None]:
@@ -173,64 +154,62 @@ def states(moment: Moment, kind: str, depth: int | None = None) -> dict[int, flo
     return at
 
 
-def _gradients(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
+def _gradients(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure:
     """The norms of the true gradient by layer, as in a batch of the protocol where their own is known."""
     evidence, batch, floor, published = case.evidence, thresholds[BATCH], thresholds[FLOOR], FLOOR in finding.ranges
     norms = {name: states(moment, "gradient", evidence.blocks) for name, moment in case.by_seed}
     batches = {name: moment.reference_batch for name, moment in case.by_seed}
     stated = all(batches[name] is not None for name, found in norms.items() if found)
     factors = {name: (n or batch) / batch if stated else 1 for name, n in batches.items()}
-    sizes = {name: {layer: factors[name] * g for layer, g in sorted(found.items()) if known(g)}
-             for name, found in norms.items()}  # fmt: skip
-    sizes = {name: {layer: g for layer, g in found.items() if drawable(g, log=True)} for name, found in sizes.items()}
+    scaled = {name: {at: factors[name] * (g or 0) for at, g in found.items()} for name, found in norms.items()}
+    sizes = {name: {at: g for at, g in found.items() if chart.drawable(g, log=True)} for name, found in scaled.items()}
     drawn = [g for found in sizes.values() for g in found.values()]
     if not drawn:
-        return absent("‖g_l‖ by layer cannot", evidence, "the norms of the gradient are not known")
+        return chart.absent("‖g_l‖ by layer cannot", evidence, "the norms of the gradient are not known")
     layers = range(max(evidence.blocks or 0, *(layer for found in sizes.values() for layer in found)) + 1)
-    y = Axis.over([*drawn, *([floor] if stated else [])], *UP, log=True)
-    chart = by_block(len(layers), y, "state", "‖g_l‖, log scale")
-    chart.by_seed(ink_of(case), {
-        name: [(at, found[at], f"‖g_{at}‖: {num(found[at])}") if at in found else None for at in layers]
-        for name, found in sizes.items()
-    })  # fmt: skip
+    y = chart.Axis.over([*drawn, *([floor] if stated else [])], *chart.UP, log=True)
+    plot = chart.by_block(len(layers), y, "state", "‖g_l‖, log scale")
+    points = {
+        name: [(at, found[at], f"‖g_{at}‖") if at in found else None for at in layers] for name, found in sizes.items()
+    }
+    listed = plot.by_seed(chart.ink_of(case), points, num)
     caption = check.layers.format(batch=f"{batch:g}")
     floor_words = f"The published floor is {floor:g}."
     if stated:
-        chart.limit(floor, f"published floor {floor:g}" + (", judges" if published else ""))
+        plot.limit(floor, f"published floor {floor:g}" + (", judges" if published else ""))
     else:
         caption = "The size of the true gradient, ‖g_l‖, at a batch that is not known: it cannot be held against the "
         caption, floor_words = caption + "published floor.", "The batch of these norms is not known."
     if published and stated:
         caption = caption.partition(" Below")[0] + " By the published protocol the floor judges the mean of ‖g_L‖."
-    by_layer = {f"state {at}": [found[at] for found in sizes.values() if at in found] for at in layers}
-    spoken = "Norm of the true gradient at each state, on a logarithmic axis. "
-    return Figure(chart.svg(f"{spoken}{listing(by_layer, num)} {floor_words}"), caption)
+    spoken = f"Norm of the true gradient at each state, on a logarithmic axis. {listed} {floor_words}"
+    return chart.Figure(plot.svg(spoken), caption)
 
 
-def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> Figure:
+def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure:
     """Cosines by block with the band of their null behind them; Γ and the median block beside the last one."""
     del finding
     band = thresholds[BAND]
-    evidence, ink = case.evidence, ink_of(case)
+    evidence, ink = case.evidence, chart.ink_of(case)
     every = {name: blocks_of(moment) for name, moment in case.by_seed}
     count = max((len(found.values) for found in every.values()), default=0) or evidence.blocks or 1
     cells = [  # the seed, its shift to the side, a place on the axis of blocks, what, the value, its null's ends
         (name, shift, *cell)
-        for shift, (name, moment) in zip(shifts(len(every)), case.by_seed, strict=True)
+        for shift, (name, moment) in zip(chart.shifts(len(every)), case.by_seed, strict=True)
         for cell in _cells(moment, count, band)
     ]
-    values = [value for *_, value, _ in cells if value is not None and drawable(value)]
+    values = [value for *_, value, _ in cells if value is not None and chart.drawable(value)]
     if not values:
-        return absent("Cosines by block cannot", evidence, "they are not known")
+        return chart.absent("Cosines by block cannot", evidence, "they are not known")
     bands = [end for *_, ends in cells for end in ends]
-    y = Axis.over([0.0, *values, *bands], *UP)
+    y = chart.Axis.over([0.0, *values, *bands], *chart.UP)
     at_output = any(found.place == "output" for found in every.values())
     of, title = ("credit", "cos(a_l, g_{l+1})") if at_output else ("update", "cos(update, gradient)")
     middle = [(count + 0.3, "Γ"), (count + 1.3, "med.")]
-    x = Axis(-0.6, count + 1.9, *ACROSS)
-    chart = Chart(x, y, "block; Γ; median", title, [*block_ticks(count), *middle])
-    chart.parts.append(line(x.at(count - 0.35), y.start, x.at(count - 0.35), y.end, "grid"))
-    chart.zero()
+    x = chart.Axis(-0.6, count + 1.9, *chart.ACROSS)
+    plot = chart.Chart(x, y, "block; Γ; median", title, [*chart.block_ticks(count), *middle])
+    plot.parts.append(chart.line(x.at(count - 0.35), y.start, x.at(count - 0.35), y.end, "grid"))
+    plot.zero()
     half = max(1.2, min(4.0, 0.3 * (x.at(1) - x.at(0)) / len(every)))
     marks: list[Markup] = []
     for name, shift, place, what, value, ends in cells:
@@ -238,21 +217,21 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
         if ends:
             low, high = y.at(ends[0]), y.at(ends[1])
             rect = tag("rect", class_="null", x=at - half, y=high, width=2 * half, height=max(0.5, low - high))
-            chart.parts.append(rect)
+            plot.parts.append(rect)
         if value is not None and y.holds(value):
             inside = bool(ends) and value <= ends[1]
             side = (", not above its null" if inside else ", above its null") if ends else ""
             words = f"seed {name}, {what}: {value:+.3f}{side}"
-            marks.append(mark(ink.marker, at, y.at(value), words, "m open" if inside else "m"))
-    chart.parts.append(inked(ink, *marks))
+            marks.append(chart.mark(ink.marker, at, y.at(value), words, "m open" if inside else "m"))
+    plot.parts.append(chart.inked(ink, *marks))
     by_place: dict[str, list[float | None]] = {what: [] for what in [*(f"block {b}" for b in range(count)), *LAST]}
     for _, _, _, what, value, _ in cells:
         by_place[what] += [value] if known(value) else []
     caption = check.layers.format(of=of, title=title)
     caption = caption if at_output else caption.replace(", at the block's output", "")
     null = f"Grey: the null, ± {band:g} standard deviations; hollow: not above it." if bands else NO_NULL
-    spoken = f"Cosine of {of} and true gradient by block. {listing(by_place, '{:+.2f}'.format)}"
-    return Figure(chart.svg(spoken), f"{caption} Beside it the median block. {null}")
+    spoken = f"Cosine of {of} and true gradient by block. {chart.listing(by_place, '{:+.2f}'.format)}"
+    return chart.Figure(plot.svg(spoken), f"{caption} Beside it the median block. {null}")
 
 
 LAST, NO_NULL = ("Γ", "median block"), "No null was measured."

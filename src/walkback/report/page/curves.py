@@ -14,7 +14,7 @@ from walkback.checks.gamma import blocks_of, gamma_of
 from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.case import Case
-from walkback.report.page.chart import LEFT, RIGHT, UP, Axis, Chart, Figure, drawable, ink_of, inked, mark, polyline
+from walkback.report.page import chart
 from walkback.report.page.markup import free, num, tag
 
 TOGETHER = 5  # so many subjects share their axes; more would look alike
@@ -86,7 +86,7 @@ def subject_curves(case: Case, thresholds: Thresholds) -> list[SubjectCurve]:
     for quantity in QUANTITIES:
         of = _gamma_at_output if quantity.curve == "gamma" and at_output else quantity.of
         moments = [(name, m, of(m, thresholds[BATCH])) for name, of_seed in every for m in of_seed]
-        fit = [value is not None and drawable(value, quantity.log) for *_, value in moments]
+        fit = [value is not None and chart.drawable(value, quantity.log) for *_, value in moments]
         seeds: dict[str, Points] = {name: {} for name, _ in every}
         for (name, moment, value), good in zip(moments, fit, strict=True):
             if moment.epoch is not None:
@@ -131,18 +131,18 @@ class Curves:
 
     def together(self) -> bool:
         """Whether all are drawn on the same axes: they are few, and no two look alike."""
-        looks = {(ink.colour, ink.marker) for ink in map(ink_of, self.cases)}
+        looks = {(ink.colour, ink.marker) for ink in map(chart.ink_of, self.cases)}
         return len(self.cases) <= TOGETHER and len(looks) == len(self.cases)
 
-    def _axes_of(self, number: int) -> tuple[Axis, Axis] | None:
+    def _axes_of(self, number: int) -> tuple[chart.Axis, chart.Axis] | None:
         """x and y, shared by all subjects; None if no subject has anything to draw."""
         drawn = [point for found in self.found for point in found[number].values()]
         if not drawn:
             return None
         more = {"Γ": [0.0], "‖g_L‖": [self.floor]}.get(QUANTITIES[number].name, [])
-        y = Axis.over([*(v for _, v in drawn), *more], *UP, log=QUANTITIES[number].log)
+        y = chart.Axis.over([*(v for _, v in drawn), *more], *chart.UP, log=QUANTITIES[number].log)
         first, last = min(e for e, _ in drawn), max(e for e, _ in drawn)
-        return Axis(first - (first == last), last + (first == last), LEFT + 4, WIDE - RIGHT - 4), y
+        return chart.Axis(first - (first == last), last + (first == last), chart.LEFT + 4, WIDE - chart.RIGHT - 4), y
 
     def sparks(self, place: int) -> list[tuple[Markup | None, float | None]]:
         """One subject's curves without their axes, small, each with its last mean; bp's dashed behind them."""
@@ -156,57 +156,57 @@ class Curves:
         parts, mean = [], found.known()
         if self.bp is not None and self.bp != place:
             behind = self.found[self.bp][number].mean
-            parts.append(inked(ink_of(self.cases[self.bp]), _line(behind, x, y, "beside", FEW)))
+            parts.append(chart.inked(chart.ink_of(self.cases[self.bp]), _line(behind, x, y, "beside", FEW)))
         drawn = [_line(points, x, y, "mean", FEW) for points in ([found.mean] if mean else found.seeds.values())]
-        parts.append(inked(ink_of(self.cases[place]), *drawn))
+        parts.append(chart.inked(chart.ink_of(self.cases[place]), *drawn))
         svg = tag("svg", *parts, class_="spark", viewBox=f"0 0 {SPARK[0]} {SPARK[1]}", aria_hidden="true")
         return svg, mean[max(mean)] if mean else None
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[chart.Figure]:
         """The four figures, with every subject in each."""
         return [self._figure(number) for number in range(len(QUANTITIES))]
 
-    def _figure(self, number: int) -> Figure:
+    def _figure(self, number: int) -> chart.Figure:
         q, axes = QUANTITIES[number], self._axes[number]
         if axes is None:
-            return Figure(None, f"{q.name}: nothing to draw. The last section says what was not measured.")
+            return chart.Figure(None, f"{q.name}: nothing to draw. The last section says what was not measured.")
         x, y = axes
         epochs = [(tick, f"{tick:g}") for tick, _ in x.ticks() if tick == int(tick)]
-        chart = Chart(x, y, "epoch", q.title, epochs, width=WIDE)
-        chart.zero()
+        plot = chart.Chart(x, y, "epoch", q.title, epochs, width=WIDE)
+        plot.zero()
         if q.name == "‖g_L‖":
-            chart.limit(self.floor, f"floor {self.floor:g}")
+            plot.limit(self.floor, f"floor {self.floor:g}")
         spoken = []
         for case, found in zip(self.cases, self.found, strict=True):
             mean = found[number].known()
-            chart.parts.append(_curve(case, q, found[number], x, y))
+            plot.parts.append(_curve(case, q, found[number], x, y))
             ends = [f"{num(mean[e])} at epoch {e}" for e in (min(mean), max(mean))] if mean else ["no mean over seeds"]
             spoken.append(f"{case.name}: {', '.join(ends)}")
         scale = ", on a logarithmic axis" if q.log else ""
-        return Figure(chart.svg(f"{q.name} by epoch{scale}. {'; '.join(spoken)}."), "")
+        return chart.Figure(plot.svg(f"{q.name} by epoch{scale}. {'; '.join(spoken)}."), "")
 
 
-def _curve(case: Case, q: CurveQuantity, found: SubjectCurve, x: Axis, y: Axis) -> Markup:
+def _curve(case: Case, q: CurveQuantity, found: SubjectCurve, x: chart.Axis, y: chart.Axis) -> Markup:
     """The seeds, their mean with some marks, and a ring where a check first fired."""
-    ink, mean, count = ink_of(case), found.known(), len(found.seeds)
+    ink, mean, count = chart.ink_of(case), found.known(), len(found.seeds)
     parts = [_line(points, x, y, "seed-line") for points in found.seeds.values()] if count != 1 else []
     parts.append(_line(found.mean, x, y, "mean"))
     for epoch in some(list(mean), MARKS):
         words = f"{case.name}, epoch {epoch}: {num(mean[epoch])}" + (f", mean of {count} seeds" if count != 1 else "")
-        parts.append(mark(ink.marker, x.at(epoch), y.at(mean[epoch]), words))
+        parts.append(chart.mark(ink.marker, x.at(epoch), y.at(mean[epoch]), words))
     for date in [date for check in in_order() for date in check.dates if q.curve and date.curve == q.curve]:
         fired = case.judgement.first_fired.get(date.key)
         for seed, at in fired.epochs.items() if fired and fired.followed else ():
             value = None if at is None else found.seeds.get(seed, {}).get(at)
             if at is not None and value is not None:
                 words = f"{case.name}, seed {seed}: {date.marked or date.name} first fires at epoch {at}"
-                parts.append(mark("o", x.at(at), y.at(value), words, "first", 5.6))
-    return inked(ink, *parts)
+                parts.append(chart.mark("o", x.at(at), y.at(value), words, "first", 5.6))
+    return chart.inked(ink, *parts)
 
 
-def _line(points: Points, x: Axis, y: Axis, class_: str, most: int = POINTS) -> Markup:
+def _line(points: Points, x: chart.Axis, y: chart.Axis, class_: str, most: int = POINTS) -> Markup:
     places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in some(sorted(points), most)]
-    return polyline(places, class_)
+    return chart.polyline(places, class_)
 
 
 def some(epochs: Sequence[int], most: int = 11) -> list[int]:

@@ -13,21 +13,7 @@ from walkback.checks.paired_gain import baseline_side, paired, subject_side
 from walkback.records import BaselineName, Evidence
 from walkback.report.case import Case, gammas_of
 from walkback.report.inks import INKS
-from walkback.report.page.chart import (
-    ACROSS,
-    UP,
-    Axis,
-    Chart,
-    Figure,
-    Track,
-    absent,
-    drawable,
-    ink_of,
-    inked,
-    line,
-    mark,
-    strip,
-)
+from walkback.report.page import chart
 from walkback.report.page.markup import gain, num, plain, ranged, share_words, shown, tag
 from walkback.report.verdicts import asked
 
@@ -60,24 +46,24 @@ def seed_values(check: Check, finding: Finding, case: Case, thresholds: Threshol
     return [value / 100 for _, value in seeds if known(value)]
 
 
-def gains(check: Check, kind: Gain, finding: Finding, case: Case, thresholds: Thresholds) -> list[Figure]:
+def gains(check: Check, kind: Gain, finding: Finding, case: Case, thresholds: Thresholds) -> list[chart.Figure]:
     """The gains over the baselines that judge, beside the others, as they were judged; and the accuracies behind it."""
     evidence, required = case.evidence, f"{100 * finding.threshold:+g}"
     published = case.judgement.protocol == "published"
     rows = [*_gain_rows(kind, finding, case, published)]
     accuracies = _accuracies(check, kind, case)
     if not any(known(end) for row in rows for end in row.drawn()):
-        return [absent("No gain can", evidence, f"{kind.absent}, and none of bp's"), accuracies]
+        return [chart.absent("No gain can", evidence, f"{kind.absent}, and none of bp's"), accuracies]
     spoken = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
-    svg = strip(rows, "percentage points", f"{spoken} {required} points are required.", also=[0.0],
+    svg = chart.strip(rows, "percentage points", f"{spoken} {required} points are required.", also=[0.0],
                 limit=(100 * finding.threshold, f"required {required}"), words=gain)  # fmt: skip
     caption = check.judged.format(confidence=plain(f"{100 * thresholds[CONFIDENCE]:g}%"))
     if published:
         caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
-    return [Figure(svg, caption), accuracies]
+    return [chart.Figure(svg, caption), accuracies]
 
 
-def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Iterator[Track]:
+def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Iterator[chart.Track]:
     """The subject over each baseline, then bp over the same. The intervals are those that were judged by."""
     evidence, baselines, parts = case.evidence, case.evidence.baselines, finding.parts
     beside = {} if published else kind.beside
@@ -85,12 +71,12 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
     pairs |= {name: (name, words, f"bp {words}") for name, words in beside.items()}
     own = {name: seeds_over(evidence, name) for name in pairs}
 
-    def row(name: str, found: Interval, seeds: Seeds, of_bp: bool, lacking: str = "") -> Track:
+    def row(name: str, found: Interval, seeds: Seeds, of_bp: bool, lacking: str = "") -> chart.Track:
         if found.value is None:
-            return Track(name, lacking, seeds=seeds, ink=ink_of(case))
+            return chart.Track(name, lacking, seeds=seeds, ink=chart.ink_of(case))
         value, low, high = (v and 100 * v for v in (found.value, found.low, found.high))
-        ink = INKS["bp"] if of_bp else ink_of(case)
-        return Track(name, plain(ranged(value, low, high, gain)), value, low, high, seeds, ink)
+        ink = INKS["bp"] if of_bp else chart.ink_of(case)
+        return chart.Track(name, plain(ranged(value, low, high, gain)), value, low, high, seeds, ink)
 
     for name, (_, words, _) in pairs.items():
         found = parts.get(name, Interval(value=finding.value) if published else Interval())
@@ -111,15 +97,15 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
             yield row(words, found, seeds, True)
 
 
-def _accuracies(check: Check, kind: Gain, case: Case) -> Figure:
+def _accuracies(check: Check, kind: Gain, case: Case) -> chart.Figure:
     evidence, mine, found = case.evidence, case.accuracies, case.judgement.accuracy
     if not evidence.seeds and not evidence.baselines:
-        return absent("No accuracies can", evidence, "none is known")
+        return chart.absent("No accuracies can", evidence, "none is known")
     mean = found.mean if known(found.mean) else None
     numbers = share_words(found.mean, found.std, found.n)
-    rows = [Track(case.name, numbers, mean, seeds=list(mine.items()), ink=ink_of(case))]
+    rows = [chart.Track(case.name, numbers, mean, seeds=list(mine.items()), ink=chart.ink_of(case))]
     for name in kind.shown:
-        baseline, shown = evidence.baselines.get(name), Track(BASELINES[name], "not among the records")
+        baseline, shown = evidence.baselines.get(name), chart.Track(BASELINES[name], "not among the records")
         if baseline is not None:
             twin = name != kind.over and baseline == evidence.baselines.get(kind.over)
             if twin or dict(baseline.accuracy) == dict(mine):
@@ -131,33 +117,33 @@ def _accuracies(check: Check, kind: Gain, case: Case) -> Figure:
             else:
                 mean, std = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
                 numbers = f"{num(mean)}, typed in" if baseline.alone else share_words(mean, std, len(values))
-                ink = ink_of(case) if name == kind.over else INKS["bp"]
-                shown = Track(shown.name, numbers, mean, seeds=seeds, ink=ink, marker="" if name == "bp" else "D")
+                ink = chart.ink_of(case) if name == kind.over else INKS["bp"]
+                shown = chart.Track(shown.name, numbers, mean, seeds=seeds, ink=ink, marker="" if name == "bp" else "D")
         rows.append(shown)
     if not any(known(v) for row in rows for v in row.drawn()):
-        return absent("No accuracy can", evidence, "none is known")
+        return chart.absent("No accuracy can", evidence, "none is known")
     spoken = "Accuracies. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
-    return Figure(strip(rows, "test accuracy", spoken, least=0.05), check.layers)
+    return chart.Figure(chart.strip(rows, "test accuracy", spoken, least=0.05), check.layers)
 
 
 # --- the first screen: what is usually reported, what the audit adds, every check at a glance -------------------------
 
 
-def reported(cases: Sequence[Case]) -> Figure:
+def reported(cases: Sequence[Case]) -> chart.Figure:
     """Accuracy against Γ: the two numbers that papers give."""
     every = [(case, gammas_of(case), case.judgement.accuracy.mean) for case in cases]
     points = [(case, statistics.fmean(gammas), mean) for case, gammas, mean in every if gammas and known(mean)]
     if not points:
-        return Figure(None, "Usually reported, accuracy against Γ: not known together for any subject.")
-    x = Axis.over([0.0, *(gamma for _, gamma, _ in points)], *ACROSS)
-    y = Axis.over([accuracy for *_, accuracy in points], *UP, least=0.05)
-    chart = Chart(x, y, "Γ, the mean cosine of credit and true gradient", "test accuracy", x.ticks(6))
+        return chart.Figure(None, "Usually reported, accuracy against Γ: not known together for any subject.")
+    x = chart.Axis.over([0.0, *(gamma for _, gamma, _ in points)], *chart.ACROSS)
+    y = chart.Axis.over([accuracy for *_, accuracy in points], *chart.UP, least=0.05)
+    plot = chart.Chart(x, y, "Γ, the mean cosine of credit and true gradient", "test accuracy", x.ticks(6))
     for case, gamma, accuracy in points:
-        words, ink = f"{case.name}: accuracy {num(accuracy)}, Γ {gamma:.3f}", ink_of(case)
-        chart.parts.append(inked(ink, mark(ink.marker, x.at(gamma), y.at(accuracy), words, r=4.4)))
+        words, ink = f"{case.name}: accuracy {num(accuracy)}, Γ {gamma:.3f}", chart.ink_of(case)
+        plot.parts.append(chart.inked(ink, chart.mark(ink.marker, x.at(gamma), y.at(accuracy), words, r=4.4)))
     spoken = _first([f"{case.name}: Γ {g:.2f}, accuracy {a:.2f}" for case, g, a in points])
-    return Figure(
-        chart.svg(f"Accuracy against Γ. {spoken}."), "Usually reported: accuracy against Γ, means over the seeds."
+    return chart.Figure(
+        plot.svg(f"Accuracy against Γ. {spoken}."), "Usually reported: accuracy against Γ, means over the seeds."
     )
 
 
@@ -166,7 +152,7 @@ def _first(words: Sequence[str]) -> str:
     return "; ".join([*words[:MANY], *([f"and {len(words) - MANY} more"] if len(words) > MANY else [])])
 
 
-def added(cases: Sequence[Case]) -> Figure:
+def added(cases: Sequence[Case]) -> chart.Figure:
     """The gains over the frozen and over the shallow net, subject by subject, in their order."""
     ours = any(case.judgement.protocol == "ours" for case in cases)
     over: Sequence[BaselineName] = [*TASK] if ours else ["frozen"]
@@ -174,7 +160,7 @@ def added(cases: Sequence[Case]) -> Figure:
     found = [(case, name, f, 100 * f.value) for case, name, f in every if f is not None and known(f.value)]
     if not found:
         both, one = "gains over the frozen and the shallow net: neither", "gain over the frozen net: no frozen"
-        return Figure(None, f"What the audit adds, the {both if ours else one} net is known.")
+        return chart.Figure(None, f"What the audit adds, the {both if ours else one} net is known.")
     required = 100 * found[0][2].threshold
     limit = (required, plain(f"{required:+g} required"))
     spoken = _first([f"{case.name} over {name}: {gain(value)}" for case, name, _, value in found])
@@ -183,22 +169,26 @@ def added(cases: Sequence[Case]) -> Figure:
     caption += ", and over the net without blocks." if ours else "."
     if len(found) <= MANY:
         tracks = [
-            Track(f"{case.name}, over {name}" if ours else case.name, plain(gain(value)), value,
-                  f.low and 100 * f.low, f.high and 100 * f.high, seeds_over(case.evidence, name), ink_of(case))
+            chart.Track(f"{case.name}, over {name}" if ours else case.name, plain(gain(value)), value,
+                  f.low and 100 * f.low, f.high and 100 * f.high, seeds_over(case.evidence, name), chart.ink_of(case))
             for case, name, f, value in found
         ]  # fmt: skip
-        return Figure(strip(tracks, "percentage points", spoken, limit=limit, also=[0.0], words=gain), caption)
+        return chart.Figure(
+            chart.strip(tracks, "percentage points", spoken, limit=limit, also=[0.0], words=gain), caption
+        )
     # Many gains are one cloud, the smallest at the bottom.
-    y = Axis(-1, len(found), *UP)
-    x = Axis.over([required, 0.0, *(value for *_, value in found)], *ACROSS)
-    chart = Chart(x, y, "percentage points", "", x.ticks(), y_ticks=False)
+    y = chart.Axis(-1, len(found), *chart.UP)
+    x = chart.Axis.over([required, 0.0, *(value for *_, value in found)], *chart.ACROSS)
+    plot = chart.Chart(x, y, "percentage points", "", x.ticks(), y_ticks=False)
     for at, class_ in ((0.0, "zero"), (required, "limit")):
-        chart.parts.append(line(x.at(at), y.start, x.at(at), y.end, class_))
-    chart.above(f"┆ {limit[1]}")
+        plot.parts.append(chart.line(x.at(at), y.start, x.at(at), y.end, class_))
+    plot.above(f"┆ {limit[1]}")
     for place, (case, name, _, value) in enumerate(sorted(found, key=lambda one: one[3])):
-        drawn = mark(ink_of(case).marker, x.at(value), y.at(place), f"{case.name} over {name}: {gain(value)}", r=3.2)
-        chart.parts.append(inked(ink_of(case), drawn))
-    return Figure(chart.svg(spoken), f"{caption} One mark for each gain, sorted.")
+        drawn = chart.mark(
+            chart.ink_of(case).marker, x.at(value), y.at(place), f"{case.name} over {name}: {gain(value)}", r=3.2
+        )
+        plot.parts.append(chart.inked(chart.ink_of(case), drawn))
+    return chart.Figure(plot.svg(spoken), f"{caption} One mark for each gain, sorted.")
 
 
 Cells = Sequence[tuple[Finding, Markup | None] | None]  # of one subject; None: that check was not put to it
@@ -213,17 +203,17 @@ def heat_map(cases: Sequence[Case], thresholds: Thresholds) -> tuple[list[Check]
         dots = [seed_values(check, f, case, thresholds) if f else [] for f, case in zip(found, cases, strict=True)]
         log = check.form in ("times", "size")
         values = [v for f in found if f is not None for v in (f.threshold, f.value, f.low, f.high)]
-        fit = [v for v in [*values, *(v for each in dots for v in each)] if v is not None and drawable(v, log)]
-        axis = Axis.over(fit, 2, CELL[0] - 2, log=log)
+        fit = [v for v in [*values, *(v for each in dots for v in each)] if v is not None and chart.drawable(v, log)]
+        axis = chart.Axis.over(fit, 2, CELL[0] - 2, log=log)
         if check.form == "share":
-            axis = Axis(-0.04, 1.04, 2, CELL[0] - 2)
+            axis = chart.Axis(-0.04, 1.04, 2, CELL[0] - 2)
         columns.append(
             [None if f is None else (f, _cell(check, f, of, axis)) for f, of in zip(found, dots, strict=True)]
         )
     return checks, [list(row) for row in zip(*columns, strict=True)] or [[] for _ in cases]
 
 
-def _cell(check: Check, finding: Finding, seeds: Sequence[float], axis: Axis) -> Markup | None:
+def _cell(check: Check, finding: Finding, seeds: Sequence[float], axis: chart.Axis) -> Markup | None:
     """The seeds against the limit; nothing where no value can be drawn."""
     spread = [axis.at(v) for v in (finding.low, finding.high) if v is not None and axis.holds(v)]
     dots = [axis.at(value) for value in seeds if axis.holds(value)]

@@ -58,6 +58,8 @@ def audit_view(audit: Audit) -> View:
     lines, unsaid = commands(audit, cases, runs)
     settings, few = {case.setting for case in cases}, 0 < len(names) == len(audit.subjects) <= 4
     seeds = " to ".join(dict.fromkeys(str(end({len(case.runs) for case in cases} or {0})) for end in (min, max)))
+    drawn, captions = len(cases) <= DRAWN, set[str]()
+    views = [_subject(cases[place], audit.thresholds, many, drawn, captions) | {"place": place} for place in order]
     marks: dict[str, Case] = {}  # what they stand for: the rules, each once
     for case in cases:
         marks.setdefault(clip(case.evidence.rule or case.name), case)
@@ -68,9 +70,9 @@ def audit_view(audit: Audit) -> View:
         seeds=f"{seeds} seed{'s' * (seeds != '1')}", counts=_counts(audit), everyone=_everyone(audit, len(cases)),
         marks=list(marks.items())[:24],
         key_of_signs=KEYS[audit.protocol], QUANTITIES=QUANTITIES,
-        checks=checks, cells=cells, finding_cell=finding_cell, value_of=value_of,
+        checks=checks, cells=cells, finding_cell=finding_cell, value_of=value_of, LIMITS=LIMITS,
         glance=[reported(cases), added([cases[place] for place in order])],
-        views=_subjects(cases, order, audit.thresholds, many),
+        views=views,
         curves=curves, first=first_firings(cases),
         histories=[] if many else [(c.name, rows) for c, f in zip(cases, found, strict=True) if (rows := history(f))],
         rules=_cards(audit.cards or (), cases), gaps=_gaps(cases, found),
@@ -109,32 +111,31 @@ def _counts(audit: Audit) -> str:
 # --- one subject, check by check --------------------------------------------------------------------------------------
 
 
-def _subjects(cases: Sequence[Case], order: Sequence[int], thresholds: Thresholds, many: bool) -> list[View]:
-    """Subjects, the most serious first. Of few subjects a caption under open figures is read once."""
-    captions: set[str] = set()
-    found = []
-    for case in [cases[place] for place in order]:
-        judgement, checks = case.judgement, []
-        # What fires first, then what is open; after all that, by our protocol, what decides nothing.
-        ranks = [(_is_symptom(f, case), (*OPEN, f.outcome).index(f.outcome)) for f in judgement.findings]
-        for _, finding in sorted(zip(ranks, judgement.findings, strict=True), key=lambda one: one[0]):
-            drawn = not many or (finding.outcome in OPEN and len(cases) <= DRAWN)
-            made = figures(finding, case, thresholds) if drawn else None
-            if made is not None and finding.outcome in OPEN and not many:
-                before, captions = captions, captions | {figure.caption for figure in made}
-                made = [f._replace(caption="") if f.svg is not None and f.caption in before else f for f in made]
-            checks.append(_check(finding, case, thresholds) | {"figures": made})
-        reference = (case.evidence.rule or "").lower() == "bp" and judgement.verdict == "holds"
-        gammas = gammas_of(case)
-        spread = f" ± {statistics.stdev(gammas):.3f}" if len(gammas) > 1 else ""
-        found.append(View(
-            case=case, checks=checks, numbers=_numbers(case), answers=answers(judgement), gains=gains_words(judgement),
-            effort=effort_words(judgement),
-            full=clip(judgement.name, LONG) if clean(judgement.name) != case.name else "",
-            why=("Reference. " if reference else "") + sentence(judgement, thresholds),
-            gamma=plain(f"{statistics.fmean(gammas):.3f}{spread} (n = {len(gammas)})") if gammas else "not known",
-        ))  # fmt: skip
-    return [view | {"place": place} for view, place in zip(found, order, strict=True)]
+def _subject(case: Case, thresholds: Thresholds, many: bool, drawn: bool, captions: set[str]) -> View:
+    """One subject. Of few subjects a caption under open figures is read once: `captions` are those that were."""
+    judgement, gammas = case.judgement, gammas_of(case)
+
+    def rank(finding: Finding) -> tuple[bool, int]:
+        """What fires first, then what is open; after all that, by our protocol, what decides nothing."""
+        return _is_symptom(finding, case), (*OPEN, finding.outcome).index(finding.outcome)
+
+    checks = []
+    for finding in sorted(judgement.findings, key=rank):
+        is_open = finding.outcome in OPEN
+        made = figures(finding, case, thresholds) if not many or (is_open and drawn) else None
+        if made is not None and is_open and not many:
+            read = {figure.caption for figure in made}
+            made = [f._replace(caption="") if f.svg is not None and f.caption in captions else f for f in made]
+            captions |= read
+        checks.append(_check(finding, case, thresholds) | {"figures": made})
+    reference = (case.evidence.rule or "").lower() == "bp" and judgement.verdict == "holds"
+    spread = f" ± {statistics.stdev(gammas):.3f}" if len(gammas) > 1 else ""
+    return View(
+        case=case, checks=checks, numbers=_numbers(case), answers=answers(judgement), gains=gains_words(judgement),
+        effort=effort_words(judgement), full=clip(judgement.name, LONG) if clean(judgement.name) != case.name else "",
+        why=("Reference. " if reference else "") + sentence(judgement, thresholds),
+        gamma=plain(f"{statistics.fmean(gammas):.3f}{spread} (n = {len(gammas)})") if gammas else "not known",
+    )  # fmt: skip
 
 
 def _is_symptom(finding: Finding, case: Case) -> bool:
@@ -145,7 +146,7 @@ def _is_symptom(finding: Finding, case: Case) -> bool:
 def _check(finding: Finding, case: Case, thresholds: Thresholds) -> View:
     """A check: open where there is something to see, folded where it passes, does not apply or decides nothing.
 
-    facts    what is seen at once; found, stable, limits: what is behind a fold
+    facts    what is seen at once; found: the number, behind a fold
     """
     check, is_open, dates = check_named(finding.check), finding.outcome in OPEN, []
     for date in check.dates:
@@ -163,7 +164,6 @@ def _check(finding: Finding, case: Case, thresholds: Thresholds) -> View:
     return View(
         finding=finding, check=check, open=is_open and not symptom,  # what a symptom says stands above the checks
         symptom=symptom, facts=[fact for fact in facts.items() if fact[1]], found=_found(finding),
-        stable=_stable(finding), limits=[(name, _limit(name, thresholds)) for name in finding.ranges],
     )  # fmt: skip
 
 
@@ -198,25 +198,6 @@ def _found(finding: Finding) -> str:
         return f"{before}{words(value)}"
     middle = "; interval of the mean" if mean else ", the median; over the seeds"
     return f"{before}{words(value)}{middle} {words(low)} to {words(high)}"
-
-
-def _limit(name: str, thresholds: Thresholds) -> str:
-    """A threshold's value and who set it."""
-    one = thresholds.table.get(name)
-    if one is None:
-        return ", which is not in the table"
-    form = LIMITS[name].form if name in LIMITS else "number"
-    value = {"points": f"{100 * one.value:+g} points", "percent": f"{100 * one.value:g}%"}.get(form, f"{one.value:g}")
-    return f" {plain(value)}, set by {clip(one.who, 90)}"
-
-
-def _stable(finding: Finding) -> str:
-    """Which other thresholds would give the same outcome."""
-    unit = {"points": " points", "share": "%"}.get(check_named(finding.check).form, "")
-    low, high = (None if end is None else f"{(100 if unit else 1) * end:.3g}" for end in finding.stable_range)
-    both = f" between {low} and {high}{unit}" if low is not None and high is not None else ""
-    above = "" if low is None else f" above {low}{unit}"
-    return "for any threshold" + (both or above or ("" if high is None else f" below {high}{unit}"))
 
 
 # --- the numbers behind the figures, layer by layer -------------------------------------------------------------------
