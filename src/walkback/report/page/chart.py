@@ -317,7 +317,7 @@ class Track(NamedTuple):
 
 
 def strip(
-    rows: Sequence[Track], x_label: str, spoken: str, *, limit: tuple[float, str] | None = None,
+    rows: Sequence[Track], x_label: str, *, limit: tuple[float, str] | None = None,
     also: Sequence[float] = (), log: bool = False, least: float = 0.0, words: Callable[[float], str] = num,
 ) -> Markup:  # fmt: skip
     """Rows of values against a threshold. The axis holds them all, and the numbers in `also`."""
@@ -356,4 +356,5 @@ def strip(
             marker = row.marker or (row.ink.marker if row.ink else "o")
             drawn.append(mark(marker, axis.at(row.mean), y, f"{row.name}: {row.numbers}", "m", 4.4))
         parts.append(inked(row.ink, *drawn))
-    return picture(parts, bottom + 30, spoken)
+    spoken = "; ".join([*(f"{row.name}: {row.numbers}" for row in rows), *([limit[1]] if limit else [])])
+    return picture(parts, bottom + 30, f"{x_label[:1].upper()}{x_label[1:]}. {spoken}.".removeprefix(". "))

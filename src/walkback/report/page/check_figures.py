@@ -82,9 +82,8 @@ def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -
         if blocks > 1:
             caption += f" With one block at 1, the bar asks of the others a cosine of {others_needed(blocks):.2f} each."
     unit, sign = {"points": ("percentage points", ""), "share": ("per cent", " %")}.get(form, (check.heading, ""))
-    spoken, against = f"{name}: {row.numbers}. The limit is {limit:g}{sign}.", (limit, f"limit {limit:g}{sign}")
-    title = unit + (" (log scale)" if log else "")
-    return chart.Figure(chart.strip([row], title, spoken, limit=against, also=also, log=log, words=words), caption)
+    against, title = (limit, f"limit {limit:g}{sign}"), unit + (" (log scale)" if log else "")
+    return chart.Figure(chart.strip([row], title, limit=against, also=also, log=log, words=words), caption)
 
 
 # --- by block or layer ------------------------------------------------------------------------------------------------

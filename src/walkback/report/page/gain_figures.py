@@ -12,7 +12,7 @@ from walkback.checks.finding import known
 from walkback.checks.paired_gain import baseline_side, paired, subject_side
 from walkback.records import BaselineName, Evidence
 from walkback.report.case import Case, gammas_of
-from walkback.report.inks import INKS
+from walkback.report.inks import INKS, Ink
 from walkback.report.page import chart
 from walkback.report.page.markup import gain, num, plain, ranged, share_words, shown, tag
 from walkback.report.verdicts import asked
@@ -48,15 +48,14 @@ def seed_values(check: Check, finding: Finding, case: Case, thresholds: Threshol
 
 def gains(check: Check, kind: Gain, finding: Finding, case: Case, thresholds: Thresholds) -> list[chart.Figure]:
     """The gains over the baselines that judge, beside the others, as they were judged; and the accuracies behind it."""
-    evidence, required = case.evidence, f"{100 * finding.threshold:+g}"
+    evidence = case.evidence
     published = case.judgement.protocol == "published"
     rows = [*_gain_rows(kind, finding, case, published)]
     accuracies = _accuracies(check, kind, case)
     if not any(known(end) for row in rows for end in row.drawn()):
         return [chart.absent("No gain can", evidence, f"{kind.absent}, and none of bp's"), accuracies]
-    spoken = "Accuracy gained, in percentage points. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
-    svg = chart.strip(rows, "percentage points", f"{spoken} {required} points are required.", also=[0.0],
-                limit=(100 * finding.threshold, f"required {required}"), words=gain)  # fmt: skip
+    limit = (100 * finding.threshold, f"required {100 * finding.threshold:+g}")
+    svg = chart.strip(rows, "percentage points", limit=limit, also=[0.0], words=gain)
     caption = check.judged.format(confidence=plain(f"{100 * thresholds[CONFIDENCE]:g}%"))
     if published:
         caption = "The difference of two mean accuracies. The published protocol has no interval. The first row judges."
@@ -71,21 +70,14 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
     pairs |= {name: (name, words, f"bp {words}") for name, words in beside.items()}
     own = {name: seeds_over(evidence, name) for name in pairs}
 
-    def row(name: str, found: Interval, seeds: Seeds, of_bp: bool, lacking: str = "") -> chart.Track:
-        if found.value is None:
-            return chart.Track(name, lacking, seeds=seeds, ink=chart.ink_of(case))
-        value, low, high = (v and 100 * v for v in (found.value, found.low, found.high))
-        ink = INKS["bp"] if of_bp else chart.ink_of(case)
-        return chart.Track(name, plain(ranged(value, low, high, gain)), value, low, high, seeds, ink)
-
+    every: list[tuple[str, Interval, Seeds, Ink, str]] = []
     for name, (_, words, _) in pairs.items():
         found = parts.get(name, Interval(value=finding.value) if published else Interval())
-        lacking = "not known on every seed" if name in baselines else f"no {name} net is known"
-        if name == kind.over and name not in baselines:
-            lacking = kind.absent
         if name in (kind.over, *TASK) or (found.value is not None and baselines.get(name) != baselines.get(kind.over)):
-            known_of = evidence.seeds or lacking == kind.absent
-            yield row(words, found, own[name], False, lacking if known_of else "not known")
+            lacking = "not known on every seed" if name in baselines else f"no {name} net is known"
+            lacking = lacking if evidence.seeds else "not known"
+            absent = name == kind.over and name not in baselines
+            every.append((words, found, own[name], chart.ink_of(case), kind.absent if absent else lacking))
     for name, (against, _, words) in pairs.items():
         seeds = seeds_over(evidence, against, of_bp=True)
         found = parts.get(f"bp over {name}", Interval())
@@ -94,7 +86,11 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
             found = Interval(value=statistics.fmean(values) / 100 if values else None)
         same = seeds == own[name] if evidence.seeds else found == parts.get(name, Interval())
         if found.value is not None and not same:  # bp's own figure has its rows once
-            yield row(words, found, seeds, True)
+            every.append((words, found, seeds, INKS["bp"], ""))
+    for words, found, seeds, ink, lacking in every:
+        value, low, high = (v and 100 * v for v in (found.value, found.low, found.high))
+        numbers = lacking if value is None else plain(ranged(value, low, high, gain))
+        yield chart.Track(words, numbers, value, low, high, seeds, ink)
 
 
 def _accuracies(check: Check, kind: Gain, case: Case) -> chart.Figure:
@@ -122,8 +118,7 @@ def _accuracies(check: Check, kind: Gain, case: Case) -> chart.Figure:
         rows.append(shown)
     if not any(known(v) for row in rows for v in row.drawn()):
         return chart.absent("No accuracy can", evidence, "none is known")
-    spoken = "Accuracies. " + " ".join(f"{row.name}: {row.numbers}." for row in rows)
-    return chart.Figure(chart.strip(rows, "test accuracy", spoken, least=0.05), check.layers)
+    return chart.Figure(chart.strip(rows, "test accuracy", least=0.05), check.layers)
 
 
 # --- the first screen: what is usually reported, what the audit adds, every check at a glance -------------------------
@@ -163,19 +158,15 @@ def added(cases: Sequence[Case]) -> chart.Figure:
         return chart.Figure(None, f"What the audit adds, the {both if ours else one} net is known.")
     required = 100 * found[0][2].threshold
     limit = (required, plain(f"{required:+g} required"))
-    spoken = _first([f"{case.name} over {name}: {gain(value)}" for case, name, _, value in found])
-    spoken = f"Accuracy gained, in points. {spoken}."
     caption = "What the audit adds: accuracy gained over the same net with its blocks left at random init"
     caption += ", and over the net without blocks." if ours else "."
     if len(found) <= MANY:
         tracks = [
-            chart.Track(f"{case.name}, over {name}" if ours else case.name, plain(gain(value)), value,
+            chart.Track(f"{case.name} over {name}" if ours else case.name, plain(gain(value)), value,
                   f.low and 100 * f.low, f.high and 100 * f.high, seeds_over(case.evidence, name), chart.ink_of(case))
             for case, name, f, value in found
         ]  # fmt: skip
-        return chart.Figure(
-            chart.strip(tracks, "percentage points", spoken, limit=limit, also=[0.0], words=gain), caption
-        )
+        return chart.Figure(chart.strip(tracks, "percentage points", limit=limit, also=[0.0], words=gain), caption)
     # Many gains are one cloud, the smallest at the bottom.
     y = chart.Axis(-1, len(found), *chart.UP)
     x = chart.Axis.over([required, 0.0, *(value for *_, value in found)], *chart.ACROSS)
@@ -188,7 +179,10 @@ def added(cases: Sequence[Case]) -> chart.Figure:
             chart.ink_of(case).marker, x.at(value), y.at(place), f"{case.name} over {name}: {gain(value)}", r=3.2
         )
         plot.parts.append(chart.inked(chart.ink_of(case), drawn))
-    return chart.Figure(plot.svg(spoken), f"{caption} One mark for each gain, sorted.")
+    spoken = _first([f"{case.name} over {name}: {gain(value)}" for case, name, _, value in found])
+    return chart.Figure(
+        plot.svg(f"Accuracy gained, in points. {spoken}."), f"{caption} One mark for each gain, sorted."
+    )
 
 
 Cells = Sequence[tuple[Finding, Markup | None] | None]  # of one subject; None: that check was not put to it
