@@ -12,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from walkback.records import Evidence
-from walkback.report.case import Case
+from walkback.report.case import Case, distinct
 from walkback.report.harmless import clean
 from walkback.report.inks import INKS, Ink
 from walkback.report.page.markup import SUPERSCRIPT, THIN, Child, join, num, plain, runs, shown, spread, tag
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 360, 176  # as wide as a phone shows it, so that the letters kee
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 24, 34
 ACROSS, UP = (LEFT, WIDTH - RIGHT), (HEIGHT - BOTTOM, TOP)  # a chart's axes: from left to right, from bottom to top
 ENDS = (8.0, WIDTH - 10.0)  # of a strip's axis
-ROW = 29  # of a strip, how high
+ROW, LETTERS = 29, 60  # of a strip: how high a row is, and how many letters fit above it
 CLASSES = {
     "#2166ac": "c-bp", "#e08214": "c-fa", "#b2182b": "c-dfa", "#1b7837": "c-ep", "#762a83": "c-cb", "#bf812d": "c-sb",
     "#777777": "c-random", "#4d9221": "c-1", "#80cdc1": "c-2", "#c51b7d": "c-3", "#8c510a": "c-4", "#35978f": "c-5",
@@ -344,7 +344,8 @@ def strip(
     if limit is not None:
         parts += [behind(limit[0], "limit"), label(axis.end, 11, f"┆ {limit[1]}", "limit-name", "end")]
     for row, y in zip(rows, tracks, strict=True):
-        parts.append(label(axis.start, y - 10, row.name, "row"))
+        name = distinct([row.name], max(20, LETTERS - len(row.numbers)))[0]
+        parts.append(label(axis.start, y - 10, name, "row"))
         parts.append(label(axis.end, y - 10, row.numbers, "row told", "end"))
         drawn = [mark("o", axis.at(v), y, f"seed {s}: {words(v)}", "m seed", 2.6)
                  for s, v in row.seeds if v is not None and axis.holds(v)]  # fmt: skip
