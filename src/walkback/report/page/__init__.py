@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from walkback.checks import Audit
+from walkback.checks.finding import listed
 from walkback.files import make_folder, write_whole
 from walkback.report.answers import answer_words
 from walkback.report.blocks import MOST, rows
@@ -103,7 +104,7 @@ def _environment() -> Environment:
         loader=PackageLoader("walkback.report", "page"), autoescape=True, undefined=StrictUndefined, finalize=_seen,
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"],
     )  # fmt: skip
-    made.filters |= {each.__name__: each for each in (clip, duration, key, num, plain, prose, free)}
+    made.filters |= {each.__name__: each for each in (clip, duration, key, listed, num, plain, prose, free)}
     made.filters |= {
         "finite": math.isfinite, "dashed": lambda words: words.replace(" ", "-"),
         "share": lambda a: share_words(a.mean, a.std, a.n),

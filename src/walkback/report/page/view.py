@@ -5,11 +5,11 @@ import shlex
 import statistics
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from walkback.checks import LIMITS, Audit, Basis, Finding, Outcome, Thresholds, check_named, in_order
+from walkback.checks import LIMITS, Audit, Finding, Outcome, Thresholds, check_named, in_order
 from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import listed
 from walkback.records import Moment, NullRecord, RunConfig, Subject
@@ -33,12 +33,6 @@ from walkback.report.verdicts import KEYS, finding_cell
 SHOWN = 100  # subjects of a page; more are not read
 DRAWN = 60  # of more subjects than that no figures are drawn in their parts
 OPEN: Sequence[Outcome] = ("fires", "open", "inconclusive")
-BASES: Mapping[Basis, str] = {
-    "exact": "everything that the check asks for is known",
-    "bound": "not everything is known; what is known settles the outcome, or narrows it",
-    "proxy": "something else was measured instead",
-    "missing": "nothing is known",
-}
 Remark = tuple[str, str, str]  # what, its status, and why
 View = dict[str, Any]
 
@@ -67,7 +61,7 @@ def audit_view(audit: Audit) -> View:
         audit=audit, cases=cases, controls=controls, order=order, many=many, MANY=MANY, DRAWN=DRAWN, NOTES=NOTES,
         title=f"Audit of {listed(names) if few and sum(map(len, names)) <= 120 else f'{len(audit.subjects)} subjects'}",
         setting=clip(settings.pop(), 200) if len(settings) == 1 else "",
-        seeds=f"{seeds} seed{'s' * (seeds != '1')}", counts=_counts(audit), everyone=_everyone(audit, len(cases)),
+        seeds=f"{seeds} seed{'s' * (seeds != '1')}", SEVERITY=SEVERITY, everyone=_everyone(audit, len(cases)),
         marks=list(marks.items())[:24],
         key_of_signs=KEYS[audit.protocol], QUANTITIES=QUANTITIES,
         checks=checks, cells=cells, finding_cell=finding_cell, value_of=value_of, LIMITS=LIMITS,
@@ -99,15 +93,6 @@ def _everyone(audit: Audit, shown: int) -> str:
     return f"data:text/csv;charset=utf-8;base64,{b64encode(audit_tables(audit)[0].csv().encode()).decode()}"
 
 
-def _counts(audit: Audit) -> str:
-    """How many verdicts of each kind there are."""
-    if not audit.subjects:
-        return "No subject was judged."
-    counts = Counter(judgement.verdict for judgement in audit.subjects)
-    words = listed([f"{counts[name]} {name}" for name in SEVERITY if counts[name]])
-    return f"{'By accuracy, of' if audit.protocol == 'ours' else 'Of'} {len(audit.subjects)} subjects: {words}."
-
-
 # --- one subject, check by check --------------------------------------------------------------------------------------
 
 
@@ -121,13 +106,17 @@ def _subject(case: Case, thresholds: Thresholds, many: bool, drawn: bool, captio
 
     checks = []
     for finding in sorted(judgement.findings, key=rank):
-        is_open = finding.outcome in OPEN
+        is_open, symptom = finding.outcome in OPEN, _is_symptom(finding, case)
         made = figures(finding, case, thresholds) if not many or (is_open and drawn) else None
         if made is not None and is_open and not many:
             read = {figure.caption for figure in made}
             made = [f._replace(caption="") if f.svg is not None and f.caption in captions else f for f in made]
             captions |= read
-        checks.append(_check(finding, case, thresholds) | {"figures": made})
+        checks.append(View(
+            finding=finding, check=check_named(finding.check), symptom=symptom, figures=made, found=_found(finding),
+            open=is_open and not symptom,  # else folded; what a symptom says stands above the checks
+            advice=remedy(finding, judgement, thresholds) if is_open else "",
+        ))  # fmt: skip
     reference = (case.evidence.rule or "").lower() == "bp" and judgement.verdict == "holds"
     spread = f" ± {statistics.stdev(gammas):.3f}" if len(gammas) > 1 else ""
     return View(
@@ -141,30 +130,6 @@ def _subject(case: Case, thresholds: Thresholds, many: bool, drawn: bool, captio
 def _is_symptom(finding: Finding, case: Case) -> bool:
     """Whether a check explains an answer and decides none: by the published protocol every check decides."""
     return case.judgement.protocol == "ours" and check_named(finding.check).answer == "symptom"
-
-
-def _check(finding: Finding, case: Case, thresholds: Thresholds) -> View:
-    """A check: open where there is something to see, folded where it passes, does not apply or decides nothing.
-
-    facts    what is seen at once; found: the number, behind a fold
-    """
-    check, is_open, dates = check_named(finding.check), finding.outcome in OPEN, []
-    for date in check.dates:
-        fired = case.judgement.first_fired.get(date.key)
-        epochs = {s: e for s, e in fired.epochs.items() if e is not None} if fired and fired.followed else {}
-        if fired and epochs:
-            words = ", ".join(f"epoch {e} (seed {s})" for s, e in epochs.items())
-            dates.append(f"{date.before}{words}" + (f" ({fired.says})" if fired.in_part else ""))
-    facts = {
-        "What to do": remedy(finding, case.judgement, thresholds) if is_open else "",
-        "First fired": "; ".join(dates),
-        "Basis": "" if finding.basis == "exact" else f"{finding.basis}: {BASES[finding.basis]}",
-    }
-    symptom = _is_symptom(finding, case)
-    return View(
-        finding=finding, check=check, open=is_open and not symptom,  # what a symptom says stands above the checks
-        symptom=symptom, facts=[fact for fact in facts.items() if fact[1]], found=_found(finding),
-    )  # fmt: skip
 
 
 def value_of(finding: Finding) -> str:
