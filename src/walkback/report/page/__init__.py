@@ -19,19 +19,24 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from walkback.checks import Audit
+from walkback.checks import LIMITS, Audit
 from walkback.checks.finding import listed
 from walkback.files import make_folder, write_whole
 from walkback.report.answers import answer_words
 from walkback.report.blocks import MOST, rows
+from walkback.report.cards import NOTES
 from walkback.report.case import distinct
 from walkback.report.compare import Comparison, accuracies, change_words
 from walkback.report.harmless import clean, clip
 from walkback.report.numbers import duration
 from walkback.report.page.chart import key
+from walkback.report.page.curves import QUANTITIES
+from walkback.report.page.gain_figures import MANY
 from walkback.report.page.markup import free, num, plain, prose, share_words
-from walkback.report.page.view import audit_view, value_of
-from walkback.report.verdicts import GLYPHS, VERDICT_GLYPHS
+from walkback.report.page.reproduce import units
+from walkback.report.page.view import DRAWN, audit_view, value_of
+from walkback.report.summary import SEVERITY
+from walkback.report.verdicts import GLYPHS, KEYS, VERDICT_GLYPHS, finding_cell
 
 __all__ = ["comparison_page", "in_notebook", "page", "write_page"]
 
@@ -61,8 +66,7 @@ def write_comparison(found: Comparison, to: Path | str) -> Path:
 
 def in_notebook(audit: Audit) -> str:
     """The answers, the findings, and the table per block of a live model. A notebook has a style of its own."""
-    return piece("notebook.html.j2", audit=audit, rows=rows(audit), value_of=value_of, answer_words=answer_words,
-                 MOST=MOST)  # fmt: skip
+    return piece("notebook.html.j2", audit=audit, rows=rows(audit), answer_words=answer_words, MOST=MOST)
 
 
 def _write(text: str, to: Path | str) -> Path:
@@ -109,7 +113,11 @@ def _environment() -> Environment:
         "finite": math.isfinite, "dashed": lambda words: words.replace(" ", "-"),
         "share": lambda a: share_words(a.mean, a.std, a.n),
     }  # fmt: skip
-    made.globals |= {"GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS}
+    made.globals |= {
+        "GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS, "KEYS": KEYS, "LIMITS": LIMITS, "SEVERITY": SEVERITY,
+        "NOTES": NOTES, "QUANTITIES": QUANTITIES, "MANY": MANY, "DRAWN": DRAWN, "finding_cell": finding_cell,
+        "value_of": value_of, "units": units,
+    }  # fmt: skip
     return made
 
 

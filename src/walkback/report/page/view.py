@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from walkback.checks import LIMITS, Audit, Finding, Outcome, Thresholds, check_named, in_order
+from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
 from walkback.checks.by_seed import seeds_said
 from walkback.checks.finding import listed
 from walkback.records import Moment, NullRecord, RunConfig, Subject
@@ -23,12 +23,11 @@ from walkback.report.cards import NOTES, cards_table
 from walkback.report.case import Case, distinct, gammas_of
 from walkback.report.harmless import clean, clip
 from walkback.report.page.check_figures import figures, states
-from walkback.report.page.curves import QUANTITIES, Curves, SubjectCurve, first_firings, history, subject_curves
+from walkback.report.page.curves import Curves, SubjectCurve, first_firings, history, subject_curves
 from walkback.report.page.gain_figures import BASELINES, MANY, added, heat_map, reported
 from walkback.report.page.markup import LONG, gain, num, plain, times
-from walkback.report.page.reproduce import commands, configuration, runs_behind, units, versions
-from walkback.report.summary import SEVERITY, most_serious_first, remedy, sentence
-from walkback.report.verdicts import KEYS, finding_cell
+from walkback.report.page.reproduce import commands, configuration, runs_behind, versions
+from walkback.report.summary import most_serious_first, remedy, sentence
 
 SHOWN = 100  # subjects of a page; more are not read
 DRAWN = 60  # of more subjects than that no figures are drawn in their parts
@@ -47,30 +46,25 @@ def audit_view(audit: Audit) -> View:
     controls = audit.control_cases[:SHOWN]
     order, many = most_serious_first([case.judgement for case in cases]), len(cases) > MANY
     checks, cells = heat_map(cases, audit.thresholds)
-    curves = Curves(cases, found, audit.thresholds)
     runs = runs_behind(audit, cases, controls)
     lines, unsaid = commands(audit, cases, runs)
     settings, few = {case.setting for case in cases}, 0 < len(names) == len(audit.subjects) <= 4
-    seeds = " to ".join(dict.fromkeys(str(end({len(case.runs) for case in cases} or {0})) for end in (min, max)))
+    counts = sorted({len(case.runs) for case in cases}) or [0]
+    seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     drawn, captions = len(cases) <= DRAWN, set[str]()
     views = [_subject(cases[place], audit.thresholds, many, drawn, captions) | {"place": place} for place in order]
     marks: dict[str, Case] = {}  # what they stand for: the rules, each once
     for case in cases:
         marks.setdefault(clip(case.evidence.rule or case.name), case)
     return View(
-        audit=audit, cases=cases, controls=controls, order=order, many=many, MANY=MANY, DRAWN=DRAWN, NOTES=NOTES,
+        audit=audit, cases=cases, controls=controls, order=order, many=many, everyone=_everyone(audit, len(cases)),
         title=f"Audit of {listed(names) if few and sum(map(len, names)) <= 120 else f'{len(audit.subjects)} subjects'}",
-        setting=clip(settings.pop(), 200) if len(settings) == 1 else "",
-        seeds=f"{seeds} seed{'s' * (seeds != '1')}", SEVERITY=SEVERITY, everyone=_everyone(audit, len(cases)),
-        marks=list(marks.items())[:24],
-        key_of_signs=KEYS[audit.protocol], QUANTITIES=QUANTITIES,
-        checks=checks, cells=cells, finding_cell=finding_cell, value_of=value_of, LIMITS=LIMITS,
-        glance=[reported(cases), added([cases[place] for place in order])],
-        views=views,
-        curves=curves, first=first_firings(cases),
+        setting=clip(settings.pop(), 200) if len(settings) == 1 else "", seeds=f"{seeds} seed{'s' * (seeds != '1')}",
+        checks=checks, cells=cells, glance=[reported(cases), added([cases[place] for place in order])], views=views,
+        marks=list(marks.items())[:24], curves=Curves(cases, found, audit.thresholds), first=first_firings(cases),
         histories=[] if many else [(c.name, rows) for c, f in zip(cases, found, strict=True) if (rows := history(f))],
         rules=_cards(audit.cards or (), cases), gaps=_gaps(cases, found),
-        lines=lines, unsaid=unsaid, units=units, configuration=configuration(cases), runs=runs,
+        lines=lines, unsaid=unsaid, configuration=configuration(cases), runs=runs,
         versions=versions(runs), unknown=sum(not sittings_of(run) for run in runs),
         prints=sorted({(run.config.data, run.environment.data_fingerprint) for run in runs if run.environment}),
     )  # fmt: skip
