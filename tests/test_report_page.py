@@ -700,7 +700,7 @@ def test_twenty_subjects_of_a_hundred_epochs_are_a_small_page_soon_written(tmp_p
     assert all(n.attributes.get("data-place") for n in root.all("details", class_="subject"))
 
 
-TOLD = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
+NO_TOKENS = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
 
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
@@ -712,7 +712,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     return int(end.value.code or 0), output.out + output.err
 
 
-@TOLD
+@NO_TOKENS
 def test_the_command_writes_the_page_and_says_where(own_runs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(capsys, monkeypatch, "report", "runs") == (0, "Page in report.html\n")
@@ -726,7 +726,7 @@ def test_the_command_writes_the_page_and_says_where(own_runs, tmp_path, capsys, 
     assert "walkback report runs log.json --frozen 0.349 --protocol published" in found.words
 
 
-@TOLD
+@NO_TOKENS
 def test_errors_name_the_cause_and_the_remedy(own_runs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()

@@ -345,8 +345,8 @@ def strip(
         parts += [behind(limit[0], "limit"), label(axis.end, 11, f"┆ {limit[1]}", "limit-name", "end")]
     for row, y in zip(rows, tracks, strict=True):
         name = distinct([row.name], max(20, LETTERS - len(row.numbers)))[0]
-        parts.append(label(axis.start, y - 10, name, "row"))
-        parts.append(label(axis.end, y - 10, row.numbers, "row told", "end"))
+        parts.append(label(axis.start, y - 10, name))
+        parts.append(label(axis.end, y - 10, row.numbers, "numbers", "end"))
         drawn = [mark("o", axis.at(v), y, f"seed {s}: {words(v)}", "m seed", 2.6)
                  for s, v in row.seeds if v is not None and axis.holds(v)]  # fmt: skip
         if row.low is not None and row.high is not None and axis.holds(row.low) and axis.holds(row.high):

@@ -47,7 +47,7 @@ def audit_view(audit: Audit) -> View:
     order, many = most_serious_first([case.judgement for case in cases]), len(cases) > MANY
     checks, cells = heat_map(cases, audit.thresholds)
     runs = runs_behind(audit, cases, controls)
-    lines, unsaid = commands(audit, cases, runs)
+    lines, without_option = commands(audit, cases, runs)
     settings, few = {case.setting for case in cases}, 0 < len(names) == len(audit.subjects) <= 4
     counts = sorted({len(case.runs) for case in cases}) or [0]
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
@@ -64,7 +64,7 @@ def audit_view(audit: Audit) -> View:
         marks=list(marks.items())[:24], curves=Curves(cases, found, audit.thresholds), first=first_firings(cases),
         histories=[] if many else [(c.name, rows) for c, f in zip(cases, found, strict=True) if (rows := history(f))],
         rules=_cards(audit.cards or (), cases), gaps=_gaps(cases, found),
-        lines=lines, unsaid=unsaid, configuration=configuration(cases), runs=runs,
+        lines=lines, without_option=without_option, configuration=configuration(cases), runs=runs,
         versions=versions(runs), unknown=sum(not sittings_of(run) for run in runs),
         prints=sorted({(run.config.data, run.environment.data_fingerprint) for run in runs if run.environment}),
     )  # fmt: skip
