@@ -223,6 +223,9 @@ def listing(by_place: Mapping[str, Sequence[float | None]], words: Callable[[flo
 # --- charts: two axes -------------------------------------------------------------------------------------------------
 
 
+Point = tuple[float, float, str, str]  # a place, a value, what it is, and what is said against it: then it is hollow
+
+
 class Chart:
     """A figure with two axes. Things are drawn in the order they are added."""
 
@@ -259,19 +262,18 @@ class Chart:
         self.parts.append(label(self.x.end, 12, words, "limit-name", "end"))
 
     def by_seed(
-        self, ink: Ink, seeds: Mapping[str, Sequence[tuple[float, float, str] | None]], words: Callable[[float], str]
+        self, ink: Ink, seeds: Mapping[str, Sequence[Point | None]], words: Callable[[float], str], joined: bool = True
     ) -> str:
-        """A line for each seed, side by side, through (place, value, what), and all of it in words.
-
-        None is a gap; an average is hollow.
-        """
+        """The points of each seed, side by side and joined by a line, which has a gap at None. All of it in words."""
         for shift, (name, found) in zip(shifts(len(seeds)), seeds.items(), strict=True):
             points = [p and (self.x.at(p[0] + shift), self.y.at(p[1])) for p in found]
-            marks = [
-                mark(ink.marker, *at, f"seed {name}, {p[2]}: {words(p[1])}", "m open" if "average" in p[2] else "m")
-                for at, p in zip(points, found, strict=True) if at and p
-            ]  # fmt: skip
-            self.parts.append(inked(ink, polyline(points, "seed-line"), *marks))
+            marks = []
+            for at, point in zip(points, found, strict=True):
+                if at and point:
+                    _, value, what, note = point
+                    spoken = f"seed {name}, {what}: {words(value)}{note and f', {note}'}"
+                    marks.append(mark(ink.marker, *at, spoken, "m open" if note else "m"))
+            self.parts.append(inked(ink, polyline(points, "seed-line") if joined else None, *marks))
         drawn = sorted((p[0], p[2], p[1]) for found in seeds.values() for p in found if p)
         return listing({name: [v for _, what, v in drawn if what == name] for _, name, _ in drawn}, words)
 

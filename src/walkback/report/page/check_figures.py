@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from markupsafe import Markup
-
 from walkback.checks import Check, Finding, Thresholds, check_named
 from walkback.checks.base import Gain
 from walkback.checks.chance import BAND
@@ -129,10 +127,11 @@ def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) 
     y = chart.Axis.over([limit, 1.0, *(v for found in steps.values() for v in found.values())], *chart.UP, log=True)
     over = " over that at init" if plain_net else ""
     plot = chart.by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
-    between = {(i, j): f"block {i}" if j == i + 1 else f"on average over blocks {i} to {j - 1}" for i, j in every}
-    points = {
-        name: [((i + j - 1) / 2, v, between[i, j]) for (i, j), v in found.items()] for name, found in steps.items()
-    }
+    points: dict[str, list[chart.Point | None]] = {name: [] for name in steps}
+    for name, found in steps.items():
+        for (i, j), grew in found.items():
+            what, note = (f"block {i}", "") if j == i + 1 else (f"blocks {i} to {j - 1}", "on average")
+            points[name].append(((i + j - 1) / 2, grew, what, note))
     listed = plot.by_seed(chart.ink_of(case), points, times)
     plot.limit(limit, f"limit {limit:g}")
     if any(j > i + 1 for i, j in every):
@@ -169,7 +168,8 @@ def _gradients(check: Check, finding: Finding, case: Case, thresholds: Threshold
     y = chart.Axis.over([*drawn, *([floor] if stated else [])], *chart.UP, log=True)
     plot = chart.by_block(len(layers), y, "state", "‖g_l‖, log scale")
     points = {
-        name: [(at, found[at], f"‖g_{at}‖") if at in found else None for at in layers] for name, found in sizes.items()
+        name: [(at, found[at], f"‖g_{at}‖", "") if at in found else None for at in layers]
+        for name, found in sizes.items()
     }
     listed = plot.by_seed(chart.ink_of(case), points, num)
     caption = check.layers.format(batch=f"{batch:g}")
@@ -188,21 +188,20 @@ def _gradients(check: Check, finding: Finding, case: Case, thresholds: Threshold
 def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> chart.Figure:
     """Cosines by block with the band of their null behind them; Γ and the median block beside the last one."""
     del finding
-    band = thresholds[BAND]
-    evidence, ink = case.evidence, chart.ink_of(case)
-    every = {name: blocks_of(moment) for name, moment in case.by_seed}
-    count = max((len(found.values) for found in every.values()), default=0) or evidence.blocks or 1
-    cells = [  # the seed, its shift to the side, a place on the axis of blocks, what, the value, its null's ends
-        (name, shift, *cell)
-        for shift, (name, moment) in zip(chart.shifts(len(every)), case.by_seed, strict=True)
-        for cell in _cells(moment, count, band)
-    ]
-    values = [value for *_, value, _ in cells if value is not None and chart.drawable(value)]
-    if not values:
+    evidence, band = case.evidence, thresholds[BAND]
+    every = [blocks_of(moment) for _, moment in case.by_seed]
+    count = max((len(found.values) for found in every), default=0) or evidence.blocks or 1
+    cells = {name: [*_cells(moment, count, band)] for name, moment in case.by_seed}
+    points = {
+        name: [(place, value, what, "not above its null" if ends and value <= ends[1] else "")
+               for place, what, value, ends in found if value is not None and chart.drawable(value)]
+        for name, found in cells.items()
+    }  # fmt: skip
+    if not any(points.values()):
         return chart.absent("Cosines by block cannot", evidence, "they are not known")
-    bands = [end for *_, ends in cells for end in ends]
-    y = chart.Axis.over([0.0, *values, *bands], *chart.UP)
-    at_output = any(found.place == "output" for found in every.values())
+    bands = [end for found in cells.values() for *_, ends in found for end in ends]
+    y = chart.Axis.over([0.0, *(point[1] for found in points.values() for point in found), *bands], *chart.UP)
+    at_output = any(found.place == "output" for found in every)
     of, title = ("credit", "cos(a_l, g_{l+1})") if at_output else ("update", "cos(update, gradient)")
     middle = [(count + 0.3, "Γ"), (count + 1.3, "med.")]
     x = chart.Axis(-0.6, count + 1.9, *chart.ACROSS)
@@ -210,30 +209,18 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
     plot.parts.append(chart.line(x.at(count - 0.35), y.start, x.at(count - 0.35), y.end, "grid"))
     plot.zero()
     half = max(1.2, min(4.0, 0.3 * (x.at(1) - x.at(0)) / len(every)))
-    marks: list[Markup] = []
-    for name, shift, place, what, value, ends in cells:
-        at = x.at(place + shift)
-        if ends:
-            low, high = y.at(ends[0]), y.at(ends[1])
-            rect = tag("rect", class_="null", x=at - half, y=high, width=2 * half, height=max(0.5, low - high))
-            plot.parts.append(rect)
-        if value is not None and y.holds(value):
-            inside = bool(ends) and value <= ends[1]
-            side = (", not above its null" if inside else ", above its null") if ends else ""
-            words = f"seed {name}, {what}: {value:+.3f}{side}"
-            marks.append(chart.mark(ink.marker, at, y.at(value), words, "m open" if inside else "m"))
-    plot.parts.append(chart.inked(ink, *marks))
-    by_place: dict[str, list[float | None]] = {what: [] for what in [*(f"block {b}" for b in range(count)), *LAST]}
-    for _, _, _, what, value, _ in cells:
-        by_place[what] += [value] if known(value) else []
+    for shift, found in zip(chart.shifts(len(cells)), cells.values(), strict=True):
+        for place, ends in [(place, ends) for place, *_, ends in found if ends]:
+            low, high, left = y.at(ends[0]), y.at(ends[1]), x.at(place + shift) - half
+            plot.parts.append(tag("rect", class_="null", x=left, y=high, width=2 * half, height=max(0.5, low - high)))
+    listed = plot.by_seed(chart.ink_of(case), points, "{:+.3f}".format, joined=False)
     caption = check.layers.format(of=of, title=title)
     caption = caption if at_output else caption.replace(", at the block's output", "")
-    null = f"Grey: the null, ± {band:g} standard deviations; hollow: not above it." if bands else NO_NULL
-    spoken = f"Cosine of {of} and true gradient by block. {chart.listing(by_place, '{:+.2f}'.format)}"
+    null = "No null was measured."
+    if bands:
+        null = f"Grey: the null, ± {band:g} standard deviations; hollow: not above it."
+    spoken = f"Cosine of {of} and true gradient by block. {listed}"
     return chart.Figure(plot.svg(spoken), f"{caption} Beside it the median block. {null}")
-
-
-LAST, NO_NULL = ("Γ", "median block"), "No null was measured."
 
 
 def _cells(moment: Moment, last: int, band: float) -> Iterator[tuple[float, str, float | None, tuple[float, ...]]]:
@@ -248,7 +235,7 @@ def _cells(moment: Moment, last: int, band: float) -> Iterator[tuple[float, str,
         values[-2:] = statistics.fmean(found.known), statistics.median(found.known)
     count = len(found.values)
     every = [*[*nulls, *[None] * count][:count], middle, None]
-    places = [*((float(b), f"block {b}") for b in range(count)), (last + 0.3, LAST[0]), (last + 1.3, LAST[1])]
+    places = [*((float(b), f"block {b}") for b in range(count)), (last + 0.3, "Γ"), (last + 1.3, "median block")]
     for (place, what), value, null in zip(places, values, every, strict=True):
         judged = null is not None and known(null.mean) and known(null.std)
         yield place, what, value, (null.mean - band * null.std, null.mean + band * null.std) if null and judged else ()
