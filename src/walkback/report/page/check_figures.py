@@ -114,27 +114,25 @@ def _growth(check: Check, finding: Finding, case: Case, thresholds: Thresholds) 
     del thresholds
     evidence, limit, (_, layers) = case.evidence, finding.threshold, check.captions(finding)
     plain_net = evidence.residual is False
-    steps: dict[str, dict[tuple[int, int], float]] = {}  # from which state to which, by how much a block
-    starts = {name: seed.init for name, seed in evidence.labelled()}
+    points: dict[str, list[chart.Point]] = {name: [] for name, _ in case.by_seed}
+    starts, last = {name: seed.init for name, seed in evidence.labelled()}, 1
     for name, moment in case.by_seed:
         norms = over_init(moment, starts[name]) if plain_net else norms_of(moment)
-        grown = {(i, j): (math.log(b) - math.log(a)) / (j - i) for (i, a), (j, b) in pairwise(norms.items())}
-        steps[name] = {place: math.exp(log) for place, log in grown.items() if abs(log) < 500}  # beyond, floats end
-    every = sorted({place for found in steps.values() for place in found})
-    if not every:
+        for (i, a), (j, b) in pairwise(norms.items()):
+            log = (math.log(b) - math.log(a)) / (j - i)
+            if abs(log) < 500:  # beyond, floats end
+                what, note = (f"block {i}", "") if j == i + 1 else (f"blocks {i} to {j - 1}", "on average")
+                points[name].append(((i + j - 1) / 2, math.exp(log), what, note))
+                last = max(last, j)
+    drawn = [point for found in points.values() for point in found]
+    if not drawn:
         return chart.absent("Growth by block cannot", evidence, VALUES["hidden norms"][2])
-    blocks = evidence.blocks or max(j for _, j in every)
-    y = chart.Axis.over([limit, 1.0, *(v for found in steps.values() for v in found.values())], *chart.UP, log=True)
+    y = chart.Axis.over([limit, 1.0, *(value for _, value, *_ in drawn)], *chart.UP, log=True)
     over = " over that at init" if plain_net else ""
-    plot = chart.by_block(blocks, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
-    points: dict[str, list[chart.Point | None]] = {name: [] for name in steps}
-    for name, found in steps.items():
-        for (i, j), grew in found.items():
-            what, note = (f"block {i}", "") if j == i + 1 else (f"blocks {i} to {j - 1}", "on average")
-            points[name].append(((i + j - 1) / 2, grew, what, note))
+    plot = chart.by_block(evidence.blocks or last, y, "block", f"‖h_{{l+1}}‖ / ‖h_l‖{over}, log scale")
     listed = plot.by_seed(chart.ink_of(case), points, times)
     plot.limit(limit, f"limit {limit:g}")
-    if any(j > i + 1 for i, j in every):
+    if any(note for *_, note in drawn):
         layers += " Hollow: only the average over several blocks is known; one of them grew by at least so much."
     spoken = f"Growth{over or ' of the stream'} by block, on a logarithmic axis. {listed} The limit is {limit:g}."
     return chart.Figure(plot.svg(spoken), layers)
