@@ -20,9 +20,8 @@ from walkback.records.subject_names import subject_names
 from walkback.report.answers import answers
 from walkback.report.case import distinct
 from walkback.report.compare import print_comparison
-from walkback.report.page import page
-from walkback.report.page.comparison import comparison_page
-from walkback.report.page.training import _first as dated
+from walkback.report.page import comparison_page, page
+from walkback.report.page.curves import first_epochs as dated
 from walkback.report.summary import remedy, sentence
 
 

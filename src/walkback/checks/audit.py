@@ -194,5 +194,5 @@ class Audit(Record, kw_only=True, dict=True):
 
     def _repr_html_(self) -> str:
         """For notebooks: the answers, the findings and the table per block, without a script or a style sheet."""
-        page: str = import_module("walkback.report.notebook").in_notebook(self)
+        page: str = import_module("walkback.report.page").in_notebook(self)
         return page
