@@ -12,8 +12,7 @@ from commands import walkback as command
 PLANTED = '''
 """Vectors whose class is the sign of their sum."""
 
-from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
+from walkback.data.base import DATASETS, Split
 from walkback.data.embedded import Embedded
 
 

@@ -17,8 +17,7 @@ PLANTED = {
     "data/sets/signs.py": '''
 """Vectors whose class is the sign of their sum."""
 
-from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
+from walkback.data.base import DATASETS, Split
 from walkback.data.embedded import Embedded
 
 

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walkback.data.base import Dataset, Say, Split
-from walkback.data.catalogue import DATASETS, Source
+from walkback.data.base import DATASETS, Dataset, Say, Source, Split
 from walkback.data.own import find_data, is_own, register_data, source_of, usual_augment
 from walkback.plain import lines
 from walkback.registry import walk
