@@ -32,9 +32,8 @@ from walkback.records.plan_file import (
 )
 from walkback.rules import RULES
 from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
-from walkback.train.folders import Folders
 from walkback.train.makespan import makespan
-from walkback.train.work import STOPPED, hand_over, set_aside, work
+from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
 
 ROOT = Path(__file__).parent.parent
 
@@ -355,7 +354,7 @@ def worker(number: int, out: str) -> None:
 def crowd(count: int, out: Path) -> None:
     """So many processes at once, each of which wants every run, in another order."""
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["walkback.train.executor", "executed"])
+    context.set_forkserver_preload(["walkback.train.executors", "executed"])
     processes = [context.Process(target=worker, args=(number, str(out))) for number in range(count)]
     for process in processes:
         process.start()

@@ -117,7 +117,7 @@ def test_workers_killed_before_their_first_run_are_said_to_be_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing.process as mp, os, signal, sys\n"
-        "from walkback.train import executor, plan, train_all\n"
+        "from walkback.train import plan, train_all\n"
         "started = mp.BaseProcess.start\n"
         "def start(process):\n"
         "    started(process)\n"

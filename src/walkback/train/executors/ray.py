@@ -6,10 +6,8 @@ file next to the plan. So nothing is lost if this process dies: what it leaves u
 
 import contextlib
 import os
-import signal
 import socket
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,17 +18,15 @@ from msgspec import Meta
 
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
-from walkback.records.plan_file import ask_to_stop, read_outcome
-from walkback.train.bring import bring, brought
-from walkback.train.crew import cores
-from walkback.train.executors.base import EXECUTORS, Executor, Note, needed
-from walkback.train.folders import Folders
-from walkback.train.loop import Progress
+from walkback.records.plan_file import ask_to_stop
+from walkback.train.crew import cores, handlers, restore
+from walkback.train.executors.base import EXECUTORS, Executor, Note, bring, brought, needed, sending
 from walkback.train.task import Event, Settings
-from walkback.train.work import go_to, hand_over, host, set_aside, wish_to_stop, work_on
+from walkback.train.work import Folders, go_to, hand_over, host, outcome_of, set_aside, wish_to_stop, work_on
 
 LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked
 SPARE = 2  # tasks beyond one per core, so that no core waits for us
+START_ONE = "start one with `ray start --head`, or leave out --executor-option address"
 
 
 class Ray(Executor):
@@ -62,13 +58,8 @@ class Ray(Executor):
             return
         ray = needed("ray", "ray")
         settings = replace(set_aside(configs, settings), out=settings.out.absolute())
-        try:
+        with sending(""):
             sent = ray.cloudpickle.dumps((brought(), settings))
-        except Exception as error:
-            raise BadValue(
-                f"a rule, net or data set of yours could not be sent to another process: {error}",
-                "put it in a file and name it as my_rule.py:MyRule",
-            ) from error
         with self._connected(ray):
             plan = hand_over("ray", configs, settings)
             try:
@@ -92,22 +83,24 @@ class Ray(Executor):
         os.environ.setdefault("RAY_worker_niceness", "0")  # otherwise 15: they would hardly run next to anything else
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         _refuse_deaf(ray, self.address)
-        with _signals_kept():
-            try:
-                # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
-                ray.init(address=self.address or "local", **quiet, **(local if self.address is None else {}))
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                why = str(error).splitlines()[0] if str(error) else type(error).__name__
-                doing = "started here" if self.address is None else f"joined at {self.address}"
-                raise BadValue(
-                    f"no Ray cluster could be {doing}: {why}",
-                    "start one with `ray start --head`, or leave out --executor-option address",
-                ) from error
+        before = handlers()  # Ray sets its own for SIGTERM; ours, which stops the runs, must stay
+        try:
+            # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
+            ray.init(address=self.address or "local", **quiet, **(local if self.address is None else {}))
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            doing = "started here" if self.address is None else f"joined at {self.address}"
+            raise BadValue(f"no Ray cluster could be {doing}: {why}", START_ONE) from error
+        finally:
+            restore(before)
         try:
             yield
         finally:
-            with _signals_kept():
+            before = handlers()
+            try:
                 ray.shutdown()
+            finally:
+                restore(before)
 
 
 def _refuse_deaf(ray: Any, address: str | None) -> None:
@@ -120,10 +113,7 @@ def _refuse_deaf(ray: Any, address: str | None) -> None:
     for each in hosts:
         with contextlib.suppress(OSError, OverflowError), socket.create_connection((each, int(port)), timeout=10):
             return
-    raise BadValue(
-        f"no Ray cluster could be joined at {address}: it does not answer",
-        "start one with `ray start --head`, or leave out --executor-option address",
-    )
+    raise BadValue(f"no Ray cluster could be joined at {address}: it does not answer", START_ONE)
 
 
 class _Driver:
@@ -187,25 +177,19 @@ class _Driver:
             elif self.lost[index] <= self.options.retries:
                 self.waiting.append(index)
             else:
-                self.note(Event(index, "failed", says=self._why(index, error)))
+                last = outcome_of(self.plan, index)
+                times = f"{self.lost[index]} times{f' (last on {last.host})' if last is not None else ''}"
+                says = f"its worker was lost {times}: {type(error).__name__}; the same command resumes the run"
+                self.note(Event(index, "failed", says=says))
             return
-        if end is not None:  # None: it had not started when it was asked to stop
-            self._tell_note(index)
-            self.note(end)
-
-    def _why(self, index: int, error: Exception) -> str:
-        last = read_outcome(self.plan, index)
-        where = f" (last on {last.host})" if last is not None else ""
-        kind = type(error).__name__
-        return f"its worker was lost {self.lost[index]} times{where}: {kind}; the same command resumes the run"
-
-    def _tell_note(self, index: int) -> None:
-        """Report problems that a snapshot does not show."""
-        outcome = read_outcome(self.plan, index)
-        if outcome is not None and outcome.note:
-            latest = next((e.progress for e in Folders(self.configs, self.plan.parent.parent).look([index])), None)
-            if latest is not None:
-                self.note(Event(index, "progress", Progress(latest.snapshot, latest.epochs, None, outcome.note)))
+        if end is None:  # it had not started when it was asked to stop
+            return
+        outcome = outcome_of(self.plan, index)
+        if outcome is not None and outcome.note:  # what a snapshot does not show
+            for event in Folders(self.configs, self.plan.parent.parent).look([index]):
+                if event.progress is not None:
+                    self.note(replace(event, progress=replace(event.progress, seconds_left=None, note=outcome.note)))
+        self.note(end)
 
 
 _UNPACKED: dict[str, Settings] = {}  # by plan, in a worker
@@ -232,20 +216,6 @@ def _task(
     except Exception as error:  # such as a module of the user's that this node does not have
         return Event(index, "failed", says=f"on {host()}: {type(error).__name__}: {error}")
     return work_on(Path(plan), index, config, _UNPACKED[plan], stop, patience=patience)
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray sets its own handler for SIGTERM; ours, which stops the runs, must stay."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 EXECUTORS.add("ray", Ray)
