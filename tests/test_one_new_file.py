@@ -56,8 +56,7 @@ NETS.add("stack", Stack)
     "rules/halfway.py": '''
 """Half of the gradient at the top, for everybody."""
 
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 
 
 class Halfway(Rule):

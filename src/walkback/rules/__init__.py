@@ -3,13 +3,17 @@
 from walkback.registry import walk
 from walkback.rules.base import (
     NORMALIZATIONS,
+    RULES,
     Credits,
     Feedbacks,
     Rule,
     check_normalization,
+    find_rule,
+    make_rule,
     normalize_credit,
+    register_rule,
+    rule_source,
 )
-from walkback.rules.library import RULES, find_rule, make_rule, register_rule, rule_source
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
 from walkback.rules.words import RuleWords, rule_words
 

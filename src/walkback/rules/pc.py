@@ -9,9 +9,8 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits
+from walkback.rules.base import RULES, Credits
 from walkback.rules.ep import Predict, Relaxing, fixed, relax
-from walkback.rules.library import RULES
 from walkback.rules.local import backward, branch_penalty, has_parameters, read_loss, trains
 from walkback.rules.signal import Batch, Signal
 

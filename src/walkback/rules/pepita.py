@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.local import backward, branch_penalty, read_loss, trains
 from walkback.rules.signal import Batch, Signal, output_error
 
