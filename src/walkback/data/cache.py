@@ -11,7 +11,6 @@ import errno
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +21,6 @@ from walkback.files import check_regular, replace_whole
 PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170 MB fits
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cached(Source):
     """A data set that is made once, kept in the cache, and verified whenever it is read."""
 
