@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from walkback.data import DATASETS, is_own
+from walkback.data import DATASETS
 from walkback.errors import BadValue
 from walkback.nets import NETS, check_options
 from walkback.own import Classes, foreign, in_file
@@ -142,8 +142,7 @@ def needed(module: str, extra: str) -> Any:
 
 def brought() -> Brought:
     """What the user's own code registered in this process."""
-    data = {name: DATASETS.get(name) for name in DATASETS.names() if is_own(name)}
-    return {"rule": foreign(RULES), "net": foreign(NETS), "data set": data}
+    return {kind: foreign(registry) for kind, registry in REGISTRIES.items()}
 
 
 def bring(things: Brought) -> None:
