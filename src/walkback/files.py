@@ -141,7 +141,7 @@ def _other_kind(content: bytes) -> tuple[str, str] | None:
         b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
         b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
     }
-    found = next((said for start, said in starts.items() if content.startswith(start)), None)
+    found = next((kind for start, kind in starts.items() if content.startswith(start)), None)
     first = content.lstrip()[:1]
     if found is None and first and first not in b'{["-0123456789tfnNI\xef' and b"\x00" not in content[:100]:
         return "some other text (a table, a page?)", "give JSON; a table's rows can be the entries of a log"
@@ -213,7 +213,7 @@ def write_whole(path: Path, content: Content, previous: Path | None = None, *, f
 
 
 def replace_whole(path: Path, content: Content, previous: Path | None = None, *, follow: bool = True) -> None:
-    """The same, but failures of the machine are an `OSError`."""
+    """`write_whole`, but failures of the machine are an `OSError`."""
     target = Path(os.path.realpath(path)) if follow else path
     mode = _replaceable(target, path, follow)
     # A unique name, shorter than any limit; 0o666 is narrowed by the user's umask.

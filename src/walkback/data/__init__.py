@@ -21,20 +21,9 @@ if TYPE_CHECKING:
     from walkback.data.build import make_dataset as make_dataset
 
 __all__ = [
-    "DATASETS",
-    "Dataset",
-    "Source",
-    "Split",
-    "fetch",
-    "find_data",
-    "is_cached",
-    "is_own",
-    "load",
-    "make_dataset",
-    "register_data",
-    "source_of",
-    "usual_augment",
-]
+    "DATASETS", "Dataset", "Source", "Split", "fetch", "find_data", "is_cached", "is_own", "load", "make_dataset",
+    "register_data", "source_of", "usual_augment",
+]  # fmt: skip
 
 walk("walkback.data.sets")
 

@@ -17,14 +17,6 @@ from walkback.registry import walk
 walk("walkback.nets")
 
 __all__ = [
-    "NETS",
-    "Net",
-    "OncePerStep",
-    "check_options",
-    "defaults",
-    "find_net",
-    "make_net",
-    "net_source",
-    "recorded",
+    "NETS", "Net", "OncePerStep", "check_options", "defaults", "find_net", "make_net", "net_source", "recorded",
     "register_net",
-]
+]  # fmt: skip

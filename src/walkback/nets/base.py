@@ -38,6 +38,8 @@ class Net(nn.Module):
     """The family's name in captions; the class's own name if it is empty."""
     images: ClassVar[bool] = False
     """Whether the inputs must be images."""
+    wholes: ClassVar[dict[str, int]] = {"width": 1, "depth": 0}
+    """Options that are whole numbers, with the least that each can be."""
     added: ClassVar[Mapping[str, Any]] = {}
     """Options added after runs were recorded, with the value that means "as before". A run's config leaves out an
     option with that value, so a new option renames no run."""
@@ -127,12 +129,14 @@ class Net(nn.Module):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Refuse options that no net can be built with. By default it checks `width` and `depth`, if it has them."""
-        for name, least in (("width", 1), ("depth", 0)):
+        """Refuse options that no net can be built with. By default it checks those in `wholes`, if it has them."""
+        for name, least in cls.wholes.items():
             value = options.get(name, least)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if type(value) is not int or value < least:
+                usual = f"write --net-option {name}={defaults(cls).get(name)}"
                 raise BadValue(
-                    f"{name} must be a whole number of at least {least}, not {value!r}", f"give another --{name}"
+                    f"{name} must be a whole number of at least {least}, not {value!r}",
+                    f"give another --{name}" if name in Net.wholes else usual,
                 )
 
     @classmethod

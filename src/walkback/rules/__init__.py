@@ -20,23 +20,7 @@ from walkback.rules.words import RuleWords, rule_words
 walk("walkback.rules")
 
 __all__ = [
-    "NORMALIZATIONS",
-    "RULES",
-    "START",
-    "Batch",
-    "Clock",
-    "Credits",
-    "Feedbacks",
-    "Rule",
-    "RuleWords",
-    "Signal",
-    "check_normalization",
-    "find_rule",
-    "make_rule",
-    "normalize_credit",
-    "output_error",
-    "probe_signal",
-    "register_rule",
-    "rule_source",
-    "rule_words",
-]
+    "NORMALIZATIONS", "RULES", "START", "Batch", "Clock", "Credits", "Feedbacks", "Rule", "RuleWords", "Signal",
+    "check_normalization", "find_rule", "make_rule", "normalize_credit", "output_error", "probe_signal",
+    "register_rule", "rule_source", "rule_words",
+]  # fmt: skip

@@ -11,6 +11,7 @@ from walkback.nets import check_options, defaults, find_net, net_source, recorde
 from walkback.own import as_written
 from walkback.records import RunConfig
 from walkback.records.record import fault_of
+from walkback.records.schema import LATER
 from walkback.registry import nearest
 from walkback.rules import check_normalization, find_rule, rule_source
 
@@ -28,15 +29,12 @@ def seed_list(count: int) -> list[int]:
     return [*SEEDS[:count], *range(1001, 1001 + count - len(SEEDS))]
 
 
-# What a config must state and a plan need not, with what is then meant; the other options have defaults in `RunConfig`.
+# What a config must state and a plan need not, with what is then meant. The other options are the fields of `RunConfig`
+# that have a default.
 USUAL: dict[str, Any] = {
     "epochs": 100, "batch_size": 128, "lr": 1e-3, "weight_decay": 0.01, "penalty": 0.0, "probe_images": 1024,
 }  # fmt: skip
-# The fields of a config that `plan` finds out, or has a keyword of its own for.
-RESOLVED = {
-    "schema", "data", "data_source", "augment", "net", "net_options", "net_source", "blocks", "residual", "rule",
-    "rule_options", "rule_source", "seed", "train_last",
-}  # fmt: skip
+OPTIONS = [*USUAL, *(name for name in LATER if not name.endswith("_source"))]
 
 
 def plan(
@@ -61,10 +59,9 @@ def plan(
     """
     if isinstance(seeds, str):
         raise BadValue(f"--seeds {seeds} is for `walkback audit`, which looks at its results", "give a number")
-    known = [name for name in RunConfig.__struct_fields__ if name not in RESOLVED]
     for name in options:
-        if name not in known:
-            raise BadValue(f"a plan has no option {name!r}", nearest(name, known))
+        if name not in OPTIONS:
+            raise BadValue(f"a plan has no option {name!r}", nearest(name, OPTIONS))
     usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
