@@ -30,7 +30,7 @@ from walkback.rules import RULES, Batch, Clock, Rule, make_rule
 from walkback.rules.layerwise import LayerFeedback
 from walkback.train import cores, plan
 from walkback.train.adamw import AdamW
-from walkback.train.computing import keep_memory
+from walkback.train.environment import keep_memory
 from walkback.train.streams import stream
 from walkback.train.trainer import Trainer
 from watching import ratios as watch_ratios

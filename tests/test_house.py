@@ -57,7 +57,7 @@ def test_the_recipes_name_what_is_there():
         assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), module
     from walkback.checks.base import Check, register
     from walkback.nets.base import NETS as OF_NETS
-    from walkback.rules.library import RULES as OF_RULES
+    from walkback.rules.base import RULES as OF_RULES
     from walkback.studies.base import STUDIES as OF_STUDIES
 
     assert (OF_NETS, OF_RULES, OF_STUDIES) == (NETS, RULES, STUDIES)

@@ -440,6 +440,10 @@ def test_property_few_images_are_moved_where_rows_are_wide_and_the_record_says_s
 @pytest.mark.parametrize(
     ("name", "shape", "options", "word"),
     [
+        ("vit-mini", (40,), {}, "patches"),
+        ("vit-mini", (1, 30, 30), {}, "patches"),
+        ("vit-mini", (3, 8, 8), {"width": 30}, "heads"),
+        ("resmlp", (4,), {"widht": 3}, "widht"),
         ("mlp", (4,), {"activation": "gelu"}, "gelu"),
         ("mlp", (4,), {"widths": "500,300"}, "500,300"),
         ("mlp", (4,), {"widths": [5, 0]}, "widths"),

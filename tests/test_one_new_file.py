@@ -17,8 +17,7 @@ PLANTED = {
     "data/sets/signs.py": '''
 """Vectors whose class is the sign of their sum."""
 
-from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
+from walkback.data.base import DATASETS, Split
 from walkback.data.embedded import Embedded
 
 
@@ -57,8 +56,7 @@ NETS.add("stack", Stack)
     "rules/halfway.py": '''
 """Half of the gradient at the top, for everybody."""
 
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 
 
 class Halfway(Rule):

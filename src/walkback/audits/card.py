@@ -40,7 +40,7 @@ from walkback.probes.update import alignment
 from walkback.records.card import Card
 from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
 from walkback.train.adamw import AdamW
-from walkback.train.computing import arithmetic
+from walkback.train.environment import arithmetic
 
 SHAPE, CLASSES = (24,), 6
 SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's

@@ -9,8 +9,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from msgspec import Meta, field
-from msgspec.structs import force_setattr
+from msgspec import NODEFAULT, Meta, field
+from msgspec.structs import fields, force_setattr
 
 from walkback.files import DEEPEST, check_depth
 from walkback.records import invariants
@@ -126,10 +126,10 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-# Fields that came later, with their defaults.
+# Fields that came later, with their defaults. (The first runs state `rule_source`, and what their blocks do.)
 LATER: dict[str, Any] = {
-    "stop_when_fired": False, "schedule": "cosine", "labels": "given", "validation": 0.0, "net_source": None,
-    "data_source": None,
+    f.name: f.default for f in fields(RunConfig)
+    if f.default is not NODEFAULT and f.name not in ("schema", "rule_source", "blocks", "residual")
 }  # fmt: skip
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 

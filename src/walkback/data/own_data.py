@@ -6,12 +6,11 @@ import inspect
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from walkback.data.base import Dataset, Say
-from walkback.data.catalogue import DATASETS, Source
+from walkback.data.base import DATASETS, Dataset, Say, Source
 from walkback.errors import BadValue, DataError, WalkbackError
 from walkback.own import from_file, in_file, source_hash
 
@@ -52,10 +51,6 @@ class Own(Source):
             f"{self.name} comes from your own function: there is nothing to fetch. It returned {counts} inputs of "
             f"shape {data.shape}, {data.classes} classes, and passed every check"
         )
-
-    def is_here(self) -> bool:
-        """Always: it is the user's own."""
-        return True
 
     def _place(self, error: Exception) -> str:
         """Where the error is: the last line of the user's own file in the traceback."""
@@ -119,17 +114,15 @@ def source_of(name: str) -> str | None:
     return source_hash(name, source.function) if isinstance(source, Own) else None
 
 
-_AUGMENT: WeakKeyDictionary[Callable[[], Any], bool] = WeakKeyDictionary()
-
-
 def usual_augment(name: str) -> bool:
     """Whether crops and flips belong to the usual recipe. The user's own function is called once to find out.
 
     So a plan refuses bad data before anything is trained.
     """
     source = find_data(name)
-    if not isinstance(source, Own):
-        return source.augment
-    if source.function not in _AUGMENT:
-        _AUGMENT[source.function] = source.load(None, lambda _: None).augment
-    return _AUGMENT[source.function]
+    return _augmented(source) if isinstance(source, Own) else source.augment
+
+
+@cache
+def _augmented(source: Own) -> bool:
+    return source.load(None, lambda _: None).augment

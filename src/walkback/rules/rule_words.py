@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walkback.errors import UnknownName
 from walkback.own import in_file
-from walkback.rules.library import RULES, rule_source
+from walkback.rules.base import RULES, rule_source
 
 
 class RuleWords(NamedTuple):
