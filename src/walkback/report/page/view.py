@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import listed
+from walkback.checks.finding import listed, seeds_said
 from walkback.records import Moment, NullRecord, RunConfig, Subject
 from walkback.records.card import Card
 from walkback.records.schema import CosineRecord, ReadingRecord
