@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from walkback.audits.rules_audit import audit_rules as audit_rules
     from walkback.audits.rules_audit import usual as usual
     from walkback.audits.spine import audit_subjects as audit_subjects
-    from walkback.audits.training.door import audit_training as audit_training
+    from walkback.audits.user_training import audit_training as audit_training
     from walkback.audits.watching import Watch as Watch
     from walkback.audits.watching import watch as watch
 
 _HOME = {
     "Watch": "watching", "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
-    "audit_subjects": "spine", "audit_training": "training.door", "audits_of": "records",
+    "audit_subjects": "spine", "audit_training": "user_training", "audits_of": "records",
     "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared", "fired_by": "records",
     "judge_paths": "records", "make_card": "card", "measure_cards": "carded", "report_paths": "records",
     "stopping": "records", "usual": "rules_audit", "watch": "watching",

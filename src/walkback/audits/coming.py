@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from walkback.audits.rules_audit import audit_plan, looks_for, rates_in
-from walkback.audits.tuning import MOST, beyond, check_free, grid_of, longer, opponents, trial
+from walkback.audits.tuning import check_free, grid_of, longer, opponents, trial
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
@@ -21,6 +21,7 @@ from walkback.records.sharing import hash_with
 from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores
+from walkback.train.rate_grid import MOST, beyond
 
 STEPS = 5  # that are timed, of each net
 PATIENCE = 3.0  # seconds: a net that was not timed by then is taken to need the mean of the others

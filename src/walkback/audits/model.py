@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from walkback.audits.measured import BACKWARD, at_init, measured
-from walkback.audits.reference import Asked
+from walkback.audits.given_models import doubts, repeated, same_weights
 from walkback.audits.samples import one_sided, too_few
-from walkback.audits.seeds import doubts, guarded, repeated, same_weights
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.by_seed import by_text
 from walkback.checks.finding import points
 from walkback.errors import BadValue
+from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured
+from walkback.loops.true_gradient import Asked
 from walkback.probes import Look
 from walkback.probes.inputs import MAX_SAMPLES, gather
 from walkback.probes.modules import PerSampleLoss

@@ -12,10 +12,8 @@ from walkback.errors import BadValue
 from walkback.records import RunConfig
 from walkback.records.consistency import CHECKPOINTS
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
+from walkback.train.rate_grid import GRID, search
 
-GRID = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-LADDER = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, *GRID, 1e-1, 3e-1, 1.0, 3.0, 10.0)  # the rates by which a grid grows
-MOST = 9  # rates: then a best one at an edge stays there, and is reported
 HELD_OUT = 0.1
 PROBED = 128  # images: of a trial its accuracy counts and nothing else
 ONE_RATE = "give --lr X, or --rates one, to train all at one rate"
@@ -45,17 +43,6 @@ def grid_of(arms: Iterable[RunConfig], rates: ChosenRates) -> list[float]:
     return sorted({*GRID, *(rate for arm in arms if (choice := rates.of(arm)) for rate in choice.rates)})
 
 
-def beyond(grid: Sequence[float], choices: Iterable[Choice | None]) -> list[float]:
-    """The rates by which the grid must grow: where somebody's best lies at its edge."""
-    low = high = False
-    for choice in choices:
-        if choice is not None and not choice.missing:
-            low |= choice.lr in (grid[0], None)
-            high |= choice.lr == grid[-1]
-    found = [rate for rate in LADDER if rate < grid[0]][-1:] if low else []
-    return found + ([rate for rate in LADDER if rate > grid[-1]][:1] if high else [])
-
-
 def tune(
     arms: Sequence[RunConfig],
     train: Callable[[Sequence[RunConfig]], object],
@@ -67,14 +54,14 @@ def tune(
     train   trains trials, or finds them done
     known   reads what all trials that are there choose
     """
-    grid = grid_of(arms, known())
-    while True:
+
+    def tried(grid: Sequence[float]) -> list[Choice | None]:
         train([trial(arm, rate) for arm in arms for rate in grid])
         rates = known()
-        more = beyond(grid, map(rates.of, arms))
-        if not more or len(grid) >= MOST:
-            break
-        grid = sorted([*grid, *more])
+        return [rates.of(arm) for arm in arms]
+
+    grid = search(grid_of(arms, known()), tried)
+    rates = known()
     bests = [best for best in map(rates.best, opponents(arms)) if best is not None]
     train(list({each.hash(): each for each in (longer(best, rates) for best in bests)}.values()))
     for line in found(arms, grid, rates):

@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
-from walkback.audits.measured import BACKWARD, MeasuredModel, measured
 from walkback.audits.model import scored
-from walkback.audits.reference import Asked
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
+from walkback.loops.model_measured import BACKWARD, MeasuredModel, measured
+from walkback.loops.true_gradient import Asked
 from walkback.plain import one_line
 from walkback.probes import Proof
 from walkback.probes.blocks import find_blocks

@@ -9,13 +9,17 @@ That the loop used the noise is not taken on trust: the way that the weights wen
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from walkback.probes.blocks import find_blocks
+from walkback.probes.modules import call
+from walkback.probes.outputs import first_tensor
 
 BEYOND = 4.0  # standard deviations: noise that was not used follows the weights so far once in 30,000 times
 FEW = 256  # entries of a tensor below which it is not asked by itself
@@ -133,3 +137,34 @@ def noisy_movements(blocks: Mapping[str, nn.Module], seed: int) -> Iterator[None
     finally:
         for handle in handles:
             handle.remove()
+
+
+class NoiseCredits:
+    """The credit of a net trained by noise: noise at every block's output, drawn anew for every batch."""
+
+    def __init__(self, blocks: Sequence[str], seed: int):
+        self.blocks, self.generator = list(blocks), torch.Generator().manual_seed(seed)
+
+    def __call__(self, model: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
+        """One credit per block, of the shape of its output."""
+        del labels
+        given: dict[str, Tensor] = {}
+        handles = []
+        for name, part in find_blocks(model, self.blocks).items():
+
+            def keep(_part: nn.Module, _inputs: Any, output: Any, name: str = name) -> None:
+                found, _ = first_tensor(output)
+                if found is not None:
+                    given[name] = found.detach()
+
+            handles.append(part.register_forward_hook(keep))
+        try:
+            with torch.no_grad():
+                model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return [self._noise(given[name]) if name in given else None for name in self.blocks]
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator).to(like.device, like.dtype)

@@ -1,7 +1,8 @@
-"""The third door: somebody's own loop, trained here with its baselines and controls, and judged."""
+"""Somebody's own loop, trained here with its baselines and controls, and judged: what `wb.audit_training` does."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,16 +11,13 @@ from torch import Tensor, nn
 from walkback.audits import adaptive_seeds
 from walkback.audits.samples import one_sided, too_few
 from walkback.audits.spine import audit_subjects
-from walkback.audits.training.folder import check_folder, only_writer
-from walkback.audits.training.job import Batches, Job, Make, Train, Wanted, fingerprint_of, overlap
-from walkback.audits.training.one import SETTLED, Unusable, failed_record, made, parameters_of, shapes_of
-from walkback.audits.training.plain import RATE, MakeOptimizer, epoch_of, repeatable
-from walkback.audits.training.pool import Tally, TrainingEnd, here_as_before, sendable, train_all
-from walkback.audits.training.rates import ONE, check_rate, choices_of, rate_of, trials_left, tune
-from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to
 from walkback.errors import BadValue, WalkbackError
+from walkback.loops.fingerprints import Batches, fingerprint, fingerprint_of, overlap
+from walkback.loops.job import RATE, Job, Make, MakeOptimizer, Train, Wanted, epoch_of, repeatable
+from walkback.loops.one_training import made, parameters_of, shapes_of
+from walkback.loops.trainings import Trainings, check_folder, here_as_before, only_writer
 from walkback.probes.blame import own_line
 from walkback.probes.blocks import find_blocks
 from walkback.probes.inputs import gather
@@ -28,30 +26,20 @@ from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
 from walkback.records import doubts_of
-from walkback.records.loop_subjects import NOISE, Loop, read_loops
-from walkback.records.loop_training import (
-    LoopSetting,
-    LoopTraining,
-    Part,
-    Who,
-    find_loop_trainings,
-    label_of,
-    read_loop_training,
-    write_training,
-)
-from walkback.report.numbers import duration
+from walkback.records.loop_subjects import NOISE
+from walkback.records.loop_training import LoopSetting
 from walkback.train import seed_list
-from walkback.train.crew import cores
 
 TEST_SAMPLES, PROBED = 20_000, 512
-PARTS: Sequence[tuple[Who, Part]] = (
-    ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "none"), ("bp", "frozen"), ("random", "all"),
-    ("subject", "half"), ("bp", "half"),
-)  # fmt: skip
 NO_REFERENCE = (
     "No bp reference can be trained, because neither train_bp nor train_batches is given. So accuracy and the lower "
     "half stay open, and the audit is invalid. Γ is judged."
 )
+ONE_RATE = (
+    "train takes lr, and no samples are given to choose it by, so every net trains at the loop's own rate. Give "
+    "validation, batches that are neither trained on nor tested on, or fix it with lr."
+)
+FUNCTIONS = ("make_model", "train", "train_bp", "make_bp_model", "optimizer", "redraw", "loss", "metric")
 
 
 def audit_training(
@@ -120,25 +108,24 @@ def audit_training(
     given = seeds if not isinstance(seeds, str) else looks[0]
     fixed = None if looks or isinstance(given, int) else [*dict.fromkeys(_whole(given))]
     count = given if isinstance(given, int) else len(given)
-    job = _job(
-        make_model, train, test, blocks, (fixed or seed_list(max(count, 1)))[0], max_samples, name,
-        make_bp_model=make_bp_model, make_shallow=make_shallow, train_bp=train_bp,
+    job = find_job(
+        test, blocks, name, residual, (fixed or seed_list(max(count, 1)))[0], max_samples, validation, lr,
+        make_model=make_model, train=train, make_bp_model=make_bp_model, make_shallow=make_shallow, train_bp=train_bp,
         train_batches=repeatable(train_batches), optimizer=optimizer, epochs=epochs, credits=credits, redraw=redraw,
-        reduction=reduction, loss=loss, output=output, metric=metric, residual=residual, files=tuple(files),
-        validation=validation, lr=lr,
+        reduction=reduction, loss=loss, output=output, metric=metric, files=tuple(files),
     )  # fmt: skip
     if few := too_few(job.batches, thresholds["depth.margin"]):
         raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
     folder = Path(out)
     with only_writer(folder):
         check_folder(folder, job.setting)
-        trainings = _Trainings(job, folder, jobs, reach, fixed, talk)
+        trainings = Trainings(job, folder, jobs, reach, fixed, talk)
         counts = dict.fromkeys(("subject", "bp", "random"), count)
         if job.setting.bp is None:
             talk(NO_REFERENCE)
             counts.pop("bp")
         if job.takes_rate("subject") and job.validation is None and lr is None:
-            talk(ONE)
+            talk(ONE_RATE)
         talk(trainings.coming(counts))
         trainings.tune(counts)
         limits = adaptive_seeds.planned(folder, looks, count, thresholds, {})
@@ -173,62 +160,68 @@ def _whole(seeds: Sequence[Any]) -> list[int]:
     return list(seeds)
 
 
-def _job(
-    make_model: Make, train: Train, test: Any, blocks: str | Sequence[str], seed: int, max_samples: int | None,
-    name: str, **more: Any,
+def find_job(
+    test: Any, blocks: str | Sequence[str], name: str, residual: bool | None, seed: int, max_samples: int | None,
+    validation: Any = None, lr: float | None = None, **given: Any,
 ) -> Job:  # fmt: skip
-    """The user's functions, tried once: a net is built, the test batches are read, and the setting is settled."""
-    functions = {"make_model": make_model, "train": train, "train_bp": more["train_bp"],
-                 "make_bp_model": more["make_bp_model"], "optimizer": more["optimizer"], "redraw": more["redraw"],
-                 "loss": more["loss"], "metric": more["metric"]}  # fmt: skip
-    make_shallow = more["make_shallow"]
-    for argument, function in (functions | {"make_shallow": make_shallow}).items():
-        needed = argument in ("make_model", "train")
+    """The user's functions, tried once: a net is built, the test batches are read, and the setting is settled.
+
+    given   what a `Job` has of the user, by name; make_model and train at least
+    """
+    first = Job(setting=_setting(given, name, residual, lr), **given)
+    own_loss = first.loss is not None
+    with here_as_before():
+        trial = made(first, Wanted("init", "all", seed))
+        found = [*find_blocks(trial, blocks)]
+        parameters_of(trial, found)
+        whole, probed = _test(test, trial, max_samples, own_loss)
+        task = settle(trial, whole, first.output, first.loss)
+        if alone := one_sided(task.batches, None if first.metric else task.classes, False):
+            raise BadValue(f"test cannot show what is asked: {alone}", "give test samples of every class")
+        choosing = None if validation is None else _chosen_by(validation, trial, whole, own_loss)
+        doubts = _overlap(whole, first.train_batches, trial, seed, own_loss)
+    hashed = (*FUNCTIONS, "credits", "output", "train_batches")
+    setting = first.setting.changed(
+        blocks=found, sources={key: fingerprint(given[key]) for key in hashed if callable(given.get(key))},
+        parameters=shapes_of(trial), test=fingerprint_of(whole), samples=sum(len(y) for _, y in whole),
+        probed=sum(len(y) for _, y in probed), doubts=doubts,
+        loss="your own" if own_loss else "cross-entropy per place" if task.dense else "cross-entropy",
+        validation=None if choosing is None else fingerprint_of(choosing),
+    )  # fmt: skip
+    # Another make_shallow is another shallow net, and no other audit: all other trainings stay what they are.
+    source = None if first.make_shallow is None else fingerprint(first.make_shallow)
+    job = replace(
+        first, setting=setting, batches=whole, probed=probed, validation=choosing, shallow_source=source
+    )  # fmt: skip
+    job.check_rate(lr)
+    return job
+
+
+def _setting(given: Mapping[str, Any], name: str, residual: bool | None, lr: float | None) -> LoopSetting:
+    """What can be told of the setting by the arguments alone, which are checked."""
+    for argument in (*FUNCTIONS, "make_shallow"):
+        function, needed = given.get(argument), argument in ("make_model", "train")
         if not callable(function) and (needed or function is not None):
             raise BadValue(f"{argument} is a {type(function).__name__}, not a function", f"give a function {argument}")
-    credits = more["credits"]
+    credits, epochs, metric = given.get("credits"), given.get("epochs", 10), given.get("metric")
     if credits is not None and credits != "backward" and not callable(credits):
         raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
     if name in ("bp", NOISE) or not 0 < len(name) <= 200:
         raise BadValue(f"name={name!r}: bp and random are the names of the controls", "give another name")
-    if not isinstance(more["epochs"], int) or more["epochs"] < 1:
-        raise BadValue(f"epochs={more['epochs']!r}", "give a whole number of at least 1")
-    residual, validation, lr = more.pop("residual"), more.pop("validation", None), more.pop("lr", None)
-    bp: Any = "your own loop" if more["train_bp"] is not None else None
+    if not isinstance(epochs, int) or epochs < 1:
+        raise BadValue(f"epochs={epochs!r}", "give a whole number of at least 1")
+    bp: Any = "your own loop" if given.get("train_bp") is not None else None
     recipe = ""
-    if bp is None and more["train_batches"] is not None:
-        own = "your optimizer" if more["optimizer"] is not None else f"Adam with a rate of {RATE:g}"
-        bp, recipe = "a plain loop of ours", f"{own}, {more['epochs']} epochs"
-    setting = LoopSetting(
+    if bp is None and given.get("train_batches") is not None:
+        own = "your optimizer" if given.get("optimizer") is not None else f"Adam with a rate of {RATE:g}"
+        bp, recipe = "a plain loop of ours", f"{own}, {epochs} epochs"
+    return LoopSetting(
         name=name, blocks=[], residual=None if residual is None else bool(residual), sources={}, parameters="", bp=bp,
         recipe=recipe, test="", samples=0, probed=0, loss="your own",
-        metric=None if more["metric"] is None else getattr(more["metric"], "__name__", "metric"),
+        metric=None if metric is None else getattr(metric, "__name__", "metric"),
         credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=[],
         lr=float(lr) if isinstance(lr, int | float) else lr,
     )  # fmt: skip
-    with here_as_before():
-        trial = made(Job(make_model, train, setting, [], [], **more), Wanted("init", "all", seed))
-        found = [*find_blocks(trial, blocks)]
-        parameters_of(trial, found)
-        whole, probed = _test(test, trial, max_samples, more["loss"] is not None)
-        task = settle(trial, whole, more["output"], more["loss"])
-        if alone := one_sided(task.batches, None if more["metric"] else task.classes, False):
-            raise BadValue(f"test cannot show what is asked: {alone}", "give test samples of every class")
-        choosing = None if validation is None else _chosen_by(validation, trial, whole, more["loss"] is not None)
-        doubts = _overlap(whole, more["train_batches"], trial, seed, more["loss"] is not None)
-    sources = {key: fingerprint(value) for key, value in (functions | {"credits": credits, "output": more["output"],
-               "train_batches": more["train_batches"]}).items() if callable(value)}  # fmt: skip
-    setting = setting.changed(
-        blocks=found, sources=sources, parameters=shapes_of(trial), test=fingerprint_of(whole),
-        samples=sum(len(y) for _, y in whole), probed=sum(len(y) for _, y in probed), doubts=doubts,
-        loss="your own" if more["loss"] is not None else "cross-entropy per place" if task.dense else "cross-entropy",
-        validation=None if choosing is None else fingerprint_of(choosing),
-    )  # fmt: skip
-    # Another make_shallow is another shallow net, and no other audit: all other trainings stay what they are.
-    more["shallow_source"] = None if make_shallow is None else fingerprint(make_shallow)
-    job = Job(make_model, train, setting, whole, probed, validation=choosing, **more)
-    check_rate(job, lr)
-    return job
 
 
 def _chosen_by(validation: Any, model: nn.Module, test: Batches, own_loss: bool) -> Batches:
@@ -273,108 +266,3 @@ def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own
     both, samples = overlap(test, train), sum(len(y) for _, y in test)
     words = f"{both} of {samples} test samples are also in train_batches, so that accuracy is not of unseen samples"
     return [words] if both else []
-
-
-class _Trainings:
-    """Trains what is missing, and reads all that was trained."""
-
-    def __init__(
-        self, job: Job, folder: Path, jobs: int | None, reach: bool, fixed: list[int] | None,
-        say: Callable[[str], object],
-    ):  # fmt: skip
-        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-            raise BadValue(f"{jobs} jobs cannot train anything", "give jobs=1 or more")
-        self.job, self.folder, self.say, self.fixed = job, folder, say, fixed
-        self.jobs = cores() if jobs is None else jobs
-        self.parts = [each for each in PARTS if each[1] != "half" or (reach and len(job.setting.blocks) > 1)]
-        if self.jobs > 1:
-            content, why = sendable(job)
-            if content is None:
-                self.jobs = 1
-                say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
-        self.tried: set[Wanted] = set()
-        self.choices = choices_of(job, folder)
-        self.progress = Tally(say, self.jobs)
-
-    def tune(self, counts: Mapping[str, int]) -> None:
-        """Choose the learning rates, where they can be chosen."""
-
-        def train(trials: Sequence[Wanted]) -> None:
-            self.progress.expect(len(trials))
-            if trials:
-                train_all(self.job, trials, self.folder, self.jobs, self._note)
-
-        self.choices = tune(self.job, self._arms(counts), self.folder, train)
-        if self.choices:
-            words = (f"{label_of(*arm, 0).partition(', ')[0]} {c.words()}" for arm, c in self.choices.items())
-            self.say(f"Learning rates: {'; '.join(words)}.")
-
-    def coming(self, counts: Mapping[str, int]) -> str:
-        """What is left to train, in a line; with the minutes, once some trainings show how long one takes."""
-        done = self._done()
-        runs, trials = self._missing(self._wanted(counts), done), trials_left(self.job, self._arms(counts), self.folder)
-        left, known = len(runs) + len(trials), [record.seconds for record in done if record.who != "init"]
-        pace = f", about {duration(left * sum(known) / len(known) / min(self.jobs, left))}" if known and left else ""
-        return f"To train: {f'{len(trials)} trials of learning rates and ' * bool(trials)}{len(runs)} trainings{pace}."
-
-    def _arms(self, counts: Mapping[str, int]) -> list[tuple[Who, Part]]:
-        return [(who, part) for who, part in self.parts if who in counts]
-
-    def _missing(self, wanted: Sequence[Wanted], done: Sequence[LoopTraining]) -> list[Wanted]:
-        present = {
-            (r.who, r.part, r.seed, r.lr) for r in done
-            if r.status in SETTLED and r.held_out is None
-            and (r.part != "none" or r.source == self.job.shallow_source)
-        }  # fmt: skip
-        return [w for w in wanted if (w.who, w.part, w.seed, w.lr) not in present and w not in self.tried]
-
-    def carry_out(self, counts: Mapping[str, int]) -> Loop:
-        """Train what these numbers of seeds still need."""
-        missing = self._missing(self._wanted(counts), self._done())
-        self.tried |= {*missing}  # what failed is tried again by the next call, not at every look
-        self.progress.expect(len(missing))
-        if missing:
-            train_all(self.job, missing, self.folder, self.jobs, self._note)
-        loop = self.read()
-        if not any(record.status != "failed" for record in loop.of("subject")):
-            first = loop.of("subject")[0]
-            raise WalkbackError(
-                f"no training of the subject finished; {first.label()}: {first.why}",
-                "fix the cause and give the same call again; finished trainings are kept",
-            )
-        return loop
-
-    def read(self) -> Loop:
-        """All that is in the folder."""
-        return read_loops(find_loop_trainings(self.folder))[0]
-
-    def _done(self) -> list[LoopTraining]:
-        return [read_loop_training(path)[0] for path in find_loop_trainings(self.folder)]
-
-    def _wanted(self, counts: Mapping[str, int]) -> list[Wanted]:
-        seeds = {who: self.fixed or seed_list(n) for who, n in counts.items()}
-        most = max(seeds.values(), key=len)
-        found = [
-            Wanted(who, part, seed) for seed in most for who, part in self.parts if seed in seeds.get(who, [])
-        ]  # fmt: skip
-        found = [w._replace(lr=rate_of(self.job, (w.who, w.part), self.choices)) for w in found]
-        return [*dict.fromkeys([found[0], Wanted("init", "all", most[0]), *found])]
-
-    def _note(self, outcome: TrainingEnd) -> None:
-        record = outcome.record
-        if record is None:
-            record = failed_record(self.job, outcome.wanted, outcome.why)
-            write_training(self.folder, record, None)
-        self.progress.note(outcome._replace(record=record))
-        if (record.who, record.part, record.status) == ("subject", "all", "failed"):
-            for mark, remedy in UNUSABLE.items():
-                if mark in record.why:
-                    raise Unusable(f"{record.label()}: {record.why}", remedy)
-
-
-UNUSABLE = {
-    "returned a new model": "train the model that train is given: copy the weights into it with model.load_state_dict "
-    "at the end",
-    "it trains nothing": "let train change the parameters of the model that it is given, in place",
-    "changes the net": "build the net in make_model, and let train change its weights only",
-}

@@ -5,14 +5,15 @@ right in float64 only, that of the float64 copy is; where it is wrong, the gradi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from walkback.audits.notes import dead_notes, proof_notes, seen_notes
-from walkback.audits.reference import Asked, TrueGradient, reference_of, uncut
+from walkback.errors import BadValue
+from walkback.loops.model_notes import dead_notes, proof_notes, seen_notes
+from walkback.loops.true_gradient import Asked, TrueGradient, reference_of, uncut
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -21,19 +22,22 @@ from walkback.probes import (
     Proof,
     credit_cosine,
     gradient_norm,
-    look,
     replay_module,
     slopes,
 )
 from walkback.probes.at_output import IMPRECISE, frobenius
 from walkback.probes.backward import at_places, delivered
+from walkback.probes.blame import blamed
 from walkback.probes.cosine import OTHER_WIDTH
 from walkback.probes.layers import Directions, directions, middle_drift, moved_along
+from walkback.probes.modules import on_tensors
 from walkback.probes.norms import REFERENCE_BATCH, median
+from walkback.probes.outputs import Logits
 from walkback.probes.redrawn import redrawn_null
 from walkback.probes.rotated import mean_of, null_of, turned_at_output
 from walkback.probes.shuffled import of_own_samples
 from walkback.probes.stable import stable_losses
+from walkback.probes.undisturbed import undisturbed
 from walkback.probes.worker import Picked, Worker, spread
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
@@ -86,12 +90,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     doubts: list[str] = []
     outward = False
     if asked.credits == BACKWARD:
-
-        def in_training(first: bool) -> Look:
-            some = asked.batches[:1] if first else asked.batches
-            return look(model, some, asked.blocks, reduction=asked.reduction, loss=asked.loss, training=True)
-
-        found = delivered(seen, in_training)
+        found = delivered(seen, lambda first: asked.look(model, asked.batches[:1] if first else None, training=True))
         notes += [found.why] if found.why else []
         nothing: list[Tensor | None] = [None] * len(seen.layers)
         credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
@@ -153,34 +152,25 @@ def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
     So it is where hooks deliver a credit that the forward pass prepares only when the model trains.
     """
     function = asked.credits if callable(asked.credits) else None
-
-    def one(training: bool) -> Look:
-        return look(model, asked.batches, asked.blocks, credits=function, reduction=asked.reduction, loss=asked.loss,
-                    training=training)  # fmt: skip
-
-    seen = one(False)
+    seen = asked.look(model, credits=function)
     if not seen.failed:
         return seen, False, []
     fails = f"in evaluation mode the backward pass fails ({seen.failed})"
     try:
-        other = one(True)
+        other = asked.look(model, credits=function, training=True)
     except Exception as error:  # a stranger's forward pass may ask for more when it trains
         words = (str(error).splitlines() or [""])[0]
         return seen, False, [f"{fails}, in training mode the forward pass ({type(error).__name__}: {words})"]
     same = bool(((other.losses - seen.losses).abs() <= 1e-4 * (1 + seen.losses.abs())).all())
     if other.failed or not same:
-        return (
-            seen,
-            False,
-            [f"{fails}, and in training mode {'it does too' if other.failed else 'the loss is another'}"],
-        )
+        why = "it does too" if other.failed else "the loss is another"
+        return seen, False, [f"{fails}, and in training mode {why}"]
     return other, True, [f"{fails}; in training mode it does not, and that is what was looked at"]
 
 
 def at_init(model: nn.Module, asked: Asked) -> Moment:
     """What scale asks of the same net at its random init: how large its states are, and how much its blocks grow."""
-    seen = look(model, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
-    return Moment(epoch=0, **_sizes(seen))
+    return Moment(epoch=0, **_sizes(asked.look(model)))
 
 
 def _sizes(seen: Look) -> dict[str, Any]:
@@ -350,3 +340,35 @@ def _described(
         "rho": [r.value if r.status == "ok" else None for r in rho],
         "nudging": [n.value if n.status == "ok" else None for n in moved],
     }
+
+
+def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits") -> Callable[..., list[Tensor | None]]:
+    """Your function of credits, called with your model, and everything that it changes put back after every batch.
+
+    What it returns is copied first, because it may be part of what is put back.
+    """
+
+    def safe(reading: nn.Module, inputs: Any, labels: Tensor, *draw: int) -> list[Tensor | None]:
+        model = reading.model if isinstance(reading, Logits) else reading
+        with undisturbed(model, whole=True) as changes:
+            with blamed(name):
+                given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)
+                given = list(given) if isinstance(given, Iterator) else given
+            if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
+                raise BadValue(f"{name} gives a {type(given).__name__}", "give a list with one credit per block")
+            found = [None if a is None else _as_tensor(a, name).detach().clone() for a in given]
+        notes.extend(note for note in changes.notes(f"the function {name}") if note not in notes)
+        return found
+
+    return safe
+
+
+def _as_tensor(credit: Any, name: str) -> Tensor:
+    """A credit as a tensor of real numbers."""
+    try:
+        found = credit if isinstance(credit, Tensor) else torch.as_tensor(credit)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadValue(f"{name} gives a {type(credit).__name__} as a credit", "give tensors of numbers") from error
+    if found.is_complex():
+        raise BadValue(f"{name} gives complex credits", "give real numbers: a loss is real, and so is its gradient")
+    return found if found.is_floating_point() else found.float()

@@ -1,19 +1,14 @@
 """Are the seeds different trainings? The same model twice would feign a certainty that nobody has."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from walkback.checks.by_seed import seeds_said
-from walkback.errors import BadValue
-from walkback.probes.blame import blamed
 from walkback.probes.blocks import find_blocks
-from walkback.probes.modules import on_tensors
-from walkback.probes.outputs import Logits
-from walkback.probes.undisturbed import undisturbed
 from walkback.records import Moment, Training
 
 CLOSE = 1e-5  # relative: weights or measurements that differ by less are of one training, rounded or permuted
@@ -93,35 +88,3 @@ def same_moment(one: Moment, other: Moment) -> bool:
     return len(known[0]) == len(known[1]) and all(
         math.isclose(a, b, rel_tol=CLOSE) for a, b in zip(*known, strict=True)
     )
-
-
-def guarded(credits: Callable[..., Any], notes: list[str], name: str = "credits") -> Callable[..., list[Tensor | None]]:
-    """Your function of credits, called with your model, and everything that it changes put back after every batch.
-
-    What it returns is copied first, because it may be part of what is put back.
-    """
-
-    def safe(reading: nn.Module, inputs: Any, labels: Tensor, *draw: int) -> list[Tensor | None]:
-        model = reading.model if isinstance(reading, Logits) else reading
-        with undisturbed(model, whole=True) as changes:
-            with blamed(name):
-                given = credits(model, on_tensors(inputs, Tensor.clone), labels.clone(), *draw)
-                given = list(given) if isinstance(given, Iterator) else given
-            if isinstance(given, Tensor | str | Mapping) or not isinstance(given, Iterable):
-                raise BadValue(f"{name} gives a {type(given).__name__}", "give a list with one credit per block")
-            found = [None if a is None else _as_tensor(a, name).detach().clone() for a in given]
-        notes.extend(note for note in changes.notes(f"the function {name}") if note not in notes)
-        return found
-
-    return safe
-
-
-def _as_tensor(credit: Any, name: str) -> Tensor:
-    """A credit as a tensor of real numbers."""
-    try:
-        found = credit if isinstance(credit, Tensor) else torch.as_tensor(credit)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise BadValue(f"{name} gives a {type(credit).__name__} as a credit", "give tensors of numbers") from error
-    if found.is_complex():
-        raise BadValue(f"{name} gives complex credits", "give real numbers: a loss is real, and so is its gradient")
-    return found if found.is_floating_point() else found.float()

@@ -36,6 +36,11 @@ class Asked(NamedTuple):
     describe: bool
     residual: bool | None
 
+    def look(self, model: nn.Module, batches: Batches | None = None, **more: Any) -> Look:
+        """Look at a model on these batches, or some of them; `more` as `probes.look` takes it."""
+        given = self.batches if batches is None else batches
+        return look(model, given, self.blocks, reduction=self.reduction, loss=self.loss, **more)
+
 
 class TrueGradient(NamedTuple):
     """The true gradient at h_0 … h_L, as far as it is known.
@@ -138,7 +143,7 @@ def uncut(model: nn.Module, asked: Asked) -> tuple[Look, TrueGradient] | None:
         Worker(whole, one.inputs, one.labels, asked.blocks, asked.loss).run()
         if not whole.cuts:
             return None
-        seen = look(whole, asked.batches, asked.blocks, reduction=asked.reduction, loss=asked.loss)
+        seen = asked.look(whole)
         reference = reference_of(whole, seen, asked, None, False)
     except Exception:  # whatever a stranger's model raises when a cut is not there
         return None
