@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from walkback.audits import adaptive_seeds
-from walkback.audits.samples import one_sided, too_few
+from walkback.audits.given_models import one_sided, too_few
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to

@@ -96,9 +96,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
     elif seen.credits is not None:
         credits = list(seen.credits), list(seen.credits)
-    probing = _Differences(reference, has_cls_token(model), asked.reduction)
+    at_blocks = _AtBlocks(model, asked, seen, reference)
     if credits is not None:
-        held, directed = _directions(model, seen, reference, probing, credits, asked)
+        held, directed = at_blocks.directions(credits)
         fields |= directed
         outward = held.outward
         if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
@@ -109,7 +109,7 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
             doubts += _doubts(credits[1], reference)
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
-    fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
+    fields["gradient_norms"] = at_blocks.gradient_norms()
     if asked.loss is None and _may_cancel(seen, reference):
         stable = _without_cancellation(model, asked, known)
         # Where Γ is the mean of the cosines at the outputs, it goes with them.
@@ -137,8 +137,9 @@ def _doubts(credits: Sequence[Tensor | None], reference: TrueGradient) -> list[s
     """Whether credits are of other samples than they are given for, as in a loader's other order."""
     states = zip(credits, reference.rows[1:], reference.which[1:], strict=True)
     own = [
-        of_own_samples(a if which is None else a[which.to(a.device)], g)
-        for a, g, which in states if a is not None and g is not None and a.shape[1] == g.shape[1]
+        of_own_samples(known, g)
+        for a, g, which in states
+        if (known := _of(a, which)) is not None and g is not None and known.shape[1] == g.shape[1]
     ]  # fmt: skip
     if not own or None in own or any(own):
         return []
@@ -182,143 +183,122 @@ def _sizes(seen: Look) -> dict[str, Any]:
     }
 
 
-class _Differences:
-    """What finite differences tell where autograd is wrong: each state and credit is measured once."""
+class _AtBlocks:
+    """A model's gradient, and credits beside it. Where autograd is wrong finite differences tell, each asked once."""
 
-    def __init__(self, reference: TrueGradient, cls: bool, reduction: str):
-        self.reference, self.cls, self.reduction = reference, cls, reduction
+    def __init__(self, model: nn.Module, asked: Asked, seen: Look, reference: TrueGradient):
+        self.model, self.asked, self.seen, self.reference = model, asked, seen, reference
+        self.cls = has_cls_token(model)
+        self.shapes = [
+            row.shape if row.reduction == "flatten" and row.shape and len(row.shape) > 1 else None
+            for row in (seen.start, *seen.layers)
+        ]
         self.generator = torch.Generator().manual_seed(3)
-        self.known: dict[tuple[int, int], slopes.Along] = {}
+        self.known: dict[tuple[int, int], slopes.Along] = {}  # what they told, by state and credit
 
-    def _at(self, layer: int) -> tuple[Worker, Tensor, str] | None:
+    def _place(self, layer: int) -> tuple[Worker, int, Tensor, str] | None:
+        """Where finite differences are taken; None where autograd is not wrong, or nothing takes them."""
         value, worker = self.reference.values[layer], self.reference.worker
         if self.reference.proofs[layer].standing != "wrong" or value is None or worker is None:
             return None
-        return worker, value, reduction_of(value.dim(), self.reduction, self.cls)
+        return worker, layer, value, reduction_of(value.dim(), self.asked.reduction, self.cls)
 
-    def along(self, layer: int, credit: Tensor) -> slopes.Along | None:
-        """The gradient's size and its cosine with a credit; None where it is not measured so."""
-        place, key = self._at(layer), (layer, id(credit))
-        if place is not None and key not in self.known:
-            worker, value, how = place
-            few = credit[self.reference.picked.rows.to(credit.device)]
-            self.known[key] = slopes.along_credit(worker, layer, value, few, how, self.generator)
-        return self.known.get(key)
+    def gradient_norms(self) -> list[float | None]:
+        """The median norm of the gradient at every state."""
+        found: list[float | None] = []
+        for layer, (rows, hidden) in enumerate(zip(self.reference.rows, self.seen.hidden, strict=True)):
+            place = self._place(layer)
+            if rows is not None:
+                found.append(gradient_norm(rows))
+            elif hidden is None or place is None:
+                found.append(None)
+            else:
+                norms = next((along.norms for (at, _), along in self.known.items() if at == layer), None)
+                if norms is None:
+                    norms = slopes.any_size(*place[:3], hidden.shape[1], place[3], self.generator)
+                found.append(median(norms) / REFERENCE_BATCH)
+        return found
 
-    def norm(self, layer: int, width: int) -> float | None:
-        """The median norm of the gradient at a state."""
-        place = self._at(layer)
-        if place is None:
-            return None
-        worker, value, how = place
-        before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
-        norms = slopes.any_size(worker, layer, value, width, how, self.generator) if before is None else before
-        return median(norms)
-
-
-def _gradient_norms(seen: Look, reference: TrueGradient, probing: _Differences) -> list[float | None]:
-    found: list[float | None] = []
-    for layer, (rows, hidden) in enumerate(zip(reference.rows, seen.hidden, strict=True)):
-        if rows is not None:
-            found.append(gradient_norm(rows))
-        else:
-            norm = None if hidden is None else probing.norm(layer, hidden.shape[1])
-            found.append(None if norm is None else norm / REFERENCE_BATCH)
-    return found
-
-
-def _directions(
-    model: nn.Module, seen: Look, reference: TrueGradient, probing: _Differences,
-    credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]], asked: Asked,
-) -> tuple[Directions, dict[str, Any]]:  # fmt: skip
-    """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
-    shapes = [
-        row.shape if row.reduction == "flatten" and row.shape and len(row.shape) > 1 else None
-        for row in (seen.start, *seen.layers)
-    ]
-    redrawn = None
-    if asked.redraw is not None:
-        first = asked.batches[0]
-        batch = Picked(*first, torch.arange(len(first[1])))
-        if any(proof.standing == "wrong" for proof in reference.proofs):
-            batch = reference.picked  # what finite differences measured
-        redrawn = redrawn_null(
-            model, batch, asked.blocks, asked.redraw, reference.rows, reference.which, asked.reduction, asked.loss
-        )
-    held = directions(
-        *credits, lambda layer, credit: _cosine(seen, reference, probing, layer, credit), residual=asked.residual
-    )
-    nulls: list[list[Null]] = []
-    for place, rows in enumerate(credits):
+    def directions(
+        self, credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]]
+    ) -> tuple[Directions, dict[str, Any]]:
+        """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
+        asked, reference, redrawn = self.asked, self.reference, None
+        if asked.redraw is not None:
+            first = asked.batches[0]
+            batch = Picked(*first, torch.arange(len(first[1])))
+            if any(proof.standing == "wrong" for proof in reference.proofs):
+                batch = reference.picked  # what finite differences measured
+            redrawn = redrawn_null(
+                self.model, batch, asked.blocks, asked.redraw, reference.rows, reference.which, asked.reduction,
+                asked.loss,
+            )  # fmt: skip
+        held = directions(*credits, self._cosine, residual=asked.residual)
         if redrawn is not None:
-            nulls.append(redrawn.at_output if place else redrawn.at_input)
+            nulls = [redrawn.at_input, redrawn.at_output]
+            chance = redrawn.gamma_out if held.outward else redrawn.gamma
         else:
-            nulls.append([_null(reference, probing, block + place, a, shapes) for block, a in enumerate(rows)])
-    judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
-    chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
-    if redrawn is not None:
-        chance = redrawn.gamma_out if held.outward else redrawn.gamma
-    return held, {
-        "cosine": [CosineRecord.of(c) for c in held.at_input],
-        "cosine_out": [CosineRecord.of(c) for c in held.at_output],
-        "gamma": held.gamma[0],
-        "null": [NullRecord.of(null) for null in nulls[0]],
-        "null_out": [NullRecord.of(null) for null in nulls[1]],
-        "null_gamma": NullRecord.of(chance),
-        **_acting(reference, probing, credits[1], shapes[1:]),
-    }
+            nulls = [[self._null(block + place, a) for block, a in enumerate(c)] for place, c in enumerate(credits)]
+            judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
+            chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
+        return held, {
+            "cosine": [CosineRecord.of(c) for c in held.at_input],
+            "cosine_out": [CosineRecord.of(c) for c in held.at_output],
+            "gamma": held.gamma[0],
+            "null": [NullRecord.of(null) for null in nulls[0]],
+            "null_out": [NullRecord.of(null) for null in nulls[1]],
+            "null_gamma": NullRecord.of(chance),
+            **self._at_output(credits[1]),
+        }
 
+    def _at_output(self, credits: Sequence[Tensor | None]) -> dict[str, Any]:
+        """The one null of every rule and the Frobenius cosine, at the blocks' outputs, where the gradient is proved."""
+        proofs = [proof.standing not in ("not verified", "not measured") for proof in self.reference.proofs[1:]]
+        gradients = [rows if sure else None for rows, sure in zip(self.reference.rows[1:], proofs, strict=True)]
+        known = [_of(a, which) for a, which in zip(credits, self.reference.which[1:], strict=True)]
+        rotated, chance = turned_at_output(known, gradients, self.shapes[1:])
+        for block, credit in enumerate(credits):
+            along = self.known.get((block + 1, id(credit)))
+            if along is not None:  # measured by finite differences, and its null with it
+                rotated[block] = along.null
+                chance = mean_of(rotated)
+        sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
+        return {
+            "rotated": [NullRecord.of(null) for null in rotated],
+            "rotated_gamma": NullRecord.of(chance),
+            "frobenius": [ReadingRecord.of(size) for size in sizes],
+        }
 
-def _acting(
-    reference: TrueGradient, probing: _Differences, credits: Sequence[Tensor | None],
-    shapes: Sequence[tuple[int, ...] | None],
-) -> dict[str, Any]:  # fmt: skip
-    """The one null of every rule and the Frobenius cosine, at the blocks' outputs, where the gradient is proved."""
-    proofs = [proof.standing not in ("not verified", "not measured") for proof in reference.proofs[1:]]
-    gradients = [rows if sure else None for rows, sure in zip(reference.rows[1:], proofs, strict=True)]
-    known = [_of(a, which) for a, which in zip(credits, reference.which[1:], strict=True)]
-    rotated, chance = turned_at_output(known, gradients, shapes)
-    for block, credit in enumerate(credits):
-        along = None if credit is None else probing.known.get((block + 1, id(credit)))
-        if along is not None:  # measured by finite differences, and its null with it
-            rotated[block] = along.null
-            chance = mean_of(rotated)
-    sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
-    return {
-        "rotated": [NullRecord.of(null) for null in rotated],
-        "rotated_gamma": NullRecord.of(chance),
-        "frobenius": [ReadingRecord.of(size) for size in sizes],
-    }
+    def _cosine(self, layer: int, credit: Tensor | None) -> Cosine:
+        """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
+        reference, samples = self.reference, self.seen.samples
+        standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], self.seen.hidden[layer]
+        if credit is None or hidden is None or standing == "not measured":
+            return Cosine(math.nan, 0, samples, "not available")
+        if credit.shape[1] != hidden.shape[1]:
+            return Cosine(math.nan, 0, samples, OTHER_WIDTH)
+        known = _of(credit, reference.which[layer])
+        if rows is not None and known is not None and standing != "not verified":
+            return credit_cosine(known, rows)
+        place, key = self._place(layer), (layer, id(credit))
+        if place is None:
+            return Cosine(math.nan, 0, samples, "not proved")
+        if key not in self.known:
+            few = credit[reference.picked.rows.to(credit.device)]
+            self.known[key] = slopes.along_credit(*place[:3], few, place[3], self.generator)
+        return self.known[key].cosine
+
+    def _null(self, layer: int, credit: Tensor | None) -> Null:
+        """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
+        along = self.known.get((layer, id(credit)))
+        if along is not None:
+            return along.null
+        return null_of(_of(credit, self.reference.which[layer]), self.reference.rows[layer], self.shapes[layer])
 
 
 def _of(credit: Tensor | None, which: Tensor | None) -> Tensor | None:
     """The credits of these samples."""
     return credit if credit is None or which is None else credit[which.to(credit.device)]
-
-
-def _cosine(seen: Look, reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None) -> Cosine:
-    """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
-    standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
-    if credit is None or hidden is None or standing == "not measured":
-        return Cosine(math.nan, 0, seen.samples, "not available")
-    if credit.shape[1] != hidden.shape[1]:
-        return Cosine(math.nan, 0, seen.samples, OTHER_WIDTH)
-    known = _of(credit, reference.which[layer])
-    if rows is not None and known is not None and standing != "not verified":
-        return credit_cosine(known, rows)
-    along = probing.along(layer, credit)
-    return Cosine(math.nan, 0, seen.samples, "not proved") if along is None else along.cosine
-
-
-def _null(
-    reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None,
-    shapes: Sequence[tuple[int, ...] | None],
-) -> Null:  # fmt: skip
-    """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
-    along = None if credit is None else probing.known.get((layer, id(credit)))
-    if along is not None:
-        return along.null
-    return null_of(_of(credit, reference.which[layer]), reference.rows[layer], shapes[layer])
 
 
 def _described(
