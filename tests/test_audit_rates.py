@@ -11,8 +11,7 @@ from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
 from walkback.audits import audit_plan, coming, judge_paths, report_paths, rules_audit
 from walkback.audits.records import subjects_at
-from walkback.audits.rules_audit import rates_in
-from walkback.audits.tuning import at_its_rate, trial
+from walkback.audits.rules_audit import at_its_rate, rates_in, trial
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, read_run
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled

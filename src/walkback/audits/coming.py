@@ -12,8 +12,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from walkback.audits.rules_audit import audit_plan, looks_for, rates_in
-from walkback.audits.tuning import check_free, grid_of, longer, opponents, trial
+from walkback.audits.rules_audit import (
+    audit_plan,
+    check_free,
+    grid_of,
+    longer,
+    looks_for,
+    opponents,
+    rates_in,
+    trial,
+)
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS

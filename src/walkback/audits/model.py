@@ -12,14 +12,14 @@ from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.by_seed import by_text
 from walkback.checks.finding import points
 from walkback.errors import BadValue
-from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured
+from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured, name_of, scored
 from walkback.loops.true_gradient import Asked
 from walkback.probes import Look
 from walkback.probes.inputs import MAX_SAMPLES, gather
 from walkback.probes.modules import PerSampleLoss
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, Task, score, settle
+from walkback.probes.task import Metric, Task, settle
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.wrapped import uncompiled, unwrapped
 from walkback.records import Baseline, BaselineName, Evidence, Moment, Subject, Training
@@ -147,7 +147,7 @@ def audit(
         task.notes.append(f"{useless}: {then}")
     if metric is not None and accuracy is None and baselines:
         task.notes.append(
-            f"a point is 0.01 of the metric {_name_of(metric)}; the limit of {points(thresholds['depth.margin'])} "
+            f"a point is 0.01 of the metric {name_of(metric)}; the limit of {points(thresholds['depth.margin'])} "
             "points was set for accuracy, so choose one that fits with thresholds="
         )
     evidence = Evidence(
@@ -202,24 +202,6 @@ def _begun(start: nn.Module, trained: nn.Module, seed: int, task: Task, asked: A
         )
     with undisturbed(start, whole=True), uncompiled(start):
         return at_init(task.reading(start), asked)
-
-
-def scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
-    """A model's accuracy, or its score by your metric; None with the reason where there is none to compare."""
-    if metric is None and not task.dense:
-        if math.isfinite(seen.accuracy):
-            return seen.accuracy, []
-        return None, ["no accuracy is known: with a loss of your own, give metric= or accuracy="]
-    value = score(model, task, metric)
-    what = "accuracy per labelled place" if metric is None else f"metric {_name_of(metric)}"
-    if value is not None and 0 <= value <= 1:
-        return value, [f"scored by {what}: {value:.4g}"]
-    return None, [f"scored by {what}: {'nothing' if value is None else f'{value:.4g}'}. Only scores between 0 and 1, "
-                  "larger is better, are compared: accuracy counts as not known, and depth is not judged"]  # fmt: skip
-
-
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _by_seed(model: Models) -> dict[int, nn.Module]:

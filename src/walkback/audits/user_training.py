@@ -106,7 +106,7 @@ def audit_training(
     talk = say or (lambda _: None)
     looks = _looks(seeds, max_seeds)
     given = seeds if not isinstance(seeds, str) else looks[0]
-    fixed = None if looks or isinstance(given, int) else [*dict.fromkeys(_whole(given))]
+    fixed = None if looks or isinstance(given, int) else [*dict.fromkeys(given)]
     count = given if isinstance(given, int) else len(given)
     job = find_job(
         test, blocks, name, residual, (fixed or seed_list(max(count, 1)))[0], max_samples, validation, lr,
@@ -149,15 +149,12 @@ def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
         raise BadValue("max_seeds has no effect with a fixed number of seeds", "leave it out")
     if isinstance(seeds, int) and (isinstance(seeds, bool) or seeds < 1):
         raise BadValue(f"{seeds} seeds cannot be trained", "ask for at least 1")
-    if not isinstance(seeds, int) and not list(seeds):
+    listed = [1] if isinstance(seeds, int) else list(seeds)
+    if not listed:
         raise BadValue("no seed is given", "give at least one")
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 for seed in listed):
+        raise BadValue(f"seeds must be whole numbers from 0; got {listed!r}", "as in seeds=[42, 7]")
     return ()
-
-
-def _whole(seeds: Sequence[Any]) -> list[int]:
-    if not all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 for seed in seeds):
-        raise BadValue(f"seeds must be whole numbers from 0; got {list(seeds)!r}", "as in seeds=[42, 7]")
-    return list(seeds)
 
 
 def find_job(
@@ -178,7 +175,12 @@ def find_job(
         task = settle(trial, whole, first.output, first.loss)
         if alone := one_sided(task.batches, None if first.metric else task.classes, False):
             raise BadValue(f"test cannot show what is asked: {alone}", "give test samples of every class")
-        choosing = None if validation is None else _chosen_by(validation, trial, whole, own_loss)
+        choosing = None if validation is None else _test(validation, trial, None, own_loss, "validation")[0]
+        if choosing is not None and (both := overlap(choosing, whole)):
+            raise BadValue(
+                f"{both} samples of validation are also in test, by which no learning rate may be chosen",
+                "hold validation out of what train trains on",
+            )
         doubts = _overlap(whole, first.train_batches, trial, seed, own_loss)
     hashed = (*FUNCTIONS, "credits", "output", "train_batches")
     setting = first.setting.changed(
@@ -190,9 +192,7 @@ def find_job(
     )  # fmt: skip
     # Another make_shallow is another shallow net, and no other audit: all other trainings stay what they are.
     source = None if first.make_shallow is None else fingerprint(first.make_shallow)
-    job = replace(
-        first, setting=setting, batches=whole, probed=probed, validation=choosing, shallow_source=source
-    )  # fmt: skip
+    job = replace(first, setting=setting, batches=whole, probed=probed, validation=choosing, shallow_source=source)
     job.check_rate(lr)
     return job
 
@@ -222,18 +222,6 @@ def _setting(given: Mapping[str, Any], name: str, residual: bool | None, lr: flo
         credits=None if credits is None else "backward" if credits == "backward" else "your function", doubts=[],
         lr=float(lr) if isinstance(lr, int | float) else lr,
     )  # fmt: skip
-
-
-def _chosen_by(validation: Any, model: nn.Module, test: Batches, own_loss: bool) -> Batches:
-    """The samples by which learning rates are chosen; none of them may be in test."""
-    whole, _ = _test(validation, model, None, own_loss, "validation")
-    both = overlap(whole, test)
-    if both:
-        raise BadValue(
-            f"{both} samples of validation are also in test, by which no learning rate may be chosen",
-            "hold validation out of what train trains on",
-        )
-    return whole
 
 
 def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool, name: str = "test") -> tuple[Batches, Batches]:

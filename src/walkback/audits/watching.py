@@ -16,11 +16,10 @@ import torch
 from torch import nn
 
 from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
-from walkback.audits.model import scored
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
-from walkback.loops.model_measured import BACKWARD, MeasuredModel, measured
+from walkback.loops.model_measured import BACKWARD, MeasuredModel, measured, scored
 from walkback.loops.true_gradient import Asked
 from walkback.plain import one_line
 from walkback.probes import Proof

@@ -12,8 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BadValue
-from walkback.loops.model_notes import dead_notes, proof_notes, seen_notes
-from walkback.loops.true_gradient import Asked, TrueGradient, reference_of, uncut
+from walkback.loops.true_gradient import (
+    Asked,
+    TrueGradient,
+    dead_notes,
+    proof_notes,
+    reference_of,
+    seen_notes,
+    uncut,
+)
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Cosine,
@@ -37,6 +44,7 @@ from walkback.probes.redrawn import redrawn_null
 from walkback.probes.rotated import mean_of, null_of, turned_at_output
 from walkback.probes.shuffled import of_own_samples
 from walkback.probes.stable import stable_losses
+from walkback.probes.task import Metric, Task, score
 from walkback.probes.undisturbed import undisturbed
 from walkback.probes.worker import Picked, Worker, spread
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
@@ -352,3 +360,22 @@ def _as_tensor(credit: Any, name: str) -> Tensor:
     if found.is_complex():
         raise BadValue(f"{name} gives complex credits", "give real numbers: a loss is real, and so is its gradient")
     return found if found.is_floating_point() else found.float()
+
+
+def scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
+    """A model's accuracy, or its score by your metric; None with the reason where there is none to compare."""
+    if metric is None and not task.dense:
+        if math.isfinite(seen.accuracy):
+            return seen.accuracy, []
+        return None, ["no accuracy is known: with a loss of your own, give metric= or accuracy="]
+    value = score(model, task, metric)
+    what = "accuracy per labelled place" if metric is None else f"metric {name_of(metric)}"
+    if value is not None and 0 <= value <= 1:
+        return value, [f"scored by {what}: {value:.4g}"]
+    return None, [f"scored by {what}: {'nothing' if value is None else f'{value:.4g}'}. Only scores between 0 and 1, "
+                  "larger is better, are compared: accuracy counts as not known, and depth is not judged"]  # fmt: skip
+
+
+def name_of(function: Any) -> str:
+    """The name of a user's function."""
+    return str(getattr(function, "__name__", type(function).__name__))
