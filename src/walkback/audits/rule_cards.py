@@ -10,6 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -150,13 +151,14 @@ class CardBench:
                 draws = torch.Generator().manual_seed(100 + step)
                 if behind is not None:
                     _put(net, usual[step], False, behind, step)
-                before = copy.deepcopy(net.state_dict())
-                with inputs_of(net) as seen:
+                before = {} if keep is None else copy.deepcopy(net.state_dict())
+                with ExitStack() as stack:
+                    seen = {} if keep is None else stack.enter_context(inputs_of(net))
                     rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
                     optimizer.step(LR)
                     if behind is not None:
                         _put(net, usual[step], True, behind, step)
-                    after = copy.deepcopy(net.state_dict())
+                    after = {} if keep is None else copy.deepcopy(net.state_dict())
                     rule.after_step(net)
                 if keep is not None:
                     keep.append((before, after, {n: torch.cat(seen[m]) for n, m in layers.items() if m in seen}))
@@ -359,10 +361,10 @@ def measure_cards(
     """Measure a card for each rule of these configs that has none in the folder yet, and write all to cards.json."""
     wanted = {card_key(c.rule, c.rule_options, c.rule_source): c for c in configs}
     try:
-        there = read_cards(folder) or []
+        kept = read_cards(folder) or []
     except RecordError:  # it is measured again and replaced
-        there = []
-    known = {card_key(card.rule, card.rule_options, card.rule_source): card for card in there}
+        kept = []
+    known = {card_key(card.rule, card.rule_options, card.rule_source): card for card in kept}
     lacking = [key for key in wanted if key not in known]
     for place, key in enumerate(lacking, 1):
         config = wanted[key]

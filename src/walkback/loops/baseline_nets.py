@@ -187,18 +187,19 @@ class _Calls:
     def __init__(self, parts: Mapping[str, nn.Module]):
         self.count: dict[str, int] = {}
         self._why: dict[str, str] = {}
-        self._handles = [
-            part.register_forward_hook(partial(self._seen, name), with_kwargs=True) for name, part in parts.items()
-        ]
 
-    def _seen(self, name: str, _: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        self.count[name] = self.count.get(name, 0) + 1
-        if kwargs or len(args) != 1 or not isinstance(args[0], Tensor):
-            self._why[name] = "it takes more than one tensor"
-        elif not isinstance(output, Tensor):
-            self._why[name] = f"it gives a {type(output).__name__}, not a tensor"
-        elif (output.shape, output.dtype) != (args[0].shape, args[0].dtype):
-            self._why[name] = f"it gives {tuple(output.shape[1:])} for {tuple(args[0].shape[1:])}"
+        def seen(name: str, _: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            self.count[name] = self.count.get(name, 0) + 1
+            if kwargs or len(args) != 1 or not isinstance(args[0], Tensor):
+                self._why[name] = "it takes more than one tensor"
+            elif not isinstance(output, Tensor):
+                self._why[name] = f"it gives a {type(output).__name__}, not a tensor"
+            elif (output.shape, output.dtype) != (args[0].shape, args[0].dtype):
+                self._why[name] = f"it gives {tuple(output.shape[1:])} for {tuple(args[0].shape[1:])}"
+
+        self._handles = [
+            part.register_forward_hook(partial(seen, name), with_kwargs=True) for name, part in parts.items()
+        ]
 
     def __enter__(self) -> "_Calls":
         return self

@@ -11,6 +11,7 @@ That the loop used the noise is not taken on trust: the way that the weights wen
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,13 +77,10 @@ def noisy_gradients(parameters: Mapping[str, nn.Parameter], seed: int) -> Iterat
     noise, generator = Noise(parameters), torch.Generator().manual_seed(seed)
     names = {id(p): name for name, p in parameters.items()}
 
-    def arriving(name: str) -> Any:
-        def replace(gradient: Tensor) -> Tensor:
-            drawn = _like(gradient, generator)
-            noise.add("backward", name, drawn)
-            return drawn
-
-        return replace
+    def arriving(name: str, gradient: Tensor) -> Tensor:
+        drawn = _like(gradient, generator)
+        noise.add("backward", name, drawn)
+        return drawn
 
     def stepping(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for p in (p for group in optimizer.param_groups for p in group["params"]):
@@ -92,7 +90,7 @@ def noisy_gradients(parameters: Mapping[str, nn.Parameter], seed: int) -> Iterat
                 p.grad = drawn
 
     handles: list[Any] = [
-        p.register_hook(arriving(name))  # type: ignore[no-untyped-call]
+        p.register_hook(partial(arriving, name))  # type: ignore[no-untyped-call]
         for name, p in parameters.items()
         if p.requires_grad
     ]
@@ -122,14 +120,11 @@ def noisy_movements(blocks: Mapping[str, nn.Module], seed: int) -> Iterator[None
             p.data.copy_(last + _like(p.detach() - last, generator))
             before[name][inner] = p.detach().clone()
 
-    def watching(name: str) -> Any:
-        def first(part: nn.Module, _: Any) -> None:
-            if part.training or part is blocks[name]:  # a copy that only evaluates is no training
-                replaced(name, part)
+    def first(name: str, part: nn.Module, _: Any) -> None:
+        if part.training or part is blocks[name]:  # a copy that only evaluates is no training
+            replaced(name, part)
 
-        return first
-
-    handles = [part.register_forward_pre_hook(watching(name)) for name, part in blocks.items()]
+    handles = [part.register_forward_pre_hook(partial(first, name)) for name, part in blocks.items()]
     try:
         yield
         for name, part in blocks.items():
@@ -149,22 +144,21 @@ class NoiseCredits:
         """One credit per block, of the shape of its output."""
         del labels
         given: dict[str, Tensor] = {}
-        handles = []
-        for name, part in find_blocks(model, self.blocks).items():
 
-            def keep(_part: nn.Module, _inputs: Any, output: Any, name: str = name) -> None:
-                found, _ = first_tensor(output)
-                if found is not None:
-                    given[name] = found.detach()
+        def keep(name: str, _part: nn.Module, _inputs: Any, output: Any) -> None:
+            found, _ = first_tensor(output)
+            if found is not None:
+                given[name] = found.detach()
 
-            handles.append(part.register_forward_hook(keep))
+        parts = find_blocks(model, self.blocks)
+        handles = [part.register_forward_hook(partial(keep, name)) for name, part in parts.items()]
         try:
             with torch.no_grad():
                 model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
         finally:
             for handle in handles:
                 handle.remove()
-        return [self._noise(given[name]) if name in given else None for name in self.blocks]
-
-    def _noise(self, like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=self.generator).to(like.device, like.dtype)
+        return [
+            torch.randn(out.shape, generator=self.generator).to(out.device, out.dtype) if out is not None else None
+            for out in map(given.get, self.blocks)
+        ]

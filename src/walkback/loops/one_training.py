@@ -139,7 +139,7 @@ class OneTraining:
     def _leave_blocks_out(self) -> None:
         """The net without its blocks: the user's own, or the net that `made` built with its blocks left out."""
         if self.job.make_shallow is None:
-            outputs = ModelScorer(self.job, self.model).outputs()
+            outputs = ModelScorer(self.job, self.model).outputs
             self.model = without_blocks(self.model, self.job.setting.blocks, outputs)
         elif shapes_of(self.model) == self.job.setting.parameters:
             raise BadValue("make_shallow gives the net with its blocks", "let it give the same net without them")
@@ -154,8 +154,7 @@ class OneTraining:
             if self.wanted.who != "init":
                 self._train()
             if self.status == "finished" and frozen:
-                outputs = self.scorer.outputs()
-                self.why, notes = check_frozen(self.model, self.before, self.start, frozen, outputs)
+                self.why, notes = check_frozen(self.model, self.before, self.start, frozen, self.scorer.outputs)
                 self.status, self.notes = "not frozen" if self.why else "finished", self.notes + notes
             moments, accuracy, loss, predicted = self._measured()
             record = self._recorded(moments, accuracy, loss, predicted)

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.loops.baseline_nets import Outputs
 from walkback.loops.job import Job
 from walkback.loops.model_measured import at_init, guarded, measured
 from walkback.loops.true_gradient import Asked
@@ -66,16 +65,11 @@ class ModelScorer:
         fits = bool(answers) and self.task.classes is not None and self.task.classes <= NO_CLASS
         return right / counted if counted else None, mean, packed(classes, answers) if fits else None
 
-    def outputs(self) -> Outputs:
-        """A function that gives the outputs of a model for a few samples."""
-        inputs = self.probed[0][0]
-        few = on_tensors(inputs, lambda t: t[:VERIFIED])
-
-        def run(model: nn.Module) -> list[Tensor]:
-            with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
-                return [call(self.task.reading(model), on_tensors(few, Tensor.clone)).detach().clone()]
-
-        return run
+    def outputs(self, model: nn.Module) -> list[Tensor]:
+        """The outputs of a model for a few samples."""
+        few = on_tensors(self.probed[0][0], lambda t: t[:VERIFIED])
+        with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
+            return [call(self.task.reading(model), on_tensors(few, Tensor.clone)).detach().clone()]
 
     def moment(self, model: nn.Module, credits: Any, notes: list[str]) -> Moment:
         """Everything that the checks ask of a trained model, without its accuracy and its loss."""
