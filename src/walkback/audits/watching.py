@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
+from walkback.audits.alarms import FLOOR, OTHER_CREDIT, Alarms
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
@@ -291,7 +291,7 @@ class Watch:
         standing = self._witness.answer()
         if standing.standing == "not seen":
             moment, remarks = moment.changed(**dict.fromkeys(CREDIT)), [*remarks, standing.why]
-        self._alarms.other_credit = NOT_THEIRS in remarks
+        self._alarms.other_credit = OTHER_CREDIT in remarks
         notes += remarks
         if known is not None:
             notes.append(f"finite differences were last taken at step {self._proved_at}")

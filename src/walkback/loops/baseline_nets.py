@@ -14,7 +14,7 @@ a skip outside a block would add the stream to itself. So the net is run with bl
 its outputs must not depend on the samples. Anything else is the user's to say, by `make_shallow`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -148,23 +148,23 @@ def without_blocks(model: nn.Module, blocks: Sequence[str], outputs: Outputs) ->
     outputs   the logits of a few samples
     """
     parts = find_blocks(model, blocks)
-    with _Calls(parts) as before:
+    with _calls(parts) as (before, why):
         whole = outputs(model)[0]
     for name, part in parts.items():
-        if why := before.unlike(name):
-            raise BadValue(f"{name} cannot be left out of the net: {why}", REMEDY)
+        if name in why:
+            raise BadValue(f"{name} cannot be left out of the net: {why[name]}", REMEDY)
         _replace(model, part, nn.Identity())
     still = [name for name, part in parts.items() if any(part is other for other in model.modules())]
     left = find_blocks(model, blocks)
     try:
-        with _Calls(parts) as old, _Calls(left) as new:
+        with _calls(parts) as (old, _), _calls(left) as (new, _):
             spared = outputs(model)[0]
-        with _zeros(left.values()):
+        with hooked(left, lambda *given: torch.zeros_like(given[-1])):
             cut = outputs(model)[0]
     except Exception as error:
         line = error.what if isinstance(error, WalkbackError) else own_line(error)
         raise BadValue(f"without its blocks the net does not run: {line}", REMEDY) from error
-    if still or old.count or new.count != before.count:
+    if still or old or new != before:
         raise BadValue("the net does not call its blocks by their names, so they cannot be left out of it", REMEDY)
     if spared.shape != whole.shape:
         raise BadValue("without its blocks the net gives outputs of another shape", REMEDY)
@@ -181,47 +181,36 @@ def trainable(model: nn.Module) -> nn.Module:
     return model
 
 
-class _Calls:
-    """What blocks take and give, inside."""
-
-    def __init__(self, parts: Mapping[str, nn.Module]):
-        self.count: dict[str, int] = {}
-        self._why: dict[str, str] = {}
-
-        def seen(name: str, _: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            self.count[name] = self.count.get(name, 0) + 1
-            if kwargs or len(args) != 1 or not isinstance(args[0], Tensor):
-                self._why[name] = "it takes more than one tensor"
-            elif not isinstance(output, Tensor):
-                self._why[name] = f"it gives a {type(output).__name__}, not a tensor"
-            elif (output.shape, output.dtype) != (args[0].shape, args[0].dtype):
-                self._why[name] = f"it gives {tuple(output.shape[1:])} for {tuple(args[0].shape[1:])}"
-
-        self._handles = [
-            part.register_forward_hook(partial(seen, name), with_kwargs=True) for name, part in parts.items()
-        ]
-
-    def __enter__(self) -> "_Calls":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    def unlike(self, name: str) -> str:
-        """Why an identity cannot stand in the place of this block; empty if it can."""
-        return self._why.get(name, "") if name in self.count else "it is not called"
-
-
 @contextmanager
-def _zeros(parts: Iterable[nn.Module]) -> Iterator[None]:
-    """Inside, these modules give zeros."""
-    handles = [part.register_forward_hook(lambda _, __, output: torch.zeros_like(output)) for part in parts]
+def hooked(parts: Mapping[str, nn.Module], hook: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `hook(name, part, args, kwargs, output)` hears every call of these blocks, and may replace its output."""
+    handles = [part.register_forward_hook(partial(hook, name), with_kwargs=True) for name, part in parts.items()]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def _calls(parts: Mapping[str, nn.Module]) -> Iterator[tuple[dict[str, int], dict[str, str]]]:
+    """How often blocks are called inside, and why an identity cannot stand in the place of each, if it cannot."""
+    count: dict[str, int] = {}
+    why = dict.fromkeys(parts, "it is not called")
+
+    def seen(name: str, _: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        count[name] = count.get(name, 0) + 1
+        if count[name] == 1:
+            why.pop(name)
+        if kwargs or len(args) != 1 or not isinstance(args[0], Tensor):
+            why[name] = "it takes more than one tensor"
+        elif not isinstance(output, Tensor):
+            why[name] = f"it gives a {type(output).__name__}, not a tensor"
+        elif (output.shape, output.dtype) != (args[0].shape, args[0].dtype):
+            why[name] = f"it gives {tuple(output.shape[1:])} for {tuple(args[0].shape[1:])}"
+
+    with hooked(parts, seen):
+        yield count, why
 
 
 def _replace(model: nn.Module, part: nn.Module, other: nn.Module) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from walkback.loops.baseline_nets import hooked
 from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import call
 from walkback.probes.outputs import first_tensor
@@ -145,19 +146,13 @@ class NoiseCredits:
         del labels
         given: dict[str, Tensor] = {}
 
-        def keep(name: str, _part: nn.Module, _inputs: Any, output: Any) -> None:
+        def keep(name: str, _part: nn.Module, _args: Any, _kwargs: Any, output: Any) -> None:
             found, _ = first_tensor(output)
             if found is not None:
                 given[name] = found.detach()
 
-        parts = find_blocks(model, self.blocks)
-        handles = [part.register_forward_hook(partial(keep, name)) for name, part in parts.items()]
-        try:
-            with torch.no_grad():
-                model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
+        with hooked(find_blocks(model, self.blocks), keep), torch.no_grad():
+            model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
         return [
             torch.randn(out.shape, generator=self.generator).to(out.device, out.dtype) if out is not None else None
             for out in map(given.get, self.blocks)
