@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from walkback.audits.rules_audit import usual as usual
     from walkback.audits.spine import audit_subjects as audit_subjects
     from walkback.audits.user_training import audit_training as audit_training
-    from walkback.audits.watching import Watch as Watch
     from walkback.audits.watching import watch as watch
 
 _HOME = {
-    "Watch": "watching", "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
+    "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
     "audit_subjects": "spine", "audit_training": "user_training", "audits_of": "records",
     "cards_of_folder": "rule_cards", "coming": "coming", "compare_paths": "compared", "fired_by": "records",
     "judge_paths": "records", "make_card": "rule_cards", "measure_cards": "rule_cards", "report_paths": "records",

@@ -5,6 +5,7 @@ get the same trials: while the best rate of any arm lies at an edge, the grid gr
 takes is read from the records (records/rates.py), as `judge` reads it later.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -137,8 +138,9 @@ def audit_rules(
     executor, executor_options   as for `train_all`
     """
     looks = looks_for(seeds, max_seeds)
-    if looks and configs is not None:
-        raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
+    for key, chooses in (("seeds", bool(looks)), ("rates", rates == "auto")):
+        if chooses and configs is not None:
+            raise BadValue(f"configs cannot be given with {key}=auto, which chooses them itself", "leave configs out")
     how = {
         "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
         "executor_options": executor_options,
@@ -152,8 +154,6 @@ def audit_rules(
         return _trained(some, before - len(some), where, tell, how)
 
     if rates == "auto":
-        if configs is not None:
-            raise BadValue("configs cannot be given with rates=auto, which chooses them itself", "leave configs out")
         check_free(settings, seeds)
         settings["rates"] = tune(audit_plan(rules, seeds=[TRIAL_SEED], **settings), Path(out), trained, say)
     chosen = settings.get("rates", NOTHING_TRIED)
@@ -274,7 +274,7 @@ def tune(
     grid = search(grid_of(arms, rates_in(out)), tried)
     rates = rates_in(out)
     train(longer(best, rates) for nets in opponents(arms) if (best := rates.best(nets)) is not None)
-    for line in found(arms, grid, rates):
+    for line in tuned_words(arms, grid, rates):
         say(line)
     return rates_in(out)
 
@@ -285,26 +285,19 @@ def opponents(arms: Sequence[RunConfig]) -> list[list[RunConfig]]:
     return [[arm, *shallow] for arm in arms if arm.train_last == 0 < arm.blocks and arm.rule != "random"]
 
 
-def found(arms: Sequence[RunConfig], grid: Sequence[float], rates: ChosenRates) -> list[str]:
+def tuned_words(arms: Sequence[RunConfig], grid: Sequence[float], rates: ChosenRates) -> list[str]:
     """What the trials chose, in lines."""
     choices = {arm.label(): choice for arm in arms if (choice := rates.of(arm)) is not None}
-    by_rate: dict[str, list[str]] = {}
+    by_rate: dict[tuple[float, str], list[str]] = {}
     for name, choice in choices.items():
-        by_rate.setdefault(choice.words(), []).append(name)
-    words = "; ".join(f"{rate}: {', '.join(names)}" for rate, names in sorted(by_rate.items(), key=_number))
+        by_rate.setdefault((choice.lr or math.inf, choice.words()), []).append(name)
+    found = sorted(by_rate.items(), key=lambda pair: pair[0][0])
+    words = "; ".join(f"{rate}: {', '.join(names)}" for (_, rate), names in found)
     lines = [f"Learning rates, each the best of {len(grid)} from {grid[0]:g} to {grid[-1]:g}. {words}."]
     edge = [name for name, choice in choices.items() if choice.edge]
     if edge:
         lines.append(f"At the edge of {len(grid)} rates, which is as many as are tried: {listed(edge)}.")
     return lines
-
-
-def _number(pair: tuple[str, list[str]]) -> tuple[bool, float]:
-    first = pair[0].split()[0]
-    try:
-        return False, float(first)
-    except ValueError:
-        return True, 0.0
 
 
 def check_free(settings: dict[str, object], seeds: object) -> None:
