@@ -198,7 +198,7 @@ def find_job(
 
 
 def _setting(given: Mapping[str, Any], name: str, residual: bool | None, lr: float | None) -> LoopSetting:
-    """What can be told of the setting by the arguments alone, which are checked."""
+    """What the arguments alone say of the setting; they are checked."""
     for argument in (*FUNCTIONS, "make_shallow"):
         function, needed = given.get(argument), argument in ("make_model", "train")
         if not callable(function) and (needed or function is not None):

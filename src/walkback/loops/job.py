@@ -1,7 +1,7 @@
 """What one process needs to train any of an audit's trainings: the user's functions, and the plain loop by backprop."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple
 
@@ -41,8 +41,8 @@ class Job:
     make_model: Make
     train: Train
     setting: LoopSetting
-    batches: Batches = ()  # type: ignore[assignment]  # the whole test
-    probed: Batches = ()  # type: ignore[assignment]  # the first samples of it
+    batches: Batches = field(default_factory=list)  # the whole test
+    probed: Batches = field(default_factory=list)  # the first samples of it
     make_bp_model: Make | None = None
     make_shallow: Make | None = None
     shallow_source: str | None = None  # its hash
