@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 import walkback as wb
 from strangers import with_backward
-from walkback.audits.measured import measured
-from walkback.audits.reference import Asked
 from walkback.errors import BadValue
+from walkback.loops.model_measured import measured
+from walkback.loops.true_gradient import Asked
 from walkback.probes import credit_cosine, gradient_norm, look
 from walkback.probes.parameters import against_probe, left_in
 from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove

@@ -11,14 +11,14 @@ from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
 from walkback.audits import audit_plan, coming, judge_paths, report_paths, rules_audit
 from walkback.audits.records import subjects_at
-from walkback.audits.rules_audit import rates_in
-from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
+from walkback.audits.rules_audit import at_its_rate, rates_in, trial
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, read_run
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
 from walkback.report.terminal import LiveTable
 from walkback.train import Event
+from walkback.train.rate_grid import GRID, MOST, beyond
 
 NET = {"epochs": 2, "data": "mnist1d-10k", "net_options": {"width": 8, "depth": 4}}
 BEST = {"bp": 3e-3, "bp k=0": 1e-2, "bp k=2": 3e-3, "bp shallow": 1e-2, "dfa": 1e-3, "random": 1e-3}

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.audits.card import make_card, what_it_uses
+from walkback.audits.rule_cards import make_card, what_it_uses
 from walkback.cli import app
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net

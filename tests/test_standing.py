@@ -785,15 +785,12 @@ def noisy(model, seed):
 
 
 def own_training(tmp_path, train, credits):
-    from walkback.audits.training.door import _job
-    from walkback.audits.training.job import Wanted
-    from walkback.audits.training.one import train_one
+    from walkback.audits.user_training import find_job
+    from walkback.loops.job import Wanted
+    from walkback.loops.one_training import train_one
 
-    empty = dict.fromkeys(
-        ("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "output", "metric", "make_shallow")
-    )
-    job = _job(own_loops.make_model, train, own_loops.test, "blocks.*", 42, None, "mine", train_bp=own_loops.train,
-               epochs=1, credits=credits, reduction="auto", residual=True, files=(), **empty)  # fmt: skip
+    job = find_job(own_loops.test, "blocks.*", "mine", True, 42, None, make_model=own_loops.make_model, train=train,
+                   train_bp=own_loops.train, epochs=1, credits=credits)  # fmt: skip
     return train_one(job, Wanted("subject", "all", 42), tmp_path)
 
 

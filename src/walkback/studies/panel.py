@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from walkback.audits.card import step_cost
 from walkback.audits.controls import control_bp, control_random
+from walkback.audits.rule_cards import step_cost
 from walkback.checks import Judgement, VerdictName, judge
 from walkback.checks.finding import listed
 from walkback.data import load

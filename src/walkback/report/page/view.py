@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
-from walkback.checks.finding import listed, seeds_said
+from walkback.checks.finding import listed, seeds_words
 from walkback.records import Moment, NullRecord, RunConfig, Subject
 from walkback.records.card import Card
 from walkback.records.schema import CosineRecord, ReadingRecord
@@ -240,7 +240,7 @@ def _remarks(case: Case) -> list[Remark]:
     for name, values in (("drift", described.drift), ("ρ", described.rho), ("nudging", described.nudging)):
         lacking = [seed for seed, value in values.items() if value is None]
         if lacking:
-            why = f"Not measured on {seeds_said(lacking)}. It is described only, and judges nothing."
+            why = f"Not measured on {seeds_words(lacking)}. It is described only, and judges nothing."
             rows.append((name, "missing", why))
     return rows + [("note", "noted", note) for note in judgement.notes]
 

@@ -1,7 +1,8 @@
-"""What a user's function is, as a hash: its source, and that of what it refers to in the same module.
+"""What a user's functions and samples are, as hashes: another hash is another audit.
 
-An edited helper, or another constant, is another training. A change elsewhere in the file is none: the call of
-`wb.audit_training` often stands in the same file.
+Of a function it is of its source, and of what that refers to in the same module. An edited helper, or another constant,
+is another training. A change elsewhere in the file is none: the call of `wb.audit_training` often stands in the same
+file.
 """
 
 import functools
@@ -12,6 +13,12 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from walkback.probes.inputs import tensors_of
+
+Batches = list[tuple[Any, Tensor]]
 CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 DEEPEST = 6
 
@@ -40,8 +47,8 @@ def _parts(thing: Any, seen: set[int], depth: int) -> Iterator[str]:
     elif isinstance(thing, FunctionType):
         yield _source(thing)
         names = set(_names(thing.__code__))
-        for name, value in _globals(thing.__globals__, names):
-            yield from _value(name, value, thing.__module__, seen, depth + 1)
+        for name in sorted(names & thing.__globals__.keys()):
+            yield from _value(name, thing.__globals__[name], thing.__module__, seen, depth + 1)
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
             try:
                 yield from _value(name, cell.cell_contents, thing.__module__, seen, depth + 1)
@@ -55,14 +62,8 @@ def _parts(thing: Any, seen: set[int], depth: int) -> Iterator[str]:
             function = getattr(value, "__func__", value)
             if isinstance(function, FunctionType):
                 yield from _parts(function, seen, depth + 1)
-    else:
-        yield from _parts(type(thing), seen, depth + 1) if callable(thing) else iter(())
-
-
-def _globals(table: dict[str, Any], names: set[str]) -> Iterator[tuple[str, Any]]:
-    for name in sorted(names):
-        if name in table:
-            yield name, table[name]
+    elif callable(thing):
+        yield from _parts(type(thing), seen, depth + 1)
 
 
 def _value(name: str, value: Any, module: str, seen: set[int], depth: int) -> Iterator[str]:
@@ -93,3 +94,29 @@ def _source(thing: Any) -> str:
         if code is None:
             return str(getattr(thing, "__qualname__", type(thing).__name__))
         return f"{code.co_code!r} {[c for c in code.co_consts if not isinstance(c, CodeType)]!r} {code.co_names}"
+
+
+def fingerprint_of(batches: Batches) -> str:
+    """A hash of samples and labels."""
+    digest = hashlib.sha256()
+    for inputs, labels in batches:
+        for name, value in (*tensors_of(inputs).items(), ("labels", labels)):
+            digest.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
+            digest.update(rows(value.unsqueeze(0))[0])
+    return digest.hexdigest()[:16]
+
+
+def overlap(test: Batches, train: Batches) -> int:
+    """How many test samples are, bit for bit, among the training samples."""
+    seen = {sample for inputs, _ in train for sample in _samples(inputs)}
+    return sum(sample in seen for inputs, _ in test for sample in _samples(inputs))
+
+
+def _samples(inputs: Any) -> Iterator[bytes]:
+    return map(b"|".join, zip(*map(rows, tensors_of(inputs).values()), strict=False))
+
+
+def rows(values: Tensor) -> list[bytes]:
+    """The bytes of every sample."""
+    flat = values.detach().cpu().contiguous().reshape(len(values), -1)
+    return [row.contiguous().view(torch.uint8).numpy().tobytes() for row in flat] if flat.numel() else []

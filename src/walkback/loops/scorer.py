@@ -1,21 +1,17 @@
 """What is measured of one trained model: accuracy and loss on the whole test, and moments as `wb.audit` has them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from walkback.audits.measured import at_init, measured
-from walkback.audits.reference import Asked
-from walkback.audits.seeds import guarded
-from walkback.audits.training.frozen import Outputs
-from walkback.audits.training.job import Job
+from walkback.loops.job import Job
+from walkback.loops.model_measured import at_init, guarded, measured
+from walkback.loops.true_gradient import Asked
 from walkback.probes import Reading
-from walkback.probes.blocks import find_blocks
 from walkback.probes.modules import call, on_tensors, per_sample_losses
 from walkback.probes.movements import Movement
-from walkback.probes.outputs import first_tensor
 from walkback.probes.parameters import Aligned, against_probe
 from walkback.probes.task import Task, dense_hits, score, settle
 from walkback.probes.undisturbed import undisturbed
@@ -31,18 +27,7 @@ NO_CLASS = 255  # what is kept of a sample for which the net gives no number
 VERIFIED = 64  # samples on which frozen blocks must compute the same
 
 
-class Scored(NamedTuple):
-    """Accuracy, or your metric, and mean loss on the whole test; None where there is none.
-
-    predictions   what predictions.npy holds; None where the task is not one class of fewer than 255 per sample
-    """
-
-    accuracy: float | None
-    loss: float | None
-    predictions: bytes | None
-
-
-class Ruler:
+class ModelScorer:
     """Measures the models of one audit, all in the same way."""
 
     def __init__(self, job: Job, model: nn.Module, describe: bool = False):
@@ -50,8 +35,11 @@ class Ruler:
         self.task: Task = settle(model, job.batches, job.output, job.loss)
         self.probed = settle(model, job.probed, job.output, job.loss).batches
 
-    def score(self, model: nn.Module) -> Scored:
-        """What the model reaches on the whole test."""
+    def score(self, model: nn.Module) -> tuple[float | None, float, bytes | None]:
+        """On the whole test: accuracy or your metric, the mean loss, and what predictions.npy holds.
+
+        None where there is none: predictions are of tasks of one class of fewer than 255 per sample.
+        """
         right, counted, loss, samples = 0, 0, 0.0, 0
         classes, answers = list[int](), list[int]()
         reading = self.task.reading(model)
@@ -73,20 +61,15 @@ class Ruler:
         mean = loss / samples
         if self.job.metric is not None:
             value = score(reading, self.task, self.job.metric)
-            return Scored(value if value is not None and 0 <= value <= 1 else None, mean, None)
+            return value if value is not None and 0 <= value <= 1 else None, mean, None
         fits = bool(answers) and self.task.classes is not None and self.task.classes <= NO_CLASS
-        return Scored(right / counted if counted else None, mean, packed(classes, answers) if fits else None)
+        return right / counted if counted else None, mean, packed(classes, answers) if fits else None
 
-    def outputs(self) -> Outputs:
-        """A function that gives the outputs of a model for a few samples."""
-        inputs = self.probed[0][0]
-        few = on_tensors(inputs, lambda t: t[:VERIFIED])
-
-        def run(model: nn.Module) -> list[Tensor]:
-            with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
-                return [call(self.task.reading(model), on_tensors(few, Tensor.clone)).detach().clone()]
-
-        return run
+    def outputs(self, model: nn.Module) -> list[Tensor]:
+        """The outputs of a model for a few samples."""
+        few = on_tensors(self.probed[0][0], lambda t: t[:VERIFIED])
+        with undisturbed(model, whole=True), uncompiled(model), torch.no_grad():
+            return [call(self.task.reading(model), on_tensors(few, Tensor.clone)).detach().clone()]
 
     def moment(self, model: nn.Module, credits: Any, notes: list[str]) -> Moment:
         """Everything that the checks ask of a trained model, without its accuracy and its loss."""
@@ -139,34 +122,3 @@ def _means(steps: Sequence[Sequence[Reading]]) -> list[ReadingRecord]:
             ReadingRecord(value=sum(values) / len(values), status="ok") if values else ReadingRecord.of(readings[-1])
         )
     return found
-
-
-class NoiseCredits:
-    """The credit of a net trained by noise: noise at every block's output, drawn anew for every batch."""
-
-    def __init__(self, blocks: Sequence[str], seed: int):
-        self.blocks, self.generator = list(blocks), torch.Generator().manual_seed(seed)
-
-    def __call__(self, model: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
-        """One credit per block, of the shape of its output."""
-        del labels
-        given: dict[str, Tensor] = {}
-        handles = []
-        for name, part in find_blocks(model, self.blocks).items():
-
-            def keep(_part: nn.Module, _inputs: Any, output: Any, name: str = name) -> None:
-                found, _ = first_tensor(output)
-                if found is not None:
-                    given[name] = found.detach()
-
-            handles.append(part.register_forward_hook(keep))
-        try:
-            with torch.no_grad():
-                model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
-        return [self._noise(given[name]) if name in given else None for name in self.blocks]
-
-    def _noise(self, like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=self.generator).to(like.device, like.dtype)

@@ -9,13 +9,19 @@ That the loop used the noise is not taken on trust: the way that the weights wen
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from walkback.loops.baseline_nets import hooked
+from walkback.probes.blocks import find_blocks
+from walkback.probes.modules import call
+from walkback.probes.outputs import first_tensor
 
 BEYOND = 4.0  # standard deviations: noise that was not used follows the weights so far once in 30,000 times
 FEW = 256  # entries of a tensor below which it is not asked by itself
@@ -72,13 +78,10 @@ def noisy_gradients(parameters: Mapping[str, nn.Parameter], seed: int) -> Iterat
     noise, generator = Noise(parameters), torch.Generator().manual_seed(seed)
     names = {id(p): name for name, p in parameters.items()}
 
-    def arriving(name: str) -> Any:
-        def replace(gradient: Tensor) -> Tensor:
-            drawn = _like(gradient, generator)
-            noise.add("backward", name, drawn)
-            return drawn
-
-        return replace
+    def arriving(name: str, gradient: Tensor) -> Tensor:
+        drawn = _like(gradient, generator)
+        noise.add("backward", name, drawn)
+        return drawn
 
     def stepping(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for p in (p for group in optimizer.param_groups for p in group["params"]):
@@ -88,7 +91,7 @@ def noisy_gradients(parameters: Mapping[str, nn.Parameter], seed: int) -> Iterat
                 p.grad = drawn
 
     handles: list[Any] = [
-        p.register_hook(arriving(name))  # type: ignore[no-untyped-call]
+        p.register_hook(partial(arriving, name))  # type: ignore[no-untyped-call]
         for name, p in parameters.items()
         if p.requires_grad
     ]
@@ -118,14 +121,11 @@ def noisy_movements(blocks: Mapping[str, nn.Module], seed: int) -> Iterator[None
             p.data.copy_(last + _like(p.detach() - last, generator))
             before[name][inner] = p.detach().clone()
 
-    def watching(name: str) -> Any:
-        def first(part: nn.Module, _: Any) -> None:
-            if part.training or part is blocks[name]:  # a copy that only evaluates is no training
-                replaced(name, part)
+    def first(name: str, part: nn.Module, _: Any) -> None:
+        if part.training or part is blocks[name]:  # a copy that only evaluates is no training
+            replaced(name, part)
 
-        return first
-
-    handles = [part.register_forward_pre_hook(watching(name)) for name, part in blocks.items()]
+    handles = [part.register_forward_pre_hook(partial(first, name)) for name, part in blocks.items()]
     try:
         yield
         for name, part in blocks.items():
@@ -133,3 +133,27 @@ def noisy_movements(blocks: Mapping[str, nn.Module], seed: int) -> Iterator[None
     finally:
         for handle in handles:
             handle.remove()
+
+
+class NoiseCredits:
+    """The credit of a net trained by noise: noise at every block's output, drawn anew for every batch."""
+
+    def __init__(self, blocks: Sequence[str], seed: int):
+        self.blocks, self.generator = list(blocks), torch.Generator().manual_seed(seed)
+
+    def __call__(self, model: nn.Module, inputs: Any, labels: Tensor) -> list[Tensor | None]:
+        """One credit per block, of the shape of its output."""
+        del labels
+        given: dict[str, Tensor] = {}
+
+        def keep(name: str, _part: nn.Module, _args: Any, _kwargs: Any, output: Any) -> None:
+            found, _ = first_tensor(output)
+            if found is not None:
+                given[name] = found.detach()
+
+        with hooked(find_blocks(model, self.blocks), keep), torch.no_grad():
+            model(inputs) if isinstance(inputs, Tensor) else call(model, inputs)
+        return [
+            torch.randn(out.shape, generator=self.generator).to(out.device, out.dtype) if out is not None else None
+            for out in map(given.get, self.blocks)
+        ]

@@ -1,23 +1,26 @@
 """A card per rule: what it uses, found by intervention on a small net, and what a step of it costs.
 
 The rule is asked twice, as it is when new and after a short training with the clock run to its end: a warm-up is over
-by then, and learned feedback has learned something.
+by then, and learned feedback has learned something. The cards of an audit's rules lie beside its runs, in cards.json.
 """
 
 import copy
+import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import WalkbackError
+from walkback.errors import BadValue, RecordError, WalkbackError
+from walkback.files import is_folder
 from walkback.nets import Net, defaults, find_net, make_net
 from walkback.own import as_written
 from walkback.probes.expense import expense
@@ -37,7 +40,8 @@ from walkback.probes.transport import (
     uses_labels,
 )
 from walkback.probes.update import alignment
-from walkback.records.card import Card
+from walkback.records import RunConfig, find_runs, read_run
+from walkback.records.card import Card, read_cards, write_cards
 from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
 from walkback.train.adamw import AdamW
 from walkback.train.environment import arithmetic
@@ -80,18 +84,11 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
             return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
 
 
-class StepOfACourse(NamedTuple):
-    """One step of a training: the net's numbers before it and after the update, and all that went through a layer."""
-
-    before: dict[str, Tensor]
-    after: dict[str, Tensor]
-    data: dict[str, Tensor]
+# One step of a training: the net's numbers before it and after the update, and all that went through each layer.
+Step = tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]
 
 
-Around = Callable[[int], AbstractContextManager[Callable[[], None]]]
-
-
-class Laboratory:
+class CardBench:
     """A small net, and a rule that can be built, trained and asked on it."""
 
     def __init__(self, rule: str, options: Mapping[str, Any], net: str, sizes: Mapping[str, Any], dtype: torch.dtype):
@@ -127,74 +124,64 @@ class Laboratory:
         return twin
 
     @cached_property
-    def course(self) -> list[StepOfACourse]:
+    def course(self) -> list[Step]:
         """The usual training, step by step."""
-        found: list[StepOfACourse] = []
-        net = copy.deepcopy(self.origin)
-        layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
+        steps: list[Step] = []
+        self.trained(copy.deepcopy(self.origin), steps)
+        return steps
 
-        @contextmanager
-        def watch(step: int) -> Iterator[Callable[[], None]]:
-            del step
-            before, after = copy.deepcopy(net.state_dict()), {}
-            with inputs_of(net) as seen:
-                yield lambda: after.update(copy.deepcopy(net.state_dict()))
-            found.append(
-                StepOfACourse(before, after, {name: torch.cat(seen[m]) for name, m in layers.items() if m in seen})
-            )
+    def trained(
+        self, net: Net, keep: list[Step] | None = None, behind: Question | None = None
+    ) -> dict[str, Tensor]:  # fmt: skip
+        """Train `net` by the rule for a few steps, and return the rule's state.
 
-        self.trained(net, watch)
-        return found
-
-    def trained_behind(self, question: Question) -> dict[str, Tensor]:
-        """The rule's state after a training with the same data, activity and errors, in which other weights stand.
-
-        In every step the layers in question are turned behind all that goes through them in it. The other numbers of
-        the net are set to those of the usual training: what the net itself learns from the turned weights is not
-        asked here.
-        """
-        net, course = copy.deepcopy(self.origin), self.course
-
-        def put(step: int, numbers: Mapping[str, Tensor]) -> None:
-            net.load_state_dict(numbers)
-            draws = torch.Generator().manual_seed(step)
-            with torch.no_grad():
-                for name in question.layers:
-                    if name in course[step].data:
-                        weight = net.get_parameter(f"{name}.weight")
-                        weight.copy_(turned(weight.detach(), course[step].data[name], math.pi / 2, draws))
-
-        @contextmanager
-        def change(step: int) -> Iterator[Callable[[], None]]:
-            put(step, course[step].before)
-            yield lambda: put(step, course[step].after)
-
-        return self.trained(net, change)
-
-    def trained(self, net: Net, around: Around | None = None) -> dict[str, Tensor]:
-        """Train `net` by the rule for a few steps, each inside `around(step)`, and return the rule's state.
-
-        What `around` gives is called once the weights have been updated, before the rule's own `after_step`.
+        keep    is given every step
+        behind  the training has the same data, activity and errors as the usual one, and other weights in these layers
         """
         rule = self.build()
         named = {f"net.{k}": p for k, p in net.named_parameters()}
         named |= {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
         optimizer = AdamW(named, DECAY)
+        layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
+        usual = [] if behind is None else self.course
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(3)
             for step, (inputs, labels) in enumerate(self.batches):
                 optimizer.zero_grad()
                 draws = torch.Generator().manual_seed(100 + step)
-                with nullcontext(lambda: None) if around is None else around(step) as updated:
+                if behind is not None:
+                    _put(net, usual[step], False, behind, step)
+                before = {} if keep is None else copy.deepcopy(net.state_dict())
+                with ExitStack() as stack:
+                    seen = {} if keep is None else stack.enter_context(inputs_of(net))
                     rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
                     optimizer.step(LR)
-                    updated()
+                    if behind is not None:
+                        _put(net, usual[step], True, behind, step)
+                    after = {} if keep is None else copy.deepcopy(net.state_dict())
                     rule.after_step(net)
+                if keep is not None:
+                    keep.append((before, after, {n: torch.cat(seen[m]) for n, m in layers.items() if m in seen}))
         return {key: value.clone() for key, value in rule.state_dict().items()}
 
     def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> RuleOnNet:
         """The rule at one moment."""
         return RuleOnNet(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
+
+
+def _put(net: Net, usual: Step, after: bool, question: Question, seed: int) -> None:
+    """Put a net where the usual training is before or after a step, but for the layers in question.
+
+    These are turned behind all that goes through them in the step. The other numbers are those of the usual training:
+    what the net itself learns from the turned weights is not asked here.
+    """
+    net.load_state_dict(usual[after])
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name in question.layers:
+            if name in usual[2]:
+                weight = net.get_parameter(f"{name}.weight")
+                weight.copy_(turned(weight.detach(), usual[2][name], math.pi / 2, draws))
 
 
 def what_it_uses(
@@ -206,7 +193,7 @@ def what_it_uses(
     dtype: torch.dtype = torch.float64,
 ) -> dict[str, Any]:
     """All of a card but the costs, by the names of its fields."""
-    lab = Laboratory(rule, options, net, sizes, dtype)
+    lab = CardBench(rule, options, net, sizes, dtype)
     later = copy.deepcopy(lab.net)
     state = lab.trained(later)
     condition(later)
@@ -231,45 +218,33 @@ def what_it_uses(
 
 
 def _transport(
-    lab: Laboratory, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question], state: Mapping[str, Tensor]
+    lab: CardBench, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question], state: Mapping[str, Tensor]
 ) -> Transport:
     """The strongest that is found; what is weaker is not looked for."""
     now = {found for subject in (new, trained) for found in immediate(subject, asked)}
     for strongest in STRENGTH:
         if strongest in now and strongest != "none":
             return strongest
-    if state and any(_taken(lab, trained, question) for question in asked):
+
+    def differs(subject: RuleOnNet, question: Question, **built: Any) -> bool:
+        """Whether the rule, built so, answers differently: on one net only its own state can make the difference."""
+        return subject.notices(subject.answer(make=lambda: lab.build(**built)), question.watched)
+
+    def follows(question: Question) -> bool:
+        """Whether what the rule keeps follows these weights where neither activity nor error does.
+
+        A training that does not give the same state twice cannot tell.
+        """
+        if differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin))):
+            return False
+        return differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin), behind=question))
+
+    if state and any(map(follows, asked)):
         return "taken"
-    if any(_from_init(lab, new, question) for question in asked):
-        return "init"
-    return "learned" if state and any(_learned(lab, trained, question) for question in asked) else "none"
-
-
-def _from_init(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
-    """Whether the rule copied something of these weights when it was built: built on others, it answers differently."""
-    twin = lab.twin(question)
-    return subject.notices(subject.answer(make=lambda: lab.build(twin)), question.watched)
-
-
-def _taken(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
-    """Whether what the rule keeps follows these weights where neither activity nor error does.
-
-    A training that does not give the same state twice cannot tell.
-    """
-    again = lab.trained(copy.deepcopy(lab.origin))
-    if subject.notices(subject.answer(make=lambda: lab.build(state=again)), question.watched):
-        return False
-    other = lab.trained_behind(question)
-    return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
-
-
-def _learned(lab: Laboratory, subject: RuleOnNet, question: Question) -> bool:
-    """Whether what the rule learned in training depends on these weights: trained with others, it answers differently.
-
-    Both are asked on the same net, so that nothing but the rule's own state can make the difference.
-    """
-    other = lab.trained(lab.twin(question))
-    return subject.notices(subject.answer(make=lambda: lab.build(state=other)), question.watched)
+    if any(differs(new, question, net=lab.twin(question)) for question in asked):
+        return "init"  # it copied something of these weights when it was built
+    learned = state and any(differs(trained, q, state=lab.trained(lab.twin(q))) for q in asked)
+    return "learned" if learned else "none"
 
 
 def _alignment(subject: RuleOnNet) -> list[float]:
@@ -370,3 +345,46 @@ def _times(steps: Mapping[str, Callable[[], None]]) -> dict[str, float]:
                 step()
                 times[name].append(time.perf_counter() - began)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+# --- the cards of an audit --------------------------------------------------------------------------------------------
+
+
+def card_key(rule: str, options: object, source: str | None) -> str:
+    """What a card is of: a rule, its options, and the code of one that is not ours."""
+    return json.dumps([rule, options, source], sort_keys=True, default=str)
+
+
+def measure_cards(
+    configs: Iterable[RunConfig], folder: Path | str, *, say: Callable[[str], object] = lambda _: None
+) -> list[Card]:
+    """Measure a card for each rule of these configs that has none in the folder yet, and write all to cards.json."""
+    wanted = {card_key(c.rule, c.rule_options, c.rule_source): c for c in configs}
+    try:
+        kept = read_cards(folder) or []
+    except RecordError:  # it is measured again and replaced
+        kept = []
+    known = {card_key(card.rule, card.rule_options, card.rule_source): card for card in kept}
+    lacking = [key for key in wanted if key not in known]
+    for place, key in enumerate(lacking, 1):
+        config = wanted[key]
+        say(f"card {place} of {len(lacking)}: what {config.rule} uses and costs")
+        known[key] = make_card(config.rule, config.rule_options)
+    if lacking:
+        write_cards(folder, list(known.values()))
+    return [known[key] for key in wanted]
+
+
+def cards_of_folder(
+    folder: Path, rules: Sequence[str] = (), *, say: Callable[[str], object] = lambda _: None
+) -> list[Card]:
+    """Measure the cards of the rules whose runs are in a folder; of some of them, if they are named."""
+    if not is_folder(folder):
+        raise BadValue(f"{folder} is not a folder", "name a folder that holds runs")
+    configs = [read_run(path).config for path in find_runs(folder)]
+    if not configs:
+        raise BadValue(f"no runs in {folder}", "give a folder that `walkback train` or `walkback audit` made")
+    missing = [rule for rule in rules if rule not in {config.rule for config in configs}]
+    if missing:
+        raise BadValue(f"no run in {folder} was trained by {missing[0]}", "leave the rules out to measure all of them")
+    return measure_cards([c for c in configs if not rules or c.rule in rules], folder, say=say)
