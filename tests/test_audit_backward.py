@@ -21,7 +21,7 @@ from walkback.errors import BadValue
 from walkback.probes import credit_cosine, gradient_norm, look
 from walkback.probes.parameters import against_probe, left_in
 from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove
-from walkback.probes.rotated import turned_null
+from walkback.probes.rotated import null_of
 from walkback.probes.worker import Worker, double_worker, spread
 from walkback.records import Moment
 
@@ -362,8 +362,8 @@ def test_second_implementation_without_autograd_gives_the_true_cosines_and_norms
     norms = [gradient_norm(g) for g in true.gradients]
     assert found.gradient_norms == pytest.approx(norms, rel=close)
     assert found.gamma == pytest.approx(sum(cosines[1:]) / DEPTH, rel=close)
-    closed = turned_null(seen.gradients[1:], seen.gradients[1:], [None, *true.gradients[1:]], [None] * (DEPTH + 1))
-    assert [n.std for n in found.null_out] == pytest.approx([n.std for n in closed.at_output], rel=0.01 if few else 0.6)
+    closed = [null_of(a, g, None).std for a, g in zip(seen.gradients[1:], true.gradients[1:], strict=True)]
+    assert [n.std for n in found.null_out] == pytest.approx(closed, rel=0.01 if few else 0.6)
 
 
 def test_given_credits_are_held_against_the_truth_where_backward_is_wrong() -> None:

@@ -13,15 +13,14 @@ from walkback.probes import (
     credit_cosine,
     feedback_null,
     look,
-    measure,
     nudging,
     observe,
     pearson,
     perturbation,
-    random_null,
     replay_module,
     replay_net,
 )
+from walkback.probes.null import RANDOM, Draws, NullReport, random_draw, report_of
 from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
@@ -181,6 +180,15 @@ def test_backprop_foretells_in_any_module(tokens: bool, pair: bool, reduction: s
 # --- nulls
 
 
+def random_null(gradients: list[Tensor | None], generator: torch.Generator) -> NullReport:
+    """As for a rule that hears no feedback."""
+    places = Draws(gradients[:-1]), Draws(gradients[1:])
+    for _ in range(20):
+        for block in range(len(gradients) - 1):
+            random_draw(places, block, gradients[block], gradients[block + 1], generator)
+    return report_of(places, [RANDOM] * (len(gradients) - 1))
+
+
 @pytest.mark.parametrize("rule", ["fa", "dfa", "bp", "random"])
 def test_second_implementation_of_the_null(rule: str) -> None:
     """Twenty whole observations with a fresh rule each, in float64; and which block has which kind."""
@@ -249,11 +257,3 @@ def test_property_a_null_is_repeatable_and_dead_samples_are_left_out() -> None:
     g = torch.randn(20, 8)
     half = torch.cat([g, torch.zeros(20, 8)])
     assert random_null([half, half], torch.Generator()).at_input[0].spread == pytest.approx(8**-0.5, rel=0.1)
-
-
-def test_measure_without_a_maker_takes_random_directions() -> None:
-    made, x, y = subject()
-    got = measure(made, rule_for(made, "dfa"), None, x, y, torch.Generator())
-    assert {null.kind for null in got.null.at_input} == {"random directions"}
-    got = measure(made, rule_for(made, "dfa"), lambda k: rule_for(made, "dfa", k), x, y, torch.Generator())
-    assert {null.kind for null in got.null.at_input} == {"fresh feedback"}

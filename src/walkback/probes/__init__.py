@@ -10,16 +10,15 @@ from walkback.probes.blocks import find_blocks
 from walkback.probes.cosine import Cosine, credit_cosine, gamma
 from walkback.probes.drift import Drift, drift
 from walkback.probes.feedback import feedback_null
-from walkback.probes.growth import Ratio, StreamGrowth, growth
 from walkback.probes.identity import Identity, identity
-from walkback.probes.measure import Measurement, Quantities, measure, quantities
+from walkback.probes.measure import Quantities, quantities
 from walkback.probes.modules import Layer, Look, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
 from walkback.probes.nudging import Nudge, nudging
-from walkback.probes.null import Null, NullReport, random_null
+from walkback.probes.null import Null, NullReport
 from walkback.probes.observe import Observation, observe
 from walkback.probes.perturbation import Correlation, pearson, perturbation
-from walkback.probes.precision import Precision, module_precision, net_precision, precision
+from walkback.probes.precision import Precision, net_precision, precision
 from walkback.probes.proof import Proof, prove
 from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
 from walkback.probes.undisturbed import undisturbed
@@ -37,7 +36,6 @@ __all__ = [
     "Layer",
     "Look",
     "LossFrom",
-    "Measurement",
     "Nudge",
     "Null",
     "NullReport",
@@ -46,10 +44,8 @@ __all__ = [
     "Probe",
     "Proof",
     "Quantities",
-    "Ratio",
     "Reading",
     "Replay",
-    "StreamGrowth",
     "View",
     "accuracy_and_loss",
     "credit_cosine",
@@ -58,12 +54,9 @@ __all__ = [
     "find_blocks",
     "gamma",
     "gradient_norm",
-    "growth",
     "identity",
     "look",
-    "measure",
     "median_norm",
-    "module_precision",
     "net_precision",
     "nudging",
     "observe",
@@ -73,7 +66,6 @@ __all__ = [
     "precision",
     "prove",
     "quantities",
-    "random_null",
     "readings",
     "replay_module",
     "replay_net",

@@ -1,21 +1,12 @@
-"""All that is judged of a net and its rule, at one go on one set of images."""
+"""What one look at a net and its rule says, layer by layer."""
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
-from walkback.nets import Net
 from walkback.probes.cosine import Cosine, compared
-from walkback.probes.feedback import feedback_null
-from walkback.probes.growth import StreamGrowth, growth
 from walkback.probes.layers import directions
 from walkback.probes.norms import gradient_norm, median_norm
-from walkback.probes.null import NullReport, random_null
-from walkback.probes.observe import Observation, observe
-from walkback.rules import Rule
+from walkback.probes.observe import Observation
 
 
 class Quantities(NamedTuple):
@@ -53,31 +44,3 @@ def quantities(seen: Observation) -> Quantities:
         embed=compared(seen.embed_credit, seen.gradients[0] if seen.embed_gradient is None else seen.embed_gradient),
         gamma=held.gamma,
     )
-
-
-class Measurement(NamedTuple):
-    """The quantities, the largest growth, and the nulls; `observation` for a probe that needs the tensors."""
-
-    quantities: Quantities
-    growth: StreamGrowth
-    null: NullReport
-    observation: Observation
-
-
-def measure(
-    net: Net,
-    rule: Rule,
-    make_fresh: Callable[[int], Rule] | None,
-    inputs: Tensor,
-    labels: Tensor,
-    generator: torch.Generator,
-) -> Measurement:
-    """All that is judged, on 1,280 images or so; without `make_fresh` the nulls are random directions."""
-    seen = observe(net, rule, inputs, labels, generator)
-    found = quantities(seen)
-    null = (
-        random_null(seen.gradients, generator)
-        if make_fresh is None
-        else feedback_null(net, rule, make_fresh, inputs, labels, generator)
-    )
-    return Measurement(found, growth(found.hidden_norms), null, seen)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -96,21 +95,6 @@ class Draws:
             gammas.append(sum(known) / len(known) if known else math.nan)
             squares.append(gammas[-1] ** 2)
         return blocks, summary(gammas, squares, kinds[0] if len(set(kinds)) == 1 else "mixed")
-
-
-def random_null(
-    gradients: Sequence[Tensor | None], generator: torch.Generator, *, draws: int = DRAWS, samples: int = SAMPLES
-) -> NullReport:
-    """The null of a credit that has no feedback to redraw: a Gaussian direction per sample, against g_0 … g_L.
-
-    `gradients` as in a `Look`; of at most `samples` samples.
-    """
-    few = [None if g is None else g[:samples] for g in gradients]
-    places = Draws(few[:-1]), Draws(few[1:])
-    for _ in range(draws):
-        for block, (before, after) in enumerate(pairwise(few)):
-            random_draw(places, block, before, after, generator)
-    return report_of(places, [RANDOM] * (len(few) - 1))
 
 
 def random_draw(

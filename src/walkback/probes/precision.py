@@ -3,7 +3,7 @@
 import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -106,29 +106,6 @@ def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
     """g_0 … g_L of each sample's own loss, at the site."""
     with undisturbed(net), torch.enable_grad():
         return one_pass(net, inputs, labels).gradients
-
-
-def module_precision(
-    model: nn.Module,
-    batches: Iterable[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    *,
-    reduction: str = "auto",
-    loss: PerSampleLoss | None = None,
-) -> list[Precision]:
-    """`precision` at h_0 … h_L of any module, against a float64 copy of it.
-
-    A model that cannot be copied, or does not run in float64, gives "not available: …" in every row.
-    """
-    kept = list(batches)
-    first = look(model, kept, blocks, reduction=reduction, loss=loss)
-    why, twin = "", None
-    try:
-        with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
-            twin = copy_of_model(model).double()
-    except Exception as error:
-        why = _reason(error)
-    return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from walkback.probes.null import TURNED, Null, NullReport, row_norms
+from walkback.probes.null import TURNED, Null, row_norms
 
 MOST = 512  # samples; a wide feature map has fewer
 MOST_NUMBERS = 1 << 21
@@ -119,25 +119,6 @@ def bounded(dimensions: float) -> float:
     above = weight.flip(0).cumsum(0).flip(0) / weight.sum()
     quantile = float(t[int((above > ABOVE_THREE_SIGMA).sum()) - 1])
     return min(1.0, quantile * math.sqrt(dimensions) / 3)
-
-
-def turned_null(
-    at_input: Sequence[Tensor | None],
-    at_output: Sequence[Tensor | None],
-    gradients: Sequence[Tensor | None],
-    shapes: Sequence[tuple[int, ...] | None],
-) -> NullReport:
-    """The null of every block's cosine, at its input and its output, and of Γ.
-
-    shapes   of the flattened features h_0 … h_L; None where they are not feature maps
-    """
-    places = [
-        [null_of(a, g, shape) for a, g, shape in zip(credits, some, those, strict=True)]
-        for credits, some, those in (
-            (at_input, gradients[:-1], shapes[:-1]), (at_output, gradients[1:], shapes[1:])
-        )
-    ]  # fmt: skip
-    return NullReport(places[0], places[1], mean_of(places[0]), mean_of(places[1]))
 
 
 def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
