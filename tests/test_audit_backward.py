@@ -19,10 +19,10 @@ from walkback.audits.measured import measured
 from walkback.audits.reference import Asked
 from walkback.errors import BadValue
 from walkback.probes import credit_cosine, gradient_norm, look
-from walkback.probes.parameters import against_probe, left_in
+from walkback.probes.at_output import null_of
+from walkback.probes.finite_differences import against_probe, left_in
+from walkback.probes.perturb import Worker, double_worker, spread
 from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove
-from walkback.probes.rotated import null_of
-from walkback.probes.worker import Worker, double_worker, spread
 from walkback.records import Moment
 
 WIDTH, DEPTH, CLASSES, INPUTS = 24, 4, 3, 6
@@ -349,7 +349,7 @@ def test_second_implementation_without_autograd_gives_the_true_cosines_and_norms
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An untrained net with random backward weights: autograd called itself the truth, at cosine 1."""
-    monkeypatch.setattr("walkback.probes.slopes.FEW", few)
+    monkeypatch.setattr("walkback.probes.finite_differences.FEW", few)
     model = net(tuple(range(DEPTH)))
     data = batches()
     close = 1e-3 if few else 0.25  # two standard deviations of a norm from 32 directions that all samples share

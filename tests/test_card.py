@@ -19,7 +19,7 @@ from walkback.cli import app
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.own import is_ours
-from walkback.probes.expense import expense
+from walkback.probes.step_cost import expense
 from walkback.probes.transport import TooNarrow, condition, inputs_of, questions, replaced, turned
 from walkback.records.card import Card
 from walkback.report import rule_entries

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import walkback as wb
 from strangers import with_backward
-from walkback.probes.uncut import Uncut
+from walkback.probes.forward_switches import Uncut
 
 X = torch.randn(96, 8, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] * X[:, 1] > 0).long()

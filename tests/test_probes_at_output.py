@@ -12,9 +12,10 @@ from test_probes_rotated import error, haar
 from walkback.data import load
 from walkback.nets import Net, make_net
 from walkback.probes import credit_cosine, net_precision, observe
-from walkback.probes.at_output import frobenius, net_reference, output_probes, reference_of_rows
-from walkback.probes.rotated import turned_at_output
-from walkback.probes.stable import stable_losses
+from walkback.probes.at_output import output_probes, turned_at_output
+from walkback.probes.cosine import frobenius
+from walkback.probes.observe import stable_losses
+from walkback.probes.precision import net_reference, reference_of_rows
 from walkback.rules import Credits, Rule, Signal, make_rule, register_rule
 from walkback.train import Trainer, deep_probes, plan
 

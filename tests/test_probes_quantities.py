@@ -25,8 +25,8 @@ from walkback.probes import (
     precision,
     quantities,
 )
+from walkback.probes.copy_model import copy_of_model
 from walkback.probes.precision import against_double
-from walkback.probes.twin import copy_of_model
 from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4

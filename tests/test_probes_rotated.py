@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.probes import credit_cosine
-from walkback.probes.rotated import bounded, mean_of, null_of, turned_std, turns
+from walkback.probes.at_output import bounded, mean_of, null_of, turned_std, turns
 
 BAND = 3
 

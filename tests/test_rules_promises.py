@@ -7,8 +7,7 @@ from conftest import in_sittings, small_plan
 from walkback.data import load
 from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
-from walkback.probes.feedback import turned
-from walkback.probes.null import Draws, row_norms
+from walkback.probes.null import Draws, row_norms, turned
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Trainer, plan, train

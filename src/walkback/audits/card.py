@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from walkback.errors import WalkbackError
 from walkback.nets import Net, defaults, find_net, make_net
 from walkback.own import as_written
-from walkback.probes.expense import expense
+from walkback.probes.step_cost import expense
 from walkback.probes.transport import (
     STRENGTH,
     Question,

@@ -20,21 +20,20 @@ from walkback.probes import (
     Null,
     Proof,
     credit_cosine,
+    finite_differences,
     gradient_norm,
     look,
     replay_module,
-    slopes,
 )
-from walkback.probes.at_output import IMPRECISE, frobenius
-from walkback.probes.backward import at_places, delivered
-from walkback.probes.cosine import OTHER_WIDTH
-from walkback.probes.layers import Directions, directions, middle_drift, moved_along
+from walkback.probes.at_output import mean_of, null_of, turned_at_output
+from walkback.probes.cosine import OTHER_WIDTH, Directions, directions, frobenius, middle_drift, of_own_samples
+from walkback.probes.look import at_places, delivered
 from walkback.probes.norms import REFERENCE_BATCH, median
-from walkback.probes.redrawn import redrawn_null
-from walkback.probes.rotated import mean_of, null_of, turned_at_output
-from walkback.probes.shuffled import of_own_samples
-from walkback.probes.stable import stable_losses
-from walkback.probes.worker import Picked, Worker, spread
+from walkback.probes.null import redrawn_null
+from walkback.probes.observe import stable_losses
+from walkback.probes.perturb import Picked, Worker, spread
+from walkback.probes.precision import IMPRECISE
+from walkback.probes.replay import moved_along
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
 DESCRIBED_SAMPLES = 32
@@ -198,7 +197,7 @@ class _Differences:
     def __init__(self, reference: TrueGradient, cls: bool, reduction: str):
         self.reference, self.cls, self.reduction = reference, cls, reduction
         self.generator = torch.Generator().manual_seed(3)
-        self.known: dict[tuple[int, int], slopes.Along] = {}
+        self.known: dict[tuple[int, int], finite_differences.Along] = {}
 
     def _at(self, layer: int) -> tuple[Worker, Tensor, str] | None:
         value, worker = self.reference.values[layer], self.reference.worker
@@ -206,13 +205,13 @@ class _Differences:
             return None
         return worker, value, reduction_of(value.dim(), self.reduction, self.cls)
 
-    def along(self, layer: int, credit: Tensor) -> slopes.Along | None:
+    def along(self, layer: int, credit: Tensor) -> finite_differences.Along | None:
         """The gradient's size and its cosine with a credit; None where it is not measured so."""
         place, key = self._at(layer), (layer, id(credit))
         if place is not None and key not in self.known:
             worker, value, how = place
             few = credit[self.reference.picked.rows.to(credit.device)]
-            self.known[key] = slopes.along_credit(worker, layer, value, few, how, self.generator)
+            self.known[key] = finite_differences.along_credit(worker, layer, value, few, how, self.generator)
         return self.known.get(key)
 
     def norm(self, layer: int, width: int) -> float | None:
@@ -222,7 +221,9 @@ class _Differences:
             return None
         worker, value, how = place
         before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
-        norms = slopes.any_size(worker, layer, value, width, how, self.generator) if before is None else before
+        norms = (
+            finite_differences.any_size(worker, layer, value, width, how, self.generator) if before is None else before
+        )
         return median(norms)
 
 

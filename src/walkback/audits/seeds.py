@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from walkback.checks.by_seed import seeds_said
 from walkback.errors import BadValue
-from walkback.probes.blame import blamed
-from walkback.probes.blocks import find_blocks
-from walkback.probes.modules import on_tensors
+from walkback.probes.inputs import on_tensors
 from walkback.probes.outputs import Logits
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import blamed
 from walkback.records import Moment, Training
 
 CLOSE = 1e-5  # relative: weights or measurements that differ by less are of one training, rounded or permuted

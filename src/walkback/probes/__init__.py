@@ -3,25 +3,29 @@
 Probes that register themselves in PROBES are found by walking this folder, and are recorded with every run.
 """
 
-from walkback.probes.accuracy import accuracy_and_loss
 from walkback.probes.at_output import output_probes
-from walkback.probes.base import PROBES, Probe, Reading, View, readings
-from walkback.probes.blocks import find_blocks
-from walkback.probes.cosine import Cosine, credit_cosine, gamma
-from walkback.probes.drift import Drift, drift
-from walkback.probes.feedback import feedback_null
-from walkback.probes.identity import Identity, identity
-from walkback.probes.measure import Quantities, quantities
-from walkback.probes.modules import Layer, Look, look
-from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, median_norm
-from walkback.probes.nudging import Nudge, nudging
-from walkback.probes.null import Null, NullReport
-from walkback.probes.observe import Observation, observe
-from walkback.probes.perturbation import Correlation, pearson, perturbation
+from walkback.probes.base import PROBES, Probe, View, readings
+from walkback.probes.cosine import Cosine, Drift, credit_cosine, drift, gamma
+from walkback.probes.look import Layer, Look, look
+from walkback.probes.norms import REFERENCE_BATCH, Identity, gradient_norm, identity, median_norm
+from walkback.probes.null import NullReport, feedback_null
+from walkback.probes.observe import Observation, Quantities, accuracy_and_loss, observe, quantities
 from walkback.probes.precision import Precision, net_precision, precision
+from walkback.probes.preserve import undisturbed
 from walkback.probes.proof import Proof, prove
-from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.reading import Null, Reading
+from walkback.probes.replay import (
+    Correlation,
+    LossFrom,
+    Nudge,
+    Replay,
+    nudging,
+    pearson,
+    perturbation,
+    replay_module,
+    replay_net,
+)
+from walkback.probes.unwrap import find_blocks
 from walkback.registry import walk
 
 walk("walkback.probes")

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,12 +10,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.autocast import without_autocast
-from walkback.probes.modules import Look, PerSampleLoss, look, on_tensors
+from walkback.probes.copy_model import copy_of_model, dtype_of
+from walkback.probes.forward_switches import without_autocast
+from walkback.probes.inputs import on_tensors
+from walkback.probes.look import Look, look
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.observe import CHUNK, one_pass
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.observe import CHUNK, one_pass, stable_losses
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+
+IMPRECISE = (
+    1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
+)
 
 
 class Precision(NamedTuple):
@@ -108,12 +113,38 @@ def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
         return one_pass(net, inputs, labels).gradients
 
 
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """The precision that most of a model's weights are in."""
-    counts: Counter[torch.dtype] = Counter()
-    for parameter in model.parameters():
-        counts[parameter.dtype] += parameter.numel()
-    return counts.most_common(1)[0][0] if counts else torch.get_default_dtype()
+def net_reference(net: Net, inputs: Tensor, labels: Tensor) -> Precision:
+    """`precision` of the gradient at h_L, by `stable_losses` of the net as it is and of a float64 copy.
+
+    What is left is what the net's own number format does: to its forward pass, and to the way back from the logits.
+    """
+    twin = copy.deepcopy(net).double()
+    singles = torch.cat([top_gradient(net, *chunk) for chunk in _chunks(inputs, labels)])
+    doubles = torch.cat([top_gradient(twin, some.double(), answers) for some, answers in _chunks(inputs, labels)])
+    return reference_of_rows(singles, doubles)
+
+
+def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
+    """`precision`; a gradient of nothing but zeros is called that, and is not one that is off by its own length."""
+    found = precision(single, double)
+    if found.status == "ok" and not bool((single != 0).any()):
+        return Precision(math.nan, math.nan, 0, found.total, "zero gradient")
+    return found
+
+
+def _chunks(inputs: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True))
+
+
+def top_gradient(net: Net, inputs: Tensor, labels: Tensor) -> Tensor:
+    """∂ℓ_i/∂h_L as rows, of each sample's own `stable_losses`."""
+    with undisturbed(net):
+        with torch.no_grad():
+            top = net.unroll(net.embed(inputs))[0][-1]
+        with torch.enable_grad():
+            top = top.detach().requires_grad_()
+            (found,) = torch.autograd.grad(stable_losses(net.readout(top), labels).sum(), top)
+    return net.gradient_rows(found)
 
 
 def in_single(

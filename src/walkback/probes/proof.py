@@ -22,7 +22,7 @@ from torch import Tensor
 
 from walkback.nets.reduction import reduce_gradient
 from walkback.probes.hooks import Move
-from walkback.probes.worker import States, Worker
+from walkback.probes.perturb import States, Worker
 
 TESTS = 8  # directional derivatives per state, at least
 STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64

@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from walkback.errors import BadValue
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.hooks import checkpoints_off
-from walkback.probes.theirs import floating
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.worker import bound_elsewhere
+from walkback.probes.backward_listener import floating
+from walkback.probes.copy_model import bound_elsewhere, copy_of_model
+from walkback.probes.forward_switches import checkpoints_off
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import own_line
 
 NEAR = 0.01  # of the slope
 STEPS = (1e-6, 1e-5)  # of the parameters' own size

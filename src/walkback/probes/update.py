@@ -8,10 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.base import PROBES, Probe, Reading, View
-from walkback.probes.null import DRAWS, FRESH, Null, summary
-from walkback.probes.parameters import left_in
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.base import PROBES, Probe, View
+from walkback.probes.finite_differences import left_in
+from walkback.probes.null import DRAWS, FRESH, summary
+from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import Null, Reading
 from walkback.rules import Batch, Rule
 
 SAMPLES = 256

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from walkback.probes.base import PROBES, Probe, Reading, View
+from walkback.probes.base import PROBES, Probe, View
+from walkback.probes.reading import Reading
 
 
 def exact_zeros(credit: Tensor) -> float:

@@ -7,7 +7,8 @@ import torch
 
 from walkback.probes import feedback_null, identity, net_precision, replay_net, undisturbed
 from walkback.probes.at_output import AtOutput, output_probes
-from walkback.probes.layers import middle_drift, moved_along
+from walkback.probes.cosine import middle_drift
+from walkback.probes.replay import moved_along
 from walkback.records import CosineRecord, DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
 from walkback.records.schema import OutputProbes
 from walkback.train.streams import stream

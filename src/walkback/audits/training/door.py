@@ -20,13 +20,14 @@ from walkback.audits.training.source import fingerprint
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.looks import USUAL_MOST, looks_up_to
 from walkback.errors import BadValue, WalkbackError
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.inputs import gather
-from walkback.probes.modules import CreditFunction, PerSampleLoss, on_tensors
+from walkback.probes.detect_task import Metric, settle
+from walkback.probes.inputs import gather, on_tensors
+from walkback.probes.look import CreditFunction
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, settle
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import own_line
 from walkback.records import doubts_of
 from walkback.records.loop_subjects import NOISE, Loop, read_loops
 from walkback.records.loop_training import (

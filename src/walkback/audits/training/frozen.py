@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.checks.finding import listed
-from walkback.probes.twin import copy_of_model
+from walkback.probes.copy_model import copy_of_model
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 NORMS = (nn.modules.batchnorm._NormBase,)

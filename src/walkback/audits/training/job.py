@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor, nn
 
 from walkback.audits.training.plain import MakeOptimizer, adam, plain_loop
+from walkback.probes.detect_task import Metric
 from walkback.probes.inputs import tensors_of
-from walkback.probes.modules import CreditFunction, PerSampleLoss
+from walkback.probes.look import CreditFunction
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric
+from walkback.probes.outputs import PerSampleLoss
 from walkback.records.loop_training import LoopSetting, Part, Who, label_of
 
 Make = Callable[[int], nn.Module]

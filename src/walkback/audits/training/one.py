@@ -21,12 +21,10 @@ from walkback.audits.training.measuring import NoiseCredits, Ruler, Scored
 from walkback.audits.training.noise import noisy_gradients, noisy_movements
 from walkback.audits.training.shallow import REMEDY, trainable, without_blocks
 from walkback.errors import BadValue, WalkbackError
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.movements import Movement, Movements
-from walkback.probes.standing import Stance
+from walkback.probes.standing import Movement, Movements, Stance
+from walkback.probes.unwrap import find_blocks, unwrapped
+from walkback.probes.user_errors import own_line
 from walkback.probes.witness import Witness
-from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment, ReadingRecord
 from walkback.records.loop_training import LoopTraining, digest_of, write_training
 from walkback.records.predictions import digest

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BadValue
-from walkback.probes.inputs import gather
-from walkback.probes.modules import PerSampleLoss, call, on_tensors, per_sample_losses
+from walkback.probes.detect_task import settle
+from walkback.probes.inputs import gather, on_tensors
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.outputs import Logits
-from walkback.probes.task import settle
+from walkback.probes.outputs import Logits, PerSampleLoss, call, per_sample_losses
 
 MakeOptimizer = Callable[..., torch.optim.Optimizer]  # of parameters and, if it takes one, a learning rate
 RATE = 1e-3

@@ -20,7 +20,7 @@ from walkback.audits.training.job import Job, Wanted
 from walkback.audits.training.one import train_one
 from walkback.errors import WalkbackError
 from walkback.own import load_file
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.preserve import undisturbed
 from walkback.records.loop_training import LoopTraining, read_loop_training
 from walkback.report.numbers import duration
 from walkback.train.crew import READY, Crew, Lost, start_worker

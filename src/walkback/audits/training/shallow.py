@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BadValue, WalkbackError
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import own_line
 
 REMEDY = "define make_shallow(seed): the same net without its blocks; train_bp trains it"
 AROUND = 1e-4  # of the spread over samples: less is rounding

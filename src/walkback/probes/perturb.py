@@ -6,7 +6,6 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 
 import copy
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -15,20 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from walkback.probes.backward import as_trained
-from walkback.probes.blocks import find_blocks
+from walkback.probes.copy_model import _in_double, bound_elsewhere, copy_of_model, to_double
+from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Move, moving, watching
-from walkback.probes.modules import (
-    PerSampleLoss,
-    call,
-    gradients_at,
-    on_tensors,
-    own_inputs,
-    per_sample_losses,
-)
-from walkback.probes.replay import to_double
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.inputs import on_tensors, own_inputs
+from walkback.probes.look import gradients_at
+from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
 
 
 class Pass(NamedTuple):
@@ -219,20 +212,3 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
         return None, f"{what} does not run in float64 ({type(error.__cause__ or error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
     return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
-
-
-def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
-    """A loss that is a module, with class weights in it, in float64 as well."""
-    return copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
-
-
-def bound_elsewhere(model: nn.Module) -> str:
-    """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import, and there if anything was compiled
-    for name, part in model.named_modules():
-        forward = part.__dict__.get("forward")
-        if compiler is not None and isinstance(part, compiler.OptimizedModule):
-            continue  # torch.compile puts its own there, which calls the part inside
-        if forward is not None and getattr(forward, "__self__", None) is not part:
-            return name or "the model"
-    return ""
