@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from strangers import Residual
 from walkback.nets import Net, make_net
 from walkback.probes import (
-    Cosine,
     Precision,
+    Reading,
     credit_cosine,
     drift,
     gamma,
@@ -153,7 +153,7 @@ def test_a_clamped_meter_is_wrong_about_a_tiny_vector_and_ours_is_not() -> None:
     tiny = torch.zeros(5, 7)
     tiny[:, 2] = 3e-11
     assert F.cosine_similarity(tiny, tiny, dim=1).max() < 1e-4  # the planted defect
-    assert credit_cosine(tiny, tiny) == Cosine(1.0, 5, 5, "ok")
+    assert credit_cosine(tiny, tiny) == Reading(1.0, alive=5, total=5)
     found = precision(tiny * 128, tiny.double() * 128)
     assert found.clamped > 0.999
     assert found.chord == 0
@@ -187,7 +187,7 @@ def test_second_implementation_of_drift(count: int, batch: int) -> None:
     pairs = [dumb_cosine(a, b) for i, a in enumerate(means) for b in means[:i]]
     found = drift(rows, batch)
     assert found.value == pytest.approx(sum(pairs) / len(pairs), abs=1e-5)
-    assert found.batches == count // batch
+    assert found.total == count // batch
 
 
 def test_drift_says_what_is_missing() -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from walkback.errors import WalkbackError
 from walkback.nets import Net, defaults, find_net, make_net
 from walkback.own import as_written
-from walkback.probes.step_cost import expense
+from walkback.probes.step_cost import products_and_memory
 from walkback.probes.transport import (
     STRENGTH,
     Question,
@@ -331,8 +331,8 @@ def step_cost(
         step, kept = _step(name, given, model, shape, batch)
         step()
         steps[name] = step
-        spent = expense(step)
-        products[name], whole[name] = spent.flops, kept + spent.bytes
+        products[name], peak = products_and_memory(step)
+        whole[name] = kept + peak
     ratio: float | None = None
     if timed:
         times = _times(steps)

@@ -15,10 +15,10 @@ from walkback.audits.notes import dead_notes, proof_notes, seen_notes
 from walkback.audits.reference import Asked, TrueGradient, reference_of, uncut
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
-    Cosine,
     Look,
     Null,
     Proof,
+    Reading,
     credit_cosine,
     finite_differences,
     gradient_norm,
@@ -33,6 +33,7 @@ from walkback.probes.null import redrawn_null
 from walkback.probes.observe import stable_losses
 from walkback.probes.perturb import Picked, Worker, spread
 from walkback.probes.precision import IMPRECISE
+from walkback.probes.reading import missing
 from walkback.probes.replay import moved_along
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
@@ -197,7 +198,7 @@ class _Differences:
     def __init__(self, reference: TrueGradient, cls: bool, reduction: str):
         self.reference, self.cls, self.reduction = reference, cls, reduction
         self.generator = torch.Generator().manual_seed(3)
-        self.known: dict[tuple[int, int], finite_differences.Along] = {}
+        self.known: dict[tuple[int, int], tuple[Tensor, Reading]] = {}  # each sample's ‖g‖, and the cosine
 
     def _at(self, layer: int) -> tuple[Worker, Tensor, str] | None:
         value, worker = self.reference.values[layer], self.reference.worker
@@ -205,14 +206,14 @@ class _Differences:
             return None
         return worker, value, reduction_of(value.dim(), self.reduction, self.cls)
 
-    def along(self, layer: int, credit: Tensor) -> finite_differences.Along | None:
-        """The gradient's size and its cosine with a credit; None where it is not measured so."""
+    def along(self, layer: int, credit: Tensor) -> Reading | None:
+        """The gradient's cosine with a credit, with its null; None where it is not measured so."""
         place, key = self._at(layer), (layer, id(credit))
         if place is not None and key not in self.known:
             worker, value, how = place
             few = credit[self.reference.picked.rows.to(credit.device)]
             self.known[key] = finite_differences.along_credit(worker, layer, value, few, how, self.generator)
-        return self.known.get(key)
+        return self.known[key][1] if key in self.known else None
 
     def norm(self, layer: int, width: int) -> float | None:
         """The median norm of the gradient at a state."""
@@ -220,7 +221,7 @@ class _Differences:
         if place is None:
             return None
         worker, value, how = place
-        before = next((found.norms for (at, _), found in self.known.items() if at == layer), None)
+        before = next((norms for (at, _), (norms, _) in self.known.items() if at == layer), None)
         norms = (
             finite_differences.any_size(worker, layer, value, width, how, self.generator) if before is None else before
         )
@@ -262,13 +263,13 @@ def _directions(
     nulls: list[list[Null]] = []
     for place, rows in enumerate(credits):
         if redrawn is not None:
-            nulls.append(redrawn.at_output if place else redrawn.at_input)
+            nulls.append(redrawn[place][0])
         else:
             nulls.append([_null(reference, probing, block + place, a, shapes) for block, a in enumerate(rows)])
     judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
     chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
     if redrawn is not None:
-        chance = redrawn.gamma_out if held.outward else redrawn.gamma
+        chance = redrawn[held.outward][1]
     return held, {
         "cosine": [CosineRecord.of(c) for c in held.at_input],
         "cosine_out": [CosineRecord.of(c) for c in held.at_output],
@@ -291,8 +292,8 @@ def _acting(
     rotated, chance = turned_at_output(known, gradients, shapes)
     for block, credit in enumerate(credits):
         along = None if credit is None else probing.known.get((block + 1, id(credit)))
-        if along is not None:  # measured by finite differences, and its null with it
-            rotated[block] = along.null
+        if along is not None and along[1].null is not None:  # measured by finite differences, and its null with it
+            rotated[block] = along[1].null
             chance = mean_of(rotated)
     sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
     return {
@@ -307,18 +308,18 @@ def _of(credit: Tensor | None, which: Tensor | None) -> Tensor | None:
     return credit if credit is None or which is None else credit[which.to(credit.device)]
 
 
-def _cosine(seen: Look, reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None) -> Cosine:
+def _cosine(seen: Look, reference: TrueGradient, probing: _Differences, layer: int, credit: Tensor | None) -> Reading:
     """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
     standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], seen.hidden[layer]
     if credit is None or hidden is None or standing == "not measured":
-        return Cosine(math.nan, 0, seen.samples, "not available")
+        return missing("not available", seen.samples)
     if credit.shape[1] != hidden.shape[1]:
-        return Cosine(math.nan, 0, seen.samples, OTHER_WIDTH)
+        return missing(OTHER_WIDTH, seen.samples)
     known = _of(credit, reference.which[layer])
     if rows is not None and known is not None and standing != "not verified":
         return credit_cosine(known, rows)
     along = probing.along(layer, credit)
-    return Cosine(math.nan, 0, seen.samples, "not proved") if along is None else along.cosine
+    return missing("not proved", seen.samples) if along is None else along
 
 
 def _null(
@@ -327,8 +328,8 @@ def _null(
 ) -> Null:  # fmt: skip
     """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
     along = None if credit is None else probing.known.get((layer, id(credit)))
-    if along is not None:
-        return along.null
+    if along is not None and along[1].null is not None:
+        return along[1].null
     return null_of(_of(credit, reference.which[layer]), reference.rows[layer], shapes[layer])
 
 
@@ -341,10 +342,8 @@ def _described(
         replay = replay_module(
             model, few.inputs, few.labels, asked.blocks, reduction=asked.reduction, loss=asked.loss
         )  # fmt: skip
-        at_input, at_output = ([_of(a, few.rows) for a in rows] for rows in credits)
-        rho, moved = moved_along(
-            at_input, at_output, replay, outward=outward, generator=torch.Generator().manual_seed(1)
-        )
+        known = [_of(a, few.rows) for a in credits[outward]]
+        rho, moved = moved_along(known, replay, outward=outward, generator=torch.Generator().manual_seed(1))
     except Exception:  # whatever a stranger's model raises in float64
         return {}
     return {

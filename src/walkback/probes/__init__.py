@@ -3,28 +3,17 @@
 Probes that register themselves in PROBES are found by walking this folder, and are recorded with every run.
 """
 
-from walkback.probes.at_output import output_probes
 from walkback.probes.base import PROBES, Probe, View, readings
-from walkback.probes.cosine import Cosine, Drift, credit_cosine, drift, gamma
+from walkback.probes.cosine import credit_cosine, drift, gamma
 from walkback.probes.look import Layer, Look, look
-from walkback.probes.norms import REFERENCE_BATCH, Identity, gradient_norm, identity, median_norm
-from walkback.probes.null import NullReport, feedback_null
+from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, identity, median_norm
+from walkback.probes.null import feedback_null
 from walkback.probes.observe import Observation, Quantities, accuracy_and_loss, observe, quantities
 from walkback.probes.precision import Precision, net_precision, precision
 from walkback.probes.preserve import undisturbed
 from walkback.probes.proof import Proof, prove
 from walkback.probes.reading import Null, Reading
-from walkback.probes.replay import (
-    Correlation,
-    LossFrom,
-    Nudge,
-    Replay,
-    nudging,
-    pearson,
-    perturbation,
-    replay_module,
-    replay_net,
-)
+from walkback.probes.replay import LossFrom, Replay, nudging, pearson, perturbation, replay_module, replay_net
 from walkback.probes.unwrap import find_blocks
 from walkback.registry import walk
 
@@ -33,16 +22,10 @@ walk("walkback.probes")
 __all__ = [
     "PROBES",
     "REFERENCE_BATCH",
-    "Correlation",
-    "Cosine",
-    "Drift",
-    "Identity",
     "Layer",
     "Look",
     "LossFrom",
-    "Nudge",
     "Null",
-    "NullReport",
     "Observation",
     "Precision",
     "Probe",
@@ -64,7 +47,6 @@ __all__ = [
     "net_precision",
     "nudging",
     "observe",
-    "output_probes",
     "pearson",
     "perturbation",
     "precision",

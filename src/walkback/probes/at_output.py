@@ -17,26 +17,20 @@ and nothing has to be drawn. Three things widen or bound it:
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from walkback.nets import Net
-from walkback.probes.cosine import NO_CREDIT, Cosine, compared, frobenius
 from walkback.probes.null import TURNED, row_norms
-from walkback.probes.observe import Observation
-from walkback.probes.precision import IMPRECISE, Precision, net_reference
-from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import Null, Reading
-from walkback.rules import Rule
+from walkback.probes.reading import Null
 
 MOST = 512  # samples; a wide feature map has fewer
 MOST_NUMBERS = 1 << 21
 MOST_ROWS = 4096  # of all blocks that share a matrix
 FEW_UNITS = 64
 ABOVE_THREE_SIGMA = 0.00135
+NOTHING = Null(math.nan, math.nan, 0, TURNED)
 
 
 def turned_std(credit: Tensor, gradient: Tensor, channels: tuple[int, ...] | None = None) -> tuple[float, int]:
@@ -132,21 +126,19 @@ def bounded(dimensions: float) -> float:
 def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
     """The null of one block's cosine at one state."""
     if credit is None or gradient is None or credit.shape != gradient.shape:
-        return Null(math.nan, math.nan, 0, TURNED, math.nan, "not available")
+        return NOTHING
     std, count = turned_std(credit, gradient, shape)
-    if not count:
-        return Null(math.nan, math.nan, 0, TURNED, math.nan, "no sample has both a credit and a gradient")
-    return Null(0.0, std, max(count, 2), TURNED, credit.shape[1] ** -0.5, "ok")
+    return Null(0.0, std, max(count, 2), TURNED) if count else NOTHING
 
 
 def mean_of(nulls: Sequence[Null]) -> Null:
     """The null of the mean over blocks, whose feedback is independent: variances add."""
-    there = [n for n in nulls if n.status == "ok"]
-    if not there:
-        return Null(math.nan, math.nan, 0, TURNED, math.nan, "no block has a null")
-    mean = sum(n.mean for n in there) / len(there)
-    std = math.sqrt(sum(n.std**2 for n in there)) / len(there)
-    return Null(mean, std, min(n.n for n in there), there[0].kind, std, "ok")
+    known = [n for n in nulls if n.known]
+    if not known:
+        return NOTHING
+    mean = sum(n.mean for n in known) / len(known)
+    std = math.sqrt(sum(n.std**2 for n in known)) / len(known)
+    return Null(mean, std, min(n.n for n in known), known[0].kind)
 
 
 def turned_at_output(
@@ -165,7 +157,7 @@ def turned_at_output(
     nulls = [null_of(*each) for each in zip(credits, gradients, shapes, strict=True)]
     groups: dict[int, list[int]] = {}
     for block, (null, credit) in enumerate(zip(nulls, credits, strict=True)):
-        if null.status == "ok" and credit is not None:
+        if null.known and credit is not None:
             groups.setdefault(credit.shape[1], []).append(block)
     there = [block for blocks in groups.values() for block in blocks]
     if not there:
@@ -180,7 +172,7 @@ def turned_at_output(
         # Where the first rows of some block have no direction: as wide as if all blocks' cosines moved as one.
         variance += (len(blocks) / len(there) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
     std = math.sqrt(variance)
-    return nulls, Null(0.0, std, min(nulls[block].n for block in there), TURNED, std, "ok")
+    return nulls, Null(0.0, std, min(nulls[block].n for block in there), TURNED)
 
 
 def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor]:
@@ -198,79 +190,3 @@ def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor
         q, r = torch.linalg.qr(drawn)
         found.append(inside @ (q * r.diagonal().sign()).T)
     return found
-
-
-class AtOutput(NamedTuple):
-    """By block, at its output: the null of its cosine, ⟨A, G⟩/(‖A‖‖G‖), and for the whole net the null of Γ.
-
-    reference   how precise the gradient at h_L is
-    cosine      in place of what the snapshot measured, where that is not what trains or was not precise; else None
-    """
-
-    null: list[Null]
-    null_gamma: Null
-    frobenius: list[Reading]
-    reference: Precision
-    cosine: list[Cosine] | None
-
-
-def output_probes(
-    net: Net,
-    rule: Rule,
-    inputs: Tensor,
-    labels: Tensor,
-    seen: Observation,
-    plain: Precision,
-    look: Callable[[int | None, bool], Observation],
-) -> AtOutput:
-    """The output's probes of a trained net.
-
-    seen    the look of the last snapshot
-    plain   how precise its gradient at h_L is
-    look    (place, stable) → a look at one of the 2 L steps 0, 1, … of the rule's clock that end here (None: at now);
-            stable: the true gradients by `stable_losses`
-    """
-    stable = plain.status != "ok" or plain.chord > IMPRECISE
-    if stable:
-        seen = look(None, True)
-    credits, gradients = list(seen.credits.blocks), list(seen.gradients[1:])
-    cosines = [compared(a, g) for a, g in zip(credits, gradients, strict=True)]
-    sizes = [frobenius(a, g) for a, g in zip(credits, gradients, strict=True)]
-    rests = type(rule).credits is not Rule.credits and any(_rests(cosine) for cosine in cosines)
-    if rests:
-        cosines, sizes, credits = _in_turn([look(place, stable) for place in range(2 * net.depth)], cosines, credits)
-    with undisturbed(net), torch.no_grad():
-        some = net.unroll(net.embed(inputs[:1]))[0][1:]
-    shapes = [tuple(h.shape[1:]) if net.reduction == "flatten" and h.dim() > 2 else None for h in some]
-    null, null_gamma = turned_at_output(credits, gradients, shapes)
-    reference = net_reference(net, inputs, labels)
-    return AtOutput(null, null_gamma, sizes, reference, cosines if stable or rests else None)
-
-
-def _rests(cosine: Cosine) -> bool:
-    """Whether a block had no credit, or one of nothing but zeros, which is none."""
-    return cosine.status in (NO_CREDIT, "zero credit")
-
-
-def _in_turn(
-    looks: Sequence[Observation], cosines: list[Cosine], credits: list[Tensor | None]
-) -> tuple[list[Cosine], list[Reading], list[Tensor | None]]:
-    """Every block's cosine and Frobenius cosine, means over the looks at which it had credit; and its last credit."""
-    sizes: list[Reading] = []
-    cosines, credits = list(cosines), list(credits)
-    for block in range(len(cosines)):
-        pairs = [(seen.credits.blocks[block], seen.gradients[block + 1]) for seen in looks]
-        found = [(a, g, cosine) for a, g in pairs if not _rests(cosine := compared(a, g))]
-        counted = [cosine for _, _, cosine in found if cosine.status == "ok"]
-        weighed = [each.value for each in (frobenius(a, g) for a, g, _ in found) if each.status == "ok"]
-        if counted:
-            mean = sum(cosine.value for cosine in counted) / len(counted)
-            cosines[block] = min(counted, key=lambda cosine: cosine.alive)._replace(value=mean)
-        if found:
-            credits[block] = found[-1][0]
-        sizes.append(
-            Reading(sum(weighed) / len(weighed))
-            if weighed
-            else frobenius(credits[block], looks[0].gradients[block + 1])
-        )
-    return cosines, sizes, credits

@@ -1,6 +1,5 @@
 """Directions: how near a credit is to the true gradient, sample by sample; and how near batches are to each other."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -8,21 +7,12 @@ import torch
 from torch import Tensor
 
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.reading import Reading
+from walkback.probes.reading import Reading, missing
 
 NO_CREDIT, OTHER_WIDTH = "no credit", "other width"
 
 
-class Cosine(NamedTuple):
-    """A mean cosine, with the number of samples behind it. `value` is NaN unless `status` is "ok"."""
-
-    value: float
-    alive: int
-    total: int
-    status: str
-
-
-def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
+def credit_cosine(credit: Tensor, gradient: Tensor) -> Reading:
     """The mean over living samples of cos(a_i, g_i) = ⟨a_i, g_i⟩ / (‖a_i‖ ‖g_i‖), in float64 and without an epsilon.
 
     A sample lives if both its norms are finite and not zero. If none is alive, the status says what is missing: a NaN
@@ -30,7 +20,7 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
 
     >>> tiny = torch.tensor([[3e-11, 0.0], [0.0, 0.0]])
     >>> credit_cosine(tiny, tiny)
-    Cosine(value=1.0, alive=1, total=2, status='ok')
+    Reading(value=1.0, status='ok', null=None, alive=1, total=2)
     >>> credit_cosine(tiny * 0, tiny).status
     'zero credit'
     """
@@ -44,24 +34,24 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
             status = "not finite"
         else:
             status = "zero credit" if not (size_a[finite] > 0).any() else "zero gradient"
-        return Cosine(float("nan"), 0, total, status)
+        return missing(status, total)
     cosines = (a * g).sum(1)[living] / (size_a * size_g)[living]
-    return Cosine(float(cosines.mean()), alive, total, "ok")
+    return Reading(float(cosines.mean()), alive=alive, total=total)
 
 
-def compared(credit: Tensor | None, gradient: Tensor) -> Cosine:
-    """The same where there may be no credit, or one that belongs to a state of another width."""
+def compared(credit: Tensor | None, gradient: Tensor) -> Reading:
+    """`credit_cosine` where there may be no credit, or one that belongs to a state of another width."""
     if credit is None:
-        return Cosine(float("nan"), 0, len(gradient), NO_CREDIT)
+        return missing(NO_CREDIT, len(gradient))
     if credit.shape != gradient.shape:
-        return Cosine(float("nan"), 0, len(gradient), OTHER_WIDTH)
+        return missing(OTHER_WIDTH, len(gradient))
     return credit_cosine(credit, gradient)
 
 
-def gamma(cosines: Sequence[Cosine]) -> tuple[float, int]:
+def gamma(cosines: Sequence[Reading]) -> tuple[float, int]:
     """Γ, the mean of the blocks' cosines, and the number of blocks it is over: those with status "ok".
 
-    >>> gamma([Cosine(0.5, 9, 9, "ok"), Cosine(float("nan"), 0, 9, "zero credit"), Cosine(0.1, 9, 9, "ok")])
+    >>> gamma([Reading(0.5), missing("zero credit"), Reading(0.1)])
     (0.3, 2)
     """
     values = [c.value for c in cosines if c.status == "ok"]
@@ -78,15 +68,15 @@ def frobenius(credit: Tensor | None, gradient: Tensor | None) -> Reading:
     'zero credit'
     """
     if credit is None or gradient is None or credit.shape != gradient.shape:
-        return Reading(math.nan, NO_CREDIT if credit is None else "not available")
+        return missing(NO_CREDIT if credit is None else "not available")
     known = credit.isfinite().all(1) & gradient.isfinite().all(1)
     a, g = credit[known].double(), gradient[known].double()
     if not known.any():
-        return Reading(math.nan, "not finite")
+        return missing("not finite")
     sizes = [float(t.abs().max()) if t.numel() else 0.0 for t in (a, g)]
     for size, what in zip(sizes, ("credit", "gradient"), strict=True):
         if not size:
-            return Reading(math.nan, f"zero {what}")
+            return missing(f"zero {what}")
     a, g = a / sizes[0], g / sizes[1]  # whose squares neither vanish nor overflow
     return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))))
 
@@ -100,12 +90,12 @@ class Directions(NamedTuple):
     outward   whether those at the outputs are what Γ is the mean of: in plain nets, and where widths differ
     """
 
-    at_input: list[Cosine]
-    at_output: list[Cosine]
+    at_input: list[Reading]
+    at_output: list[Reading]
     outward: bool
 
     @property
-    def held(self) -> list[Cosine]:
+    def held(self) -> list[Reading]:
         """Those that Γ is the mean of."""
         return self.at_output if self.outward else self.at_input
 
@@ -118,7 +108,7 @@ class Directions(NamedTuple):
 def directions(
     at_input: Credits | Tensor,
     at_output: Credits | Tensor,
-    compare: Callable[[int, Tensor | None], Cosine],
+    compare: Callable[[int, Tensor | None], Reading],
     *,
     residual: bool | None,
 ) -> Directions:
@@ -162,16 +152,10 @@ def of_own_samples(credit: Tensor, gradient: Tensor) -> bool | None:
     return bool((a * g).sum(1).mean() > others.mean() + BAND * others.std() + 1e-9)
 
 
-class Drift(NamedTuple):
-    """A mean pairwise cosine over `batches` batches; `value` is NaN unless `status` is "ok". Published with ≥ 8."""
+def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Reading:
+    """Do different batches agree on the direction of the gradient? It is described, not judged; published with ≥ 8.
 
-    value: float
-    batches: int
-    status: str
-
-
-def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Drift:
-    """The mean over pairs b ≠ c of cos(m_b, m_c), where m_b is the mean of the b-th `batch` rows of (N, d).
+    The mean over pairs b ≠ c of cos(m_b, m_c), where m_b is the mean of the b-th `batch` rows of (N, d).
 
     With unit vectors u_b = m_b / ‖m_b‖ that is (‖Σ u_b‖² − B) / (B (B − 1)). Rows beyond the last whole batch are
     left out; a batch mean that is zero or not finite has no direction, and then neither has the answer.
@@ -184,18 +168,18 @@ def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Drift:
     """
     count = len(per_sample) // batch
     if count < 2:
-        return Drift(math.nan, count, f"fewer than 2 whole batches of {batch}")
+        return missing(f"fewer than 2 whole batches of {batch}", count)
     means = per_sample[: count * batch].double().reshape(count, batch, -1).mean(1)
     sizes = torch.linalg.vector_norm(means, dim=1, keepdim=True)
     if not sizes.isfinite().all():
-        return Drift(math.nan, count, "not finite")
+        return missing("not finite", count)
     if not (sizes > 0).all():
-        return Drift(math.nan, count, "zero gradient")
+        return missing("zero gradient", count)
     together = float((means / sizes).sum(0).square().sum())
-    return Drift((together - count) / (count * (count - 1)), count, "ok")
+    return Reading((together - count) / (count * (count - 1)), alive=count, total=count)
 
 
-def middle_drift(gradients: Sequence[Tensor | None]) -> Drift | None:
+def middle_drift(gradients: Sequence[Tensor | None]) -> Reading | None:
     """The drift of the gradient in the middle of the net, g_⌊L/2⌋; None where it is not known."""
     middle = gradients[(len(gradients) - 1) // 2]
     return None if middle is None else drift(middle)

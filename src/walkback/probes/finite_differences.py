@@ -31,23 +31,14 @@ from torch import Tensor, nn
 
 from walkback.nets.reduction import lift
 from walkback.probes.at_output import turns
-from walkback.probes.cosine import Cosine
 from walkback.probes.inputs import on_tensors
 from walkback.probes.null import TURNED, summary
 from walkback.probes.outputs import call, per_sample_losses
 from walkback.probes.perturb import Worker
 from walkback.probes.proof import differences, step_of, steps
-from walkback.probes.reading import Null, Reading
+from walkback.probes.reading import Reading, missing
 
 FEW = 64  # dimensions
-
-
-class Along(NamedTuple):
-    """At one state: each sample's ‖g‖, the mean cosine of a credit, and the null of that."""
-
-    norms: Tensor
-    cosine: Cosine
-    null: Null
 
 
 def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str, step: int = 0) -> Tensor:
@@ -72,8 +63,8 @@ def whole_gradient(worker: Worker, layer: int, value: Tensor, width: int, how: s
 
 def along_credit(
     worker: Worker, layer: int, value: Tensor, credit: Tensor, how: str, generator: torch.Generator
-) -> Along:
-    """The gradient's size and its cosine with a credit (N, d), at one state."""
+) -> tuple[Tensor, Reading]:
+    """Each sample's ‖g‖ at one state, and its mean cosine with a credit (N, d), with the null of that."""
     a = credit.double().cpu()
     size = torch.linalg.vector_norm(a, dim=1)
     lives = size.isfinite() & (size > 0)
@@ -91,11 +82,10 @@ def along_credit(
     alive = lives & norms.isfinite() & (norms > 0)
     if not alive.any():
         status = "zero credit" if not lives.any() else "zero gradient" if norms.isfinite().any() else "not finite"
-        return Along(norms, Cosine(math.nan, 0, len(a), status), Null(math.nan, math.nan, 0, TURNED, math.nan, status))
+        return norms, missing(status, len(a))._replace(null=summary([], TURNED))
     cosines = [(s / norms)[alive] for s in (x, *drawn)]
     means = [float(c.mean()) for c in cosines]
-    null = summary(means[1:], [float(c.square().mean()) for c in cosines[1:]], TURNED)
-    return Along(norms, Cosine(means[0], int(alive.sum()), len(a), "ok"), null)
+    return norms, Reading(means[0], "ok", summary(means[1:], TURNED), int(alive.sum()), len(a))
 
 
 def any_size(worker: Worker, layer: int, value: Tensor, width: int, how: str, generator: torch.Generator) -> Tensor:
@@ -156,25 +146,25 @@ def against_probe(
     found, halves, measured = [], [], False
     for place, (u, a, b) in enumerate(zip(updates, first, second, strict=True)):
         if place in replaced:
-            found.append(Reading(math.nan, REPLACED))
-            halves.append(Reading(math.nan, REPLACED))
+            found.append(missing(REPLACED))
+            halves.append(missing(REPLACED))
             continue
         if place in wrong or why:
-            halves.append(Reading(math.nan, NOT_PROVED))
+            halves.append(missing(NOT_PROVED))
             if u is None:
-                found.append(Reading(math.nan, "no update"))
+                found.append(missing("no update"))
             else:
-                found.append(_by_differences(few, place, u) if differences else Reading(math.nan, NOT_PROVED))
+                found.append(_by_differences(few, place, u) if differences else missing(NOT_PROVED))
                 measured = measured or found[-1].status == "ok"
             continue
         if a is None or b is None:
-            found.append(Reading(math.nan, "no gradient"))
-            halves.append(Reading(math.nan, "no gradient"))
+            found.append(missing("no gradient"))
+            halves.append(missing("no gradient"))
             continue
         aa, ab, bb = _dot(a, a), _dot(a, b), _dot(b, b)
         halves.append(_cosine(ab, aa, bb, "zero gradient"))
         if u is None:
-            found.append(Reading(math.nan, "no update"))
+            found.append(missing("no update"))
         else:
             along, size = _dot(u, a) + _dot(u, b), _dot(u, u)
             found.append(_cosine(along, size, aa + 2 * ab + bb, "zero gradient" if size else "zero update"))
@@ -198,9 +188,9 @@ def _dot(a: Parts, b: Parts) -> float:
 def _cosine(product: float, one: float, other: float, nothing: str) -> Reading:
     """⟨a, b⟩ / (‖a‖ ‖b‖) from the three products."""
     if not all(map(math.isfinite, (product, one, other))):
-        return Reading(math.nan, "not finite")
+        return missing("not finite")
     if one <= 0 or other <= 0:
-        return Reading(math.nan, nothing)
+        return missing(nothing)
     return Reading(max(-1.0, min(1.0, product / math.sqrt(one) / math.sqrt(other))))
 
 
@@ -252,7 +242,7 @@ def _by_differences(worker: Worker, place: int, update: Parts) -> Reading:
     parameters = list(worker.modules[place].parameters())
     size = math.sqrt(_dot(update, update))
     if not 0 < size < math.inf:
-        return Reading(math.nan, "not finite" if size else "zero update")
+        return missing("not finite" if size else "zero update")
     unit = [u.double() / size for u in update]
     trained = [p.requires_grad for p in parameters]
     x = _slope(worker, parameters, unit)
@@ -266,9 +256,7 @@ def _by_differences(worker: Worker, place: int, update: Parts) -> Reading:
         c = _dot(v, unit)
         rest += (_slope(worker, parameters, v) - c * x) ** 2 / max(1 - c * c, 1e-12) / DRAWS
     norm = math.sqrt(x * x + (width - 1) * rest)
-    return (
-        Reading(x / norm) if 0 < norm < math.inf else Reading(math.nan, "zero gradient" if norm == 0 else "not finite")
-    )
+    return Reading(x / norm) if 0 < norm < math.inf else missing("zero gradient" if norm == 0 else "not finite")
 
 
 def _slope(worker: Worker, parameters: Sequence[Tensor], unit: Parts) -> float:

@@ -1,7 +1,6 @@
 """Sizes: of hidden states, branches, credits and gradients; how much a block makes of what it takes, and how little."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -93,20 +92,14 @@ def block_growth(took: Tensor, gave: Tensor, asked: str, cls: bool) -> Tensor | 
     return torch.where(silent.all(1), torch.nan, torch.where(silent, 0.0, ratios).amax(1))
 
 
-class Identity(NamedTuple):
-    """Medians over the samples."""
+def identity(hidden: Sequence[Tensor], branches: Sequence[Tensor]) -> tuple[list[float], float, float]:
+    """How near a stack of blocks is to doing nothing: ‖f_l‖/‖h_l‖ by block, ‖h_L − h_0‖/‖h_0‖ and cos(h_L, h_0).
 
-    branch: list[float]  # ‖f_l‖ / ‖h_l‖, block by block
-    moved: float  # ‖h_L − h_0‖ / ‖h_0‖
-    cosine: float  # cos(h_L, h_0)
-
-
-def identity(hidden: Sequence[Tensor], branches: Sequence[Tensor]) -> Identity:
-    """From h_0 … h_L and f_0 … f_{L−1}, one row per sample. In float64, because a cosine near 1 needs many digits.
+    Medians over the samples, one row each, in float64, because a cosine near 1 needs many digits.
 
     >>> h = torch.tensor([[3.0, 4.0]])
     >>> identity([h, 2 * h], [h])
-    Identity(branch=[1.0], moved=1.0, cosine=1.0)
+    ([1.0], 1.0, 1.0)
     """
     states = [h.double().flatten(1) for h in hidden]
     adds = [f.double().flatten(1) for f in branches]
@@ -117,4 +110,4 @@ def identity(hidden: Sequence[Tensor], branches: Sequence[Tensor]) -> Identity:
 
     cosine = (first * last).sum(1) / (first.norm(dim=1) * last.norm(dim=1))
     branch = [ratio(f, h) for f, h in zip(adds, states[:-1], strict=True)]
-    return Identity(branch, ratio(last - first, first), float(cosine.median()))
+    return branch, ratio(last - first, first), float(cosine.median())

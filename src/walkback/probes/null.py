@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +21,7 @@ SAMPLES = 256
 RANDOM, FRESH, TURNED = "random directions", "fresh feedback", "turned credits"  # what a null is of
 
 
-class NullReport(NamedTuple):
-    """The null of every block's cosine and of Γ: with the gradient at the block's input (published), and its output."""
-
-    at_input: list[Null]
-    at_output: list[Null]
-    gamma: Null
-    gamma_out: Null
+Nulls = tuple[list[Null], Null]  # of every block's cosine, and of Γ, at one place
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -40,17 +34,16 @@ def row_norms(rows: Tensor) -> Tensor:
     return norms.where(norms.isfinite() & (norms > 0), math.nan)
 
 
-def summary(draws: Sequence[float], squares: Sequence[float], kind: str) -> Null:
+def summary(draws: Sequence[float], kind: str) -> Null:
     """Mean and std of the draws that exist.
 
-    >>> summary([0.1, 0.3], [0.01, 0.09], "fresh feedback")._replace(std=0, spread=0)
-    Null(mean=0.2, std=0, n=2, kind='fresh feedback', spread=0, status='ok')
+    >>> summary([0.1, 0.3], "fresh feedback")._replace(std=0)
+    Null(mean=0.2, std=0, n=2, kind='fresh feedback')
     """
     values = torch.tensor([d for d in draws if math.isfinite(d)], dtype=torch.float64)
     if len(values) < 2:
-        return Null(math.nan, math.nan, len(values), kind, math.nan, "fewer than 2 draws with a direction")
-    spread = math.sqrt(sum(s for s in squares if math.isfinite(s)) / len(values))
-    return Null(float(values.mean()), float(values.std(correction=1)), len(values), kind, spread, "ok")
+        return Null(math.nan, math.nan, len(values), kind)
+    return Null(float(values.mean()), float(values.std(correction=1)), len(values), kind)
 
 
 class Draws:
@@ -63,7 +56,6 @@ class Draws:
     def __init__(self, gradients: Sequence[Tensor | None]):
         self.units = [None if g is None else (g / row_norms(g)[:, None]).float() for g in gradients]
         self.means: list[list[float]] = [[] for _ in gradients]
-        self.squares: list[list[float]] = [[] for _ in gradients]
 
     def add(self, block: int, credit: Tensor | None, norms: Tensor | None = None) -> None:
         """One draw of one block; a sample without a gradient or a credit is NaN here, and left out.
@@ -73,22 +65,20 @@ class Draws:
         norms   the credit's row norms, if they are known
         """
         unit = self.units[block]
-        mean = square = math.nan
+        mean = math.nan
         if unit is not None and credit is not None and credit.shape == unit.shape:
             cosines = (unit * credit).sum(1) / (row_norms(credit) if norms is None else norms)
-            mean, square = float(cosines.nanmean()), float(cosines.square().nanmean())
+            mean = float(cosines.nanmean())
         self.means[block].append(mean)
-        self.squares[block].append(square)
 
-    def report(self, kinds: Sequence[str]) -> tuple[list[Null], Null]:
+    def report(self, kinds: Sequence[str]) -> Nulls:
         """Every block's null, and Γ's: in each draw the mean over the blocks that have a value."""
-        blocks = [summary(m, s, kind) for m, s, kind in zip(self.means, self.squares, kinds, strict=True)]
-        gammas, squares = [], []
+        blocks = [summary(means, kind) for means, kind in zip(self.means, kinds, strict=True)]
+        gammas = []
         for values in zip(*self.means, strict=True):
             known = [v for v in values if math.isfinite(v)]
             gammas.append(sum(known) / len(known) if known else math.nan)
-            squares.append(gammas[-1] ** 2)
-        return blocks, summary(gammas, squares, kinds[0] if len(set(kinds)) == 1 else "mixed")
+        return blocks, summary(gammas, kinds[0] if len(set(kinds)) == 1 else "mixed")
 
 
 def random_draw(
@@ -103,10 +93,9 @@ def random_draw(
         place.add(block, *((None,) if like is None or drawn is None else (drawn, norms)))
 
 
-def report_of(places: tuple[Draws, Draws], kinds: Sequence[str]) -> NullReport:
-    """Both places together."""
-    (at_input, gamma), (at_output, gamma_out) = (place.report(kinds) for place in places)
-    return NullReport(at_input, at_output, gamma, gamma_out)
+def report_of(places: tuple[Draws, Draws], kinds: Sequence[str]) -> tuple[Nulls, Nulls]:
+    """With the gradient at the blocks' inputs (published), and at their outputs."""
+    return places[0].report(kinds), places[1].report(kinds)
 
 
 def turned(credit: Tensor, generator: torch.Generator) -> Tensor:
@@ -136,7 +125,7 @@ def feedback_null(
     clock: Clock = START,
     draws: int = DRAWS,
     samples: int = SAMPLES,
-) -> NullReport:
+) -> tuple[Nulls, Nulls]:
     """The cosines with `draws` fresh rules in place of the trained one: make_fresh(0), make_fresh(1), …
 
     Only the feedback differs between draws; samples, net and the rule's own random stream stay the same. A block whose
@@ -189,7 +178,7 @@ def redrawn_null(
     which: Sequence[Tensor | None],
     reduction: str,
     loss: PerSampleLoss | None,
-) -> NullReport:
+) -> tuple[Nulls, Nulls]:
     """The cosines of redraw(model, inputs, labels, 0), (…, 1), … with the gradients g_0 … g_L of one batch.
 
     which   the samples that the gradients are of, by state; None: all of them

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.cosine import Cosine, compared, directions
+from walkback.probes.cosine import compared, directions
 from walkback.probes.norms import gradient_norm, median_norm
 from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import Reading
 from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
 
@@ -190,9 +191,9 @@ class Quantities(NamedTuple):
     branch_norms: list[float]
     gradient_norms: list[float]
     credit_norms: list[float]
-    cosines: list[Cosine]
-    cosines_out: list[Cosine]
-    embed: Cosine
+    cosines: list[Reading]
+    cosines_out: list[Reading]
+    embed: Reading
     gamma: tuple[float, int]
 
 

@@ -16,12 +16,12 @@ from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.nets.reduction import has_cls_token, lift, reduction_of
 from walkback.probes.copy_model import copy_of_model, to_double
-from walkback.probes.cosine import Credits
 from walkback.probes.hooks import moving
 from walkback.probes.inputs import on_tensors
 from walkback.probes.look import look
 from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
 from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import Reading, missing
 from walkback.probes.unwrap import find_blocks
 
 LossFrom = Callable[[int, Tensor], Tensor]
@@ -89,33 +89,25 @@ def replay_module(
     return Replay(hidden, loss_from)
 
 
-class Correlation(NamedTuple):
-    """Pearson's r over `pairs` pairs; `value` is NaN unless `status` is "ok"."""
-
-    value: float
-    pairs: int
-    status: str
-
-
-def pearson(x: Tensor, y: Tensor) -> Correlation:
+def pearson(x: Tensor, y: Tensor) -> Reading:
     """r = Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² · Σ (y − ȳ)²), in float64.
 
     >>> pearson(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 2.0, 4.0]))
-    Correlation(value=1.0, pairs=3, status='ok')
+    Reading(value=1.0, status='ok', null=None, alive=3, total=3)
     >>> pearson(torch.zeros(3), torch.tensor([0.0, 2.0, 4.0])).status
     'the first does not vary'
     """
     x, y = x.double().flatten(), y.double().flatten()
     if not (x.isfinite().all() and y.isfinite().all()):
-        return Correlation(math.nan, len(x), "not finite")
+        return missing("not finite", len(x))
     # Scaled by their largest, because the squares of 1e-200 are zero.
     x, y = (t - t.mean() for t in (x, y))
     for name, t in (("first", x), ("second", y)):
         if not t.abs().max() > 0:
-            return Correlation(math.nan, len(x), f"the {name} does not vary")
+            return missing(f"the {name} does not vary", len(x))
     x, y = x / x.abs().max(), y / y.abs().max()
     r = float((x * y).sum() / (x.square().sum() * y.square().sum()).sqrt())
-    return Correlation(max(-1.0, min(1.0, r)), len(x), "ok")
+    return Reading(max(-1.0, min(1.0, r)), alive=len(x), total=len(x))
 
 
 def perturbation(
@@ -126,7 +118,7 @@ def perturbation(
     *,
     directions: int = 32,
     eps: float = 1e-3,
-) -> list[Correlation]:
+) -> list[Reading]:
     """ρ_l = Pearson( ⟨a_l, εv⟩, ℓ_i(h_l + εv) − ℓ_i(h_l) ), over all samples × `directions`, in float64.
 
     v is a Gaussian direction of unit length, fresh for every sample. `credits` are those compared at a block's *input*
@@ -138,13 +130,13 @@ def perturbation(
 
     >>> h = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     >>> (rho,) = perturbation([2 * h], [h], lambda _, moved: moved.square().sum(1), torch.Generator())
-    >>> round(rho.value, 3), rho.pairs
+    >>> round(rho.value, 3), rho.total
     (1.0, 128)
     """
     found = []
     for layer, credit in enumerate(credits):
         if credit is None:
-            found.append(Correlation(math.nan, 0, "not measured"))
+            found.append(missing("not measured"))
             continue
         h, a = hidden[layer].double(), credit.double()
         before = loss_from(layer, h)
@@ -160,18 +152,10 @@ def perturbation(
     return found
 
 
-class Nudge(NamedTuple):
-    """The mean change of the loss; negative is useful. `value` is NaN unless `status` is "ok"."""
-
-    value: float
-    samples: int
-    status: str
-
-
 def nudging(
     credits: Sequence[Tensor | None], hidden: Sequence[Tensor], loss_from: LossFrom, *, eta: float = 0.01
-) -> list[Nudge]:
-    """mean_i [ ℓ_i(h_l − η a_l) − ℓ_i(h_l) ] for every block, in float64.
+) -> list[Reading]:
+    """Does a small step along the credit lower the loss? mean_i [ ℓ_i(h_l − η a_l) − ℓ_i(h_l) ] by block, in float64.
 
     Credits keep their own size, so large credits move further: compare signs between rules, sizes within one.
 
@@ -184,31 +168,25 @@ def nudging(
     'zero credit'
     """
 
-    def of_block(layer: int, credit: Tensor | None) -> Nudge:
+    def of_block(layer: int, credit: Tensor | None) -> Reading:
         if credit is None:
-            return Nudge(math.nan, 0, "not measured")
+            return missing("not measured")
         h, a = hidden[layer].double(), credit.double()
         if not a.isfinite().all() or not a.any():
-            return Nudge(math.nan, len(a), "zero credit" if not a.any() else "not finite")
+            return missing("zero credit" if not a.any() else "not finite", len(a))
         change = float((loss_from(layer, h - eta * a) - loss_from(layer, h)).mean())
-        finite = math.isfinite(change)
-        return Nudge(change if finite else math.nan, len(a), "ok" if finite else "not finite")
+        return Reading(change, alive=len(a), total=len(a)) if math.isfinite(change) else missing("not finite", len(a))
 
     return [of_block(layer, credit) for layer, credit in enumerate(credits)]
 
 
 def moved_along(
-    at_input: Credits,
-    at_output: Credits,
-    replay: Replay,
-    *,
-    outward: bool,
-    generator: torch.Generator,
-) -> tuple[list[Correlation], list[Nudge]]:
+    credits: Sequence[Tensor | None], replay: Replay, *, outward: bool, generator: torch.Generator
+) -> tuple[list[Reading], list[Reading]]:
     """Perturbation correlation and nudging of every block, at the states that its credit is held against the gradient.
 
-    In a plain net, and where widths differ, the credit of block l speaks of h_{l+1}. Credits are of the samples that
-    are replayed.
+    In a plain net, and where widths differ (`outward`), the credit of block l speaks of h_{l+1}. Credits are of the
+    samples that are replayed.
     """
-    credits, states = (at_output, replay.from_layer(1)) if outward else (at_input, replay)
+    states = replay.from_layer(1) if outward else replay
     return perturbation(credits, *states, generator), nudging(credits, *states)

@@ -12,7 +12,7 @@ from walkback.probes.base import PROBES, Probe, View
 from walkback.probes.finite_differences import left_in
 from walkback.probes.null import DRAWS, FRESH, summary
 from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import Null, Reading
+from walkback.probes.reading import Null, Reading, missing
 from walkback.rules import Batch, Rule
 
 SAMPLES = 256
@@ -28,13 +28,13 @@ def alignment(update: Tensor | None, gradient: Tensor | None) -> Reading:
     'zero update'
     """
     if update is None or gradient is None:
-        return Reading(math.nan, "no update" if update is None else "no gradient")
+        return missing("no update" if update is None else "no gradient")
     u, g = update.double(), gradient.double()
     size_u, size_g = float(torch.linalg.vector_norm(u)), float(torch.linalg.vector_norm(g))
     if not (math.isfinite(size_u) and math.isfinite(size_g)):
-        return Reading(math.nan, "not finite")
+        return missing("not finite")
     if not size_u or not size_g:
-        return Reading(math.nan, "zero gradient" if size_u else "zero update")
+        return missing("zero gradient" if size_u else "zero update")
     return Reading(max(-1.0, min(1.0, float((u / size_u) @ (g / size_g)))))
 
 
@@ -106,7 +106,7 @@ def update_null(view: View, updates: Sequence[Tensor | None], gradients: Sequenc
         for block, kind in enumerate(kinds):
             chosen = fresh[block] if kind == FRESH else signed[block]
             draws[block].append(alignment(chosen, gradients[block]).value)
-    return [summary(values, [v * v for v in values], kind) for values, kind in zip(draws, kinds, strict=True)]
+    return [summary(values, kind) for values, kind in zip(draws, kinds, strict=True)]
 
 
 def _same(a: Tensor | None, b: Tensor | None) -> bool:
