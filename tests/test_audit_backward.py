@@ -20,9 +20,9 @@ from walkback.audits.reference import Asked
 from walkback.errors import BadValue
 from walkback.probes import credit_cosine, gradient_norm, look
 from walkback.probes.at_output import null_of
-from walkback.probes.finite_differences import against_probe, left_in
 from walkback.probes.perturb import Worker, double_worker, spread
-from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove
+from walkback.probes.proof import Proof, _alike, agreement, prove
+from walkback.probes.update import against_probe, left_in
 from walkback.records import Moment
 
 WIDTH, DEPTH, CLASSES, INPUTS = 24, 4, 3, 6
@@ -680,9 +680,8 @@ class Scaled(nn.Module):
 def test_closed_form_of_two_steps_that_agree() -> None:
     one = torch.linspace(1, 2, 8).double()
 
-    def slopes(central: Tensor, own: Tensor) -> Slopes:
-        zero = [0 * central]
-        return Slopes([central], zero, zero, [own], [own])
+    def slopes(central: Tensor, own: Tensor) -> Tensor:
+        return torch.stack([central, 0 * central, 0 * central, own, own])
 
     assert _alike(slopes(one, 3 * one), slopes(1.001 * one, 3 * one))
     assert not _alike(slopes(one, 3 * one), slopes(2 * one, 3 * one))

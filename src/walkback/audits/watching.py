@@ -27,13 +27,13 @@ from walkback.plain import one_line
 from walkback.probes import Proof
 from walkback.probes.backward_listener import COMPILED, Crossing, Heard, Listener, direct
 from walkback.probes.detect_task import settle
-from walkback.probes.finite_differences import against_probe, left_in
 from walkback.probes.forward_switches import uncompiled, unprepared
 from walkback.probes.inputs import gather
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.preserve import undisturbed
 from walkback.probes.unwrap import find_blocks, unwrapped
+from walkback.probes.update import against_probe, left_in
 from walkback.probes.witness import Witness
 from walkback.records import Evidence, Moment, ReadingRecord
 from walkback.records.moment import CREDIT

@@ -7,7 +7,7 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 import copy
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,12 @@ class Worker:
         ):  # fmt: skip
             yield
 
+    def _forward(self, hooks: AbstractContextManager[Any]) -> tuple[Tensor, Tensor]:
+        """The logits and each sample's loss of one pass; call it inside `running`."""
+        with hooks:
+            logits = call(self.model, own_inputs(self.model, self.inputs))
+        return logits, per_sample_losses(logits, self.labels.clone(), self.loss)
+
     def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
         """The losses with some states moved; `seed` changes the random numbers that the model may draw."""
         with self.running():
@@ -95,18 +101,15 @@ class Worker:
                 torch.manual_seed(seed)
                 np.random.seed(seed)
                 random.seed(seed)
-            with moving(self.modules, moves or {}):
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss).detach()
-            size = 1 + losses.abs() + logits.detach().abs().flatten(1).amax(1)
-            return Pass(losses.double(), size.double())
+            logits, losses = (t.detach() for t in self._forward(moving(self.modules, moves or {})))
+            size = 1 + losses.abs() + logits.abs().flatten(1).amax(1)
+            return Pass(losses.double().cpu(), size.double().cpu())
 
     def states(self) -> States:
         """What passes the blocks, with autograd's gradients there. Blocks that are not called once have none."""
         with self.running():
             with watching(self.modules) as seen:
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+                _, losses = self._forward(nullcontext())
             kept = [seen.inputs.get(id(self.modules[0])), *(seen.outputs.get(id(m)) for m in self.modules)]
             once = [seen.calls[id(m)] == 1 for m in (self.modules[0], *self.modules)]
             good = [
@@ -118,7 +121,7 @@ class Worker:
                 losses, [s.edge if s and ok else None for s, ok in zip(kept, good, strict=True)]
             )
         values = [state.value if state and ok else None for state, ok in zip(kept, good, strict=True)]
-        return States(values, gradients, [why if ok else "not measured" for ok in good], losses.detach().double())
+        return States(values, gradients, [why if ok else "not measured" for ok in good], losses.detach().double().cpu())
 
     def gradient_of_moves(self, layers: Sequence[int]) -> dict[int, Tensor]:
         """Autograd's gradient for a move at each of these states, as `run` moves them."""
@@ -132,9 +135,7 @@ class Worker:
             return add
 
         with self.running():
-            with moving(self.modules, {layer: move(layer) for layer in layers}):
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+            _, losses = self._forward(moving(self.modules, {layer: move(layer) for layer in layers}))
             if not losses.requires_grad:
                 return {layer: torch.zeros_like(moved[layer]).detach() for layer in layers}
             found = torch.autograd.grad(losses.sum(), [moved[layer] for layer in layers], allow_unused=True)
@@ -142,6 +143,21 @@ class Worker:
             layer: torch.zeros_like(moved[layer]).detach() if g is None else g
             for layer, g in zip(layers, found, strict=True)
         }
+
+
+@contextmanager
+def shifted(moves: Sequence[tuple[Tensor, Tensor]], eps: float) -> Iterator[None]:
+    """Parameters moved inside: θ + ε u for each pair (θ, u)."""
+    before = {id(p): (p, p.detach().clone()) for p, _ in moves}
+    try:
+        with torch.no_grad():
+            for parameter, direction in moves:
+                parameter.add_(direction.to(parameter), alpha=eps)
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in before.values():
+                parameter.copy_(value)
 
 
 class Picked(NamedTuple):

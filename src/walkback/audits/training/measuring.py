@@ -13,7 +13,6 @@ from walkback.audits.training.frozen import Outputs
 from walkback.audits.training.job import Job
 from walkback.probes import Reading
 from walkback.probes.detect_task import Task, dense_hits, score, settle
-from walkback.probes.finite_differences import Aligned, against_probe
 from walkback.probes.forward_switches import uncompiled
 from walkback.probes.inputs import on_tensors
 from walkback.probes.outputs import call, first_tensor, per_sample_losses
@@ -21,6 +20,7 @@ from walkback.probes.perturb import Worker, double_worker, spread
 from walkback.probes.preserve import undisturbed
 from walkback.probes.standing import Movement
 from walkback.probes.unwrap import find_blocks
+from walkback.probes.update import Aligned, against_probe
 from walkback.records import Moment, ReadingRecord
 from walkback.records.predictions import packed
 from walkback.records.readers.watch_log import UPDATE
