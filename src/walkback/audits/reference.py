@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import Look, Precision, Proof, finite_differences, look, precision
 from walkback.probes.copy_model import dtype_of
-from walkback.probes.forward_switches import Uncut
+from walkback.probes.forward_switches import WithoutDetach
 from walkback.probes.look import CreditFunction
 from walkback.probes.null import Redraw
 from walkback.probes.outputs import PerSampleLoss
@@ -140,7 +140,7 @@ def reference_of(
 
 def uncut(model: nn.Module, asked: Asked) -> tuple[Look, TrueGradient] | None:
     """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
-    whole = Uncut(model)
+    whole = WithoutDetach(model)
     try:
         one = spread(asked.batches, 1)
         Worker(whole, one.inputs, one.labels, asked.blocks, asked.loss).run()

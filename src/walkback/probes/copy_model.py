@@ -32,9 +32,9 @@ def dtype_of(model: nn.Module) -> torch.dtype:
     return counts.most_common(1)[0][0] if counts else torch.get_default_dtype()
 
 
-def to_double(inputs: Any) -> Any:
-    """A batch's floating-point tensors in float64; integers stay."""
-    return on_tensors(inputs, lambda t: t.double() if t.is_floating_point() else t)
+def cast(inputs: Any, dtype: torch.dtype) -> Any:
+    """A batch's floating-point tensors in that precision; integers stay."""
+    return on_tensors(inputs, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
 def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:

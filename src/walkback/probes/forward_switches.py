@@ -12,6 +12,8 @@ from torch.amp.autocast_mode import autocast
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from walkback.probes.outputs import Around
+
 DEVICES = ("cpu", "cuda")
 
 
@@ -173,13 +175,15 @@ class _NoCuts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class Uncut(nn.Module):
-    """The model, run without its cuts. Names, modes and weights are those of the model inside."""
+class WithoutDetach(Around):
+    """A user's model without cuts in its graph: detach() and no_grad do nothing while it runs.
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.cuts = 0  # how often the last pass would have cut the graph
+    Local learning cuts the graph between blocks, so autograd delivers no gradient of the loss below a cut. The forward
+    pass is the same with and without the cuts; without them autograd can give the true gradient, which is then proved
+    like any other. `cuts`: how often the last pass would have cut the graph.
+    """
+
+    cuts = 0
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output."""
@@ -187,7 +191,3 @@ class Uncut(nn.Module):
             output = self.model(*args, **kwargs)
         self.cuts = mode.cuts
         return output
-
-    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
-        """Of the model inside, so that blocks have the names that their owner knows."""
-        return self.model.named_modules(*args, **kwargs)

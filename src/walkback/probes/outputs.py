@@ -162,20 +162,28 @@ def shape_said(t: Tensor) -> str:
     return str(tuple(t.shape))
 
 
-class Logits(nn.Module):
-    """A user's model as one that returns its logits. Names, modes and weights are those of the model inside."""
+class Around(nn.Module):
+    """A user's model with something around its forward pass. Names, modes and weights are those of the model inside."""
 
-    def __init__(self, model: nn.Module, take: Taken) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.take = model, take
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The logits."""
-        return self.take(self.model(*args, **kwargs))
+        self.model = model
 
     def named_modules(self, *args: Any, **kwargs: Any) -> Any:
         """Of the model inside, so that blocks have the names that their owner knows."""
         return self.model.named_modules(*args, **kwargs)
+
+
+class Logits(Around):
+    """A user's model as one that returns its logits."""
+
+    def __init__(self, model: nn.Module, take: Taken) -> None:
+        super().__init__(model)
+        self.take = take
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The logits."""
+        return self.take(self.model(*args, **kwargs))
 
 
 def call(model: nn.Module, inputs: Any) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from walkback.probes.copy_model import _in_double, bound_elsewhere, copy_of_model, to_double
+from walkback.probes.copy_model import _in_double, bound_elsewhere, cast, copy_of_model
 from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.inputs import on_tensors, own_inputs
@@ -221,7 +221,9 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy_of_model(worker.model).double()
-        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, _in_double(worker.loss), worker.training)
+        double = Worker(
+            twin, cast(worker.inputs, torch.float64), worker.labels, blocks, _in_double(worker.loss), worker.training
+        )
         again = double.still.losses
     except Exception as error:
         what = "the function loss" if worker.loss is not None and "the function loss" in str(error) else "the model"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from walkback.probes.outputs import Logits
+from walkback.probes.outputs import Around
 
 
 class Changes:
@@ -111,7 +111,9 @@ def remembered(*modules: nn.Module) -> Iterator["Memory"]:
 
 
 def _inside(module: nn.Module) -> nn.Module:
-    return module.model if isinstance(module, Logits) else module
+    while isinstance(module, Around):
+        module = module.model
+    return module
 
 
 class Memory:
@@ -121,7 +123,7 @@ class Memory:
         self._undo: list[tuple[str, Callable[[], bool]]] = []
         self._parameters: set[str] = set()
         self._visit(modules)
-        self._switches = switches()
+        self._put_switches_back = switches()
 
     def _visit(self, modules: tuple[nn.Module, ...]) -> None:
         seen: set[int] = set()
@@ -139,13 +141,12 @@ class Memory:
             elif isinstance(value, dict):
                 self._undo.append((path, _table(value, ordered=True)))
                 todo.extend((_joined(path, str(key)), inner) for key, inner in value.items())
-            elif isinstance(value, list | deque):
-                self._undo.append((path, _row(value)))
-                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
-            elif isinstance(value, tuple):
+            elif isinstance(value, list | deque | tuple):
+                if not isinstance(value, tuple):
+                    self._undo.append((path, _members(value)))
                 todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
             elif isinstance(value, set):
-                self._undo.append((path, _set(value)))
+                self._undo.append((path, _members(value)))
             elif isinstance(value, np.ndarray):
                 self._undo.append((path, _array(value)))
             elif isinstance(value, torch.Generator):
@@ -172,8 +173,7 @@ class Memory:
                     changed.append(path)
             except (RuntimeError, ValueError, TypeError, NotImplementedError):
                 stuck.append(path)
-        for put_back in self._switches:
-            put_back()
+        self._put_switches_back()
         return list(dict.fromkeys(changed)), list(dict.fromkeys(stuck))
 
 
@@ -197,28 +197,16 @@ def _table(table: MutableMapping[Any, Any], ordered: bool) -> Callable[[], bool]
     return undo
 
 
-def _row(row: Any) -> Callable[[], bool]:
-    before = list(row)
+def _members(held: Any) -> Callable[[], bool]:
+    """Of a list, a deque or a set."""
+    before = list(held)
 
     def undo() -> bool:
-        if len(row) == len(before) and all(a is b for a, b in zip(row, before, strict=True)):
+        if len(held) == len(before) and all(a is b for a, b in zip(held, before, strict=True)):
             return False
-        row.clear()
-        row.extend(before)
+        held.clear()
+        held.update(before) if isinstance(held, set) else held.extend(before)
         return True
-
-    return undo
-
-
-def _set(members: set[Any]) -> Callable[[], bool]:
-    before = set(members)
-
-    def undo() -> bool:
-        differs = members != before
-        if differs:
-            members.clear()
-            members.update(before)
-        return differs
 
     return undo
 
@@ -283,57 +271,42 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return bool((a.is_floating_point() or a.is_complex()) and ((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def switches() -> list[Callable[[], None]]:
-    """torch's own settings that a careless function may turn, each with the way back."""
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
-    exact, only_warn = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    anomalies, anomalies_raise = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    products, grad = torch.get_float32_matmul_precision(), torch.is_grad_enabled()
+def _put_device(device: torch.device) -> None:
+    torch.set_default_device(None)
+    if torch.get_default_device() != device:
+        torch.set_default_device(device)
 
-    def default_dtype() -> None:
-        torch.set_default_dtype(dtype)
 
-    def default_device() -> None:
-        if torch.get_default_device() != device:
-            torch.set_default_device(None)
-        if torch.get_default_device() != device:
-            torch.set_default_device(device)
+# torch's own settings that a careless function may turn: what reads each, and what sets it.
+SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_default_device, _put_device),
+    (torch.get_num_threads, torch.set_num_threads),
+    (
+        lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        lambda was: torch.use_deterministic_algorithms(was[0], warn_only=was[1]),
+    ),
+    (
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda was: torch.autograd.set_detect_anomaly(*was),
+    ),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+]
+GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+                "_global_backward_pre_hooks")  # fmt: skip
 
-    def thread_count() -> None:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
 
-    def deterministic() -> None:
-        if (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()) != (
-            exact, only_warn,
-        ):  # fmt: skip
-            torch.use_deterministic_algorithms(exact, warn_only=only_warn)
+def switches() -> Callable[[], None]:
+    """Remember torch's settings and its hooks on all modules; what is returned puts them back."""
+    before = [(read, put, read()) for read, put in SWITCHES]
+    hooks = [_table(getattr(nn.modules.module, name), ordered=True) for name in GLOBAL_HOOKS]
 
-    def anomaly() -> None:
-        if (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) != (anomalies, anomalies_raise):
-            torch.autograd.set_detect_anomaly(anomalies, anomalies_raise)
+    def undo() -> None:
+        for read, put, was in before:
+            if read() != was:
+                put(was)
+        for put_back in hooks:
+            put_back()
 
-    def matmul() -> None:
-        if torch.get_float32_matmul_precision() != products:
-            torch.set_float32_matmul_precision(products)
-
-    def grad_mode() -> None:
-        if torch.is_grad_enabled() != grad:
-            torch.set_grad_enabled(grad)
-
-    names = (
-        "_global_forward_hooks",
-        "_global_forward_pre_hooks",
-        "_global_backward_hooks",
-        "_global_backward_pre_hooks",
-    )
-    tables = [_table(getattr(nn.modules.module, name), ordered=True) for name in names]
-
-    def global_hooks() -> None:
-        for undo in tables:
-            undo()
-
-    return [default_dtype, default_device, thread_count, deterministic, anomaly, matmul, grad_mode, global_hooks]
+    return undo

@@ -15,14 +15,11 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.nets.reduction import has_cls_token, lift, reduction_of
-from walkback.probes.copy_model import copy_of_model, to_double
-from walkback.probes.hooks import moving
-from walkback.probes.inputs import on_tensors
+from walkback.probes.copy_model import cast, copy_of_model
 from walkback.probes.look import look
-from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
-from walkback.probes.preserve import undisturbed
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.perturb import Worker
 from walkback.probes.reading import Reading, missing
-from walkback.probes.unwrap import find_blocks
 
 LossFrom = Callable[[int, Tensor], Tensor]
 
@@ -42,7 +39,7 @@ def replay_net(net: Net, inputs: Tensor, labels: Tensor) -> Replay:
     """For one of our nets: the remaining blocks and the readout. At a cls token only that token is moved."""
     twin = copy.deepcopy(net).double().eval()  # ours alone, and drawing nothing: there is nothing to put back
     with torch.no_grad():
-        stream, _ = twin.unroll(twin.embed(to_double(inputs)))
+        stream, _ = twin.unroll(twin.embed(cast(inputs, torch.float64)))
 
     def loss_from(layer: int, h: Tensor) -> Tensor:
         with torch.no_grad():
@@ -69,22 +66,15 @@ def replay_module(
     a skip passes them outside, moving h_0 moves the branch's input alone.
     """
     twin = copy_of_model(model).double()
-    doubles = to_double(inputs)
-    seen = look(twin, [(doubles, labels)], blocks, reduction=reduction, loss=loss)
-    modules, cls = list(find_blocks(twin, blocks).values()), has_cls_token(twin)
+    worker = Worker(twin, cast(inputs, torch.float64), labels, blocks, loss)
+    seen, cls = look(twin, [(worker.inputs, labels)], blocks, reduction=reduction, loss=loss), has_cls_token(twin)
     hidden = [h for h in seen.hidden if h is not None]
     if len(hidden) != len(seen.hidden):
         raise BadValue(f"these layers cannot be replayed: {'; '.join(seen.not_seen)}", "name other blocks")
 
     def loss_from(layer: int, h: Tensor) -> Tensor:
         delta = h.double() - hidden[layer]
-
-        def moved(t: Tensor) -> Tensor:
-            return t + lift(delta, t, reduction_of(t.dim(), reduction, cls))
-
-        with undisturbed(twin), torch.no_grad(), moving(modules, {layer: moved}):
-            output = call(twin, on_tensors(doubles, Tensor.clone))
-            return per_sample_losses(output, labels, loss)
+        return worker.run({layer: lambda t: t + lift(delta, t, reduction_of(t.dim(), reduction, cls))}).losses
 
     return Replay(hidden, loss_from)
 
