@@ -106,6 +106,15 @@ PROVED = ["proved"] * (DEPTH + 1)
 # --- healthy nets are proved ----------------------------------------------------------------------------------------
 
 
+def test_planted_one_output_per_sample_is_proved() -> None:
+    """Outputs (N,), as of a regression: a pass took them for (N, classes), so nothing could be proved."""
+    ((x, y),) = batches()
+    model = nn.Sequential(*net(()), nn.Linear(CLASSES, 1), nn.Flatten(0))
+    own = Worker(model, x, y, NAMES, lambda output, labels: (output - labels) ** 2)
+    twin = double_worker(own, NAMES, own.still.losses)[0]
+    assert [proof.standing for proof in prove(own, twin, torch.Generator().manual_seed(0))] == PROVED
+
+
 class Tokens(nn.Module):
     def __init__(self) -> None:
         super().__init__()

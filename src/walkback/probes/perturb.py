@@ -102,7 +102,7 @@ class Worker:
                 np.random.seed(seed)
                 random.seed(seed)
             logits, losses = (t.detach() for t in self._forward(moving(self.modules, moves or {})))
-            size = 1 + losses.abs() + logits.abs().flatten(1).amax(1)
+            size = 1 + losses.abs() + logits.abs().reshape(len(logits), -1).amax(1)
             return Pass(losses.double().cpu(), size.double().cpu())
 
     def states(self) -> States:
