@@ -22,12 +22,12 @@ def test_published_number_identity_at_init(seed):
     with torch.no_grad():
         start = net.embed(x)
         stream, branches = net.unroll(start * (8.8 / median_norm(start)))
-    found = identity(stream, branches)
-    assert all(0.09 < ratio < 0.105 for ratio in found.branch), found
-    assert found.moved == pytest.approx(0.197, abs=0.015)
-    assert found.cosine == pytest.approx(0.981, abs=0.003)
+    branch, moved, cosine = identity(stream, branches)
+    assert all(0.09 < ratio < 0.105 for ratio in branch), branch
+    assert moved == pytest.approx(0.197, abs=0.015)
+    assert cosine == pytest.approx(0.981, abs=0.003)
     at_init = torch.nn.functional.cosine_similarity(stream[0], stream[-1]).median()  # a second implementation
-    assert found.cosine == pytest.approx(float(at_init), abs=1e-5)
+    assert cosine == pytest.approx(float(at_init), abs=1e-5)
 
 
 def test_property_embed_blocks_readout_make_the_net():

@@ -75,7 +75,8 @@ RULES.add("halfway", Halfway)
     "probes/largest.py": '''
 """largest: the largest entry of each hidden state."""
 
-from walkback.probes.base import PROBES, Probe, Reading
+from walkback.probes.base import PROBES, Probe
+from walkback.probes.reading import Reading
 
 
 class Largest(Probe):

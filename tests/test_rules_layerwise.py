@@ -502,10 +502,10 @@ def test_error_a_rule_for_another_net():
 
 
 def test_examples_in_the_docstrings():
-    from walkback.probes import expense, transport
+    from walkback.probes import step_cost, transport
     from walkback.rules import brsf, layerwise
 
-    for module in (brsf, layerwise, expense, transport):
+    for module in (brsf, layerwise, step_cost, transport):
         found = doctest.testmod(module)
         assert found.attempted > 0
         assert found.failed == 0

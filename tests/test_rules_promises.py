@@ -10,8 +10,7 @@ from walkback.data import load
 from walkback.errors import BadValue
 from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
-from walkback.probes.feedback import turned
-from walkback.probes.null import Draws, row_norms
+from walkback.probes.null import Draws, row_norms, turned
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Trainer, plan, train
@@ -140,11 +139,13 @@ def test_property_the_null_of_every_rule_centres_on_zero(name):
     def fresh(n):
         return make_rule(name, net, torch.Generator().manual_seed(100 + n), {})
 
-    report = feedback_null(net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0))
+    (at_input, gamma), (at_output, _) = feedback_null(
+        net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0)
+    )
     kinds = {"pc": "random directions", **dict.fromkeys(("fg", "predsim", "dtp"), "turned credits")}
     kind = kinds.get(name, "fresh feedback")
-    assert {null.kind for null in (*report.at_input, *report.at_output)} == {kind}
-    for null in (*report.at_input, *report.at_output, report.gamma):
+    assert {null.kind for null in (*at_input, *at_output)} == {kind}
+    for null in (*at_input, *at_output, gamma):
         assert null.n == 20
         assert abs(null.mean) <= 1.5 * null.std  # what an audit's control asks
 

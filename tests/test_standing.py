@@ -766,7 +766,7 @@ def test_a_function_of_credits_is_declared(tmp_path):
 @pytest.mark.parametrize("train", [own_loops.train, own_loops.by_hand])
 def test_beside_declared_credits_lie_the_cosines_of_the_steps(tmp_path, train, monkeypatch):
     """Backprop goes down the gradient of other samples, which noise does not."""
-    monkeypatch.setattr("walkback.probes.movements.random.SystemRandom", lambda: random.Random(1))
+    monkeypatch.setattr("walkback.probes.standing.random.SystemRandom", lambda: random.Random(1))
     moment = own_training(tmp_path, train, lambda model, inputs, labels: [None, None]).moments[-1]
     names = ("update on the probe", "halves of the probe")
     steps, halves = ([reading.value for reading in moment.measured[name]] for name in names)

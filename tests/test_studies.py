@@ -408,13 +408,13 @@ def test_identity_by_hand():
 
     rows = [[t.double().tolist() for t in (*h, *f)]]
     h0, h1, h2, f0, f1 = rows[0]
-    found = identity(h, f)
-    assert found.branch[0] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f0, h0, strict=True)))
-    assert found.branch[1] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f1, h1, strict=True)))
-    moved = [norm([x - y for x, y in zip(a, b, strict=True)]) / norm(b) for a, b in zip(h2, h0, strict=True)]
-    assert found.moved == pytest.approx(middle(moved))
+    branch, moved, cosine = identity(h, f)
+    assert branch[0] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f0, h0, strict=True)))
+    assert branch[1] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f1, h1, strict=True)))
+    moves = [norm([x - y for x, y in zip(a, b, strict=True)]) / norm(b) for a, b in zip(h2, h0, strict=True)]
+    assert moved == pytest.approx(middle(moves))
     cosines = [sum(x * y for x, y in zip(a, b, strict=True)) / norm(a) / norm(b) for a, b in zip(h2, h0, strict=True)]
-    assert found.cosine == pytest.approx(middle(cosines))
+    assert cosine == pytest.approx(middle(cosines))
 
 
 def test_the_identity_is_kept_beside_the_frozen_runs(carried_out):

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 import walkback as wb
 from walkback.audits.alarms import OTHER_CREDIT, WatchWarning
-from walkback.probes.direct import direct
-from walkback.probes.worker import Worker
+from walkback.probes.backward_listener import direct
+from walkback.probes.perturb import Worker
 from walkback.records.readers.watch_log import UPDATE
 from watched_loops import (
     DEPTH,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from walkback.checks import Thresholds, fires_at, judge
 from walkback.plain import one_line
-from walkback.probes.theirs import Heard
+from walkback.probes.backward_listener import Heard
 from walkback.records import Moment
 from walkback.records.moment import CREDIT
 from walkback.records.readers.watch_log import WatchHeader, WatchLook, evidence_of_watch

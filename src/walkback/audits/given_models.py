@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.checks.finding import seeds_words
-from walkback.probes.blocks import find_blocks
 from walkback.probes.inputs import tensors_of
+from walkback.probes.unwrap import find_blocks
 from walkback.records import Moment, Training
 
 LIKELY = 20  # samples per class, beyond which a class that is not there was sorted away

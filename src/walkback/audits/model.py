@@ -14,13 +14,14 @@ from walkback.errors import BadValue
 from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured, name_of, scored
 from walkback.loops.true_gradient import Asked
 from walkback.probes import Look
+from walkback.probes.detect_task import Metric, Task, settle
+from walkback.probes.forward_switches import uncompiled
 from walkback.probes.inputs import MAX_SAMPLES, gather
-from walkback.probes.modules import PerSampleLoss
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, Task, settle
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.wrapped import uncompiled, unwrapped
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import unwrapped
 from walkback.records import Baseline, BaselineName, Evidence, Moment, Subject, Training
 from walkback.records.moment import Standing
 from walkback.records.predictions import MOST_CLASSES, most_frequent

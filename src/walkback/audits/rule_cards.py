@@ -23,7 +23,7 @@ from walkback.errors import BadValue, RecordError, WalkbackError
 from walkback.files import is_folder
 from walkback.nets import Net, defaults, find_net, make_net
 from walkback.own import as_written
-from walkback.probes.expense import expense
+from walkback.probes.step_cost import products_and_memory
 from walkback.probes.transport import (
     STRENGTH,
     Question,
@@ -306,8 +306,8 @@ def step_cost(
         step, kept = _step(name, given, model, shape, batch)
         step()
         steps[name] = step
-        spent = expense(step)
-        products[name], whole[name] = spent.flops, kept + spent.bytes
+        products[name], peak = products_and_memory(step)
+        whole[name] = kept + peak
     ratio: float | None = None
     if timed:
         times = _times(steps)

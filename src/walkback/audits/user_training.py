@@ -18,13 +18,14 @@ from walkback.loops.fingerprints import Batches, fingerprint, fingerprint_of, ov
 from walkback.loops.job import RATE, Job, Make, MakeOptimizer, Train, Wanted, epoch_of, repeatable
 from walkback.loops.one_training import made, parameters_of, shapes_of
 from walkback.loops.trainings import Trainings, check_folder, here_as_before, only_writer
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.inputs import gather
-from walkback.probes.modules import CreditFunction, PerSampleLoss, on_tensors
+from walkback.probes.detect_task import Metric, settle
+from walkback.probes.inputs import gather, on_tensors
+from walkback.probes.look import CreditFunction
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, settle
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import own_line
 from walkback.records import doubts_of
 from walkback.records.loop_subjects import NOISE
 from walkback.records.loop_training import LoopSetting

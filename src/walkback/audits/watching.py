@@ -23,17 +23,16 @@ from walkback.loops.model_measured import BACKWARD, MeasuredModel, measured, sco
 from walkback.loops.true_gradient import Asked
 from walkback.plain import one_line
 from walkback.probes import Proof
-from walkback.probes.blocks import find_blocks
-from walkback.probes.direct import direct
+from walkback.probes.backward_listener import COMPILED, Crossing, Heard, Listener, direct
+from walkback.probes.detect_task import settle
+from walkback.probes.forward_switches import uncompiled, unprepared
 from walkback.probes.inputs import gather
-from walkback.probes.modules import PerSampleLoss
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.parameters import against_probe, left_in
-from walkback.probes.task import settle
-from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks, unwrapped
+from walkback.probes.update import against_probe, left_in
 from walkback.probes.witness import Witness
-from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
 from walkback.records import Evidence, Moment, ReadingRecord
 from walkback.records.moment import CREDIT
 from walkback.records.readers.watch_log import (

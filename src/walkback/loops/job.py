@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.loops.fingerprints import Batches
-from walkback.probes.inputs import gather
-from walkback.probes.modules import CreditFunction, PerSampleLoss, call, on_tensors, per_sample_losses
+from walkback.probes.detect_task import Metric, settle
+from walkback.probes.inputs import gather, on_tensors
+from walkback.probes.look import CreditFunction
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.outputs import Logits
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, settle
+from walkback.probes.outputs import Logits, PerSampleLoss, call, per_sample_losses
 from walkback.records.loop_training import LoopSetting, Part, Who
 
 Make = Callable[[int], nn.Module]

@@ -23,30 +23,30 @@ from walkback.loops.true_gradient import (
 )
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
-    Cosine,
     Look,
     Null,
     Proof,
+    Reading,
     credit_cosine,
+    finite_differences,
     gradient_norm,
     replay_module,
-    slopes,
 )
-from walkback.probes.at_output import IMPRECISE, frobenius
-from walkback.probes.backward import at_places, delivered
-from walkback.probes.blame import blamed
-from walkback.probes.cosine import OTHER_WIDTH
-from walkback.probes.layers import Directions, directions, middle_drift, moved_along
-from walkback.probes.modules import on_tensors
+from walkback.probes.at_output import mean_of, null_of, turned_at_output
+from walkback.probes.cosine import OTHER_WIDTH, Directions, directions, frobenius, middle_drift, of_own_samples
+from walkback.probes.detect_task import Metric, Task, score
+from walkback.probes.inputs import on_tensors
+from walkback.probes.look import at_places, delivered
 from walkback.probes.norms import REFERENCE_BATCH, median
+from walkback.probes.null import redrawn_null
+from walkback.probes.observe import stable_losses
 from walkback.probes.outputs import Logits
-from walkback.probes.redrawn import redrawn_null
-from walkback.probes.rotated import mean_of, null_of, turned_at_output
-from walkback.probes.shuffled import of_own_samples
-from walkback.probes.stable import stable_losses
-from walkback.probes.task import Metric, Task, score
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.worker import Picked, Worker, spread
+from walkback.probes.perturb import Picked, Worker, spread
+from walkback.probes.precision import IMPRECISE
+from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import missing
+from walkback.probes.replay import moved_along
+from walkback.probes.user_errors import blamed
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
 DESCRIBED_SAMPLES = 32
@@ -202,7 +202,8 @@ class _AtBlocks:
             for row in (seen.start, *seen.layers)
         ]
         self.generator = torch.Generator().manual_seed(3)
-        self.known: dict[tuple[int, int], slopes.Along] = {}  # what they told, by state and credit
+        # What they measured, by state and credit: each sample's ‖g‖, and the cosine with its null.
+        self.known: dict[tuple[int, int], tuple[Tensor, Reading]] = {}
 
     def _place(self, layer: int) -> tuple[Worker, int, Tensor, str] | None:
         """Where finite differences are taken; None where autograd is not wrong, or nothing takes them."""
@@ -221,9 +222,9 @@ class _AtBlocks:
             elif hidden is None or place is None:
                 found.append(None)
             else:
-                norms = next((along.norms for (at, _), along in self.known.items() if at == layer), None)
+                norms = next((norms for (at, _), (norms, _) in self.known.items() if at == layer), None)
                 if norms is None:
-                    norms = slopes.any_size(*place[:3], hidden.shape[1], place[3], self.generator)
+                    norms = finite_differences.any_size(*place[:3], hidden.shape[1], place[3], self.generator)
                 found.append(median(norms) / REFERENCE_BATCH)
         return found
 
@@ -243,8 +244,7 @@ class _AtBlocks:
             )  # fmt: skip
         held = directions(*credits, self._cosine, residual=asked.residual)
         if redrawn is not None:
-            nulls = [redrawn.at_input, redrawn.at_output]
-            chance = redrawn.gamma_out if held.outward else redrawn.gamma
+            nulls, chance = [redrawn[0][0], redrawn[1][0]], redrawn[held.outward][1]
         else:
             nulls = [[self._null(block + place, a) for block, a in enumerate(c)] for place, c in enumerate(credits)]
             judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
@@ -267,8 +267,8 @@ class _AtBlocks:
         rotated, chance = turned_at_output(known, gradients, self.shapes[1:])
         for block, credit in enumerate(credits):
             along = self.known.get((block + 1, id(credit)))
-            if along is not None:  # measured by finite differences, and its null with it
-                rotated[block] = along.null
+            if along is not None and along[1].null is not None:  # measured by finite differences, and its null with it
+                rotated[block] = along[1].null
                 chance = mean_of(rotated)
         sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
         return {
@@ -277,30 +277,30 @@ class _AtBlocks:
             "frobenius": [ReadingRecord.of(size) for size in sizes],
         }
 
-    def _cosine(self, layer: int, credit: Tensor | None) -> Cosine:
+    def _cosine(self, layer: int, credit: Tensor | None) -> Reading:
         """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
         reference, samples = self.reference, self.seen.samples
         standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], self.seen.hidden[layer]
         if credit is None or hidden is None or standing == "not measured":
-            return Cosine(math.nan, 0, samples, "not available")
+            return missing("not available", samples)
         if credit.shape[1] != hidden.shape[1]:
-            return Cosine(math.nan, 0, samples, OTHER_WIDTH)
+            return missing(OTHER_WIDTH, samples)
         known = _of(credit, reference.which[layer])
         if rows is not None and known is not None and standing != "not verified":
             return credit_cosine(known, rows)
         place, key = self._place(layer), (layer, id(credit))
         if place is None:
-            return Cosine(math.nan, 0, samples, "not proved")
+            return missing("not proved", samples)
         if key not in self.known:
             few = credit[reference.picked.rows.to(credit.device)]
-            self.known[key] = slopes.along_credit(*place[:3], few, place[3], self.generator)
-        return self.known[key].cosine
+            self.known[key] = finite_differences.along_credit(*place[:3], few, place[3], self.generator)
+        return self.known[key][1]
 
     def _null(self, layer: int, credit: Tensor | None) -> Null:
         """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
         along = self.known.get((layer, id(credit)))
-        if along is not None:
-            return along.null
+        if along is not None and along[1].null is not None:
+            return along[1].null
         return null_of(_of(credit, self.reference.which[layer]), self.reference.rows[layer], self.shapes[layer])
 
 
@@ -318,10 +318,8 @@ def _described(
         replay = replay_module(
             model, few.inputs, few.labels, asked.blocks, reduction=asked.reduction, loss=asked.loss
         )  # fmt: skip
-        at_input, at_output = ([_of(a, few.rows) for a in rows] for rows in credits)
-        rho, moved = moved_along(
-            at_input, at_output, replay, outward=outward, generator=torch.Generator().manual_seed(1)
-        )
+        known = [_of(a, few.rows) for a in credits[outward]]
+        rho, moved = moved_along(known, replay, outward=outward, generator=torch.Generator().manual_seed(1))
     except Exception:  # whatever a stranger's model raises in float64
         return {}
     return {

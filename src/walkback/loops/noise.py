@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from walkback.loops.baseline_nets import hooked
-from walkback.probes.blocks import find_blocks
-from walkback.probes.modules import call
-from walkback.probes.outputs import first_tensor
+from walkback.probes.outputs import call, first_tensor
+from walkback.probes.unwrap import find_blocks
 
 BEYOND = 4.0  # standard deviations: noise that was not used follows the weights so far once in 30,000 times
 FEW = 256  # entries of a tensor below which it is not asked by itself

@@ -30,12 +30,10 @@ from walkback.loops.baseline_nets import (
 from walkback.loops.job import Job, Wanted
 from walkback.loops.noise import NoiseCredits, noisy_gradients, noisy_movements
 from walkback.loops.scorer import ModelScorer
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.movements import Movement, Movements
-from walkback.probes.standing import Stance
+from walkback.probes.standing import Movement, Movements, Stance
+from walkback.probes.unwrap import find_blocks, unwrapped
+from walkback.probes.user_errors import own_line
 from walkback.probes.witness import Witness
-from walkback.probes.wrapped import unwrapped
 from walkback.records import Moment
 from walkback.records.loop_training import LoopTraining, digest_of, write_training
 from walkback.records.predictions import digest

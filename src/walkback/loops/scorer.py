@@ -10,13 +10,14 @@ from walkback.loops.job import Job
 from walkback.loops.model_measured import at_init, guarded, measured
 from walkback.loops.true_gradient import Asked
 from walkback.probes import Reading
-from walkback.probes.modules import call, on_tensors, per_sample_losses
-from walkback.probes.movements import Movement
-from walkback.probes.parameters import Aligned, against_probe
-from walkback.probes.task import Task, dense_hits, score, settle
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.worker import Worker, double_worker, spread
-from walkback.probes.wrapped import uncompiled
+from walkback.probes.detect_task import Task, dense_hits, score, settle
+from walkback.probes.forward_switches import uncompiled
+from walkback.probes.inputs import on_tensors
+from walkback.probes.outputs import call, per_sample_losses
+from walkback.probes.perturb import Worker, double_worker, spread
+from walkback.probes.preserve import undisturbed
+from walkback.probes.standing import Movement
+from walkback.probes.update import Aligned, against_probe
 from walkback.records import Moment, ReadingRecord
 from walkback.records.predictions import packed
 from walkback.records.readers.watch_log import UPDATE

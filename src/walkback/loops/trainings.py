@@ -23,7 +23,7 @@ from walkback.files import make_folder, writing
 from walkback.loops.job import Job, Wanted
 from walkback.loops.one_training import Unusable, failed, train_one
 from walkback.own import load_file
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.preserve import undisturbed
 from walkback.records.loop_subjects import Loop, own_choices, read_loops
 from walkback.records.loop_training import (
     LoopSetting,

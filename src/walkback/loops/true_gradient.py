@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from walkback.nets.reduction import has_cls_token, reduction_of
-from walkback.probes import Look, Precision, Proof, look, precision, slopes
-from walkback.probes.at_output import reference_of_rows
-from walkback.probes.modules import CreditFunction, PerSampleLoss
-from walkback.probes.precision import against_double, dtype_of, in_single
+from walkback.probes import Look, Precision, Proof, finite_differences, look, precision
+from walkback.probes.copy_model import dtype_of
+from walkback.probes.forward_switches import WithoutDetach
+from walkback.probes.look import CreditFunction
+from walkback.probes.null import Redraw
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.perturb import Picked, Worker, double_worker, spread
+from walkback.probes.precision import against_double, in_single, reference_of_rows
 from walkback.probes.proof import IN_BATCHES, in_batches, prove
-from walkback.probes.redrawn import Redraw
-from walkback.probes.uncut import Uncut
-from walkback.probes.worker import Picked, Worker, double_worker, spread
 
 PROOF_SAMPLES, DOUBLE_SAMPLES = 64, 128
 DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
@@ -126,13 +127,20 @@ def reference_of(
         values = list(double.states().values)
         cls = has_cls_token(model)
         for layer, (proof, value, hidden) in enumerate(zip(proofs, values, seen.hidden, strict=True)):
-            if proof.standing == "wrong" and value is not None and hidden is not None and hidden.shape[1] <= slopes.FEW:
+            if (
+                proof.standing == "wrong"
+                and value is not None
+                and hidden is not None
+                and hidden.shape[1] <= finite_differences.FEW
+            ):
                 how = reduction_of(value.dim(), asked.reduction, cls)
-                measured = slopes.whole_gradient(double, layer, value, hidden.shape[1], how)
+                measured = finite_differences.whole_gradient(double, layer, value, hidden.shape[1], how)
                 rows[layer], which[layer] = measured, picked.rows
                 if layer == states - 1 and double.epsilon < DOUBLE_ENOUGH:
                     # The reference is this gradient, not one of a backward pass: how far is it off by its own step?
-                    again = precision(slopes.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured)
+                    again = precision(
+                        finite_differences.whole_gradient(double, layer, value, hidden.shape[1], how, -1), measured
+                    )
                     last = again if again.status == "ok" and again.chord <= STEPS_AGREE else last
                     acting = last
     return TrueGradient(proofs, rows, which, picked, last, acting, double, values, "" if double is None else why, dtype)
@@ -140,7 +148,7 @@ def reference_of(
 
 def uncut(model: nn.Module, asked: Asked) -> tuple[Look, TrueGradient] | None:
     """The look and the reference of the model without its cuts, where that proves the gradient at every state."""
-    whole = Uncut(model)
+    whole = WithoutDetach(model)
     try:
         one = spread(asked.batches, 1)
         Worker(whole, one.inputs, one.labels, asked.blocks, asked.loss).run()

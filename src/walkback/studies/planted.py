@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.checks import depth
-from walkback.probes.blocks import find_blocks
+from walkback.probes.unwrap import find_blocks
 from walkback.probes.witness import Witness
 from walkback.records import Baseline, BaselineName, Evidence, Moment, NullRecord, Training
 from walkback.records.schema import CosineRecord, PrecisionRecord, ReadingRecord

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.errors import BadValue, WalkbackError
-from walkback.probes.blame import blamed, own_line
-from walkback.probes.inputs import Pair, tensors_of
-from walkback.probes.outputs import Asked, Logits, Taken, taken
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.inputs import Pair, on_tensors, tensors_of
+from walkback.probes.outputs import Asked, Logits, PerSampleLoss, Taken, call, taken
+from walkback.probes.preserve import undisturbed
+from walkback.probes.user_errors import blamed, own_line
 
 IGNORED = -100  # as in F.cross_entropy
-PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 Metric = Callable[[Tensor, Tensor], Any]
 
 
@@ -104,7 +103,6 @@ def _one_hot(labels: Tensor) -> bool:
 
 def _trial(model: nn.Module, inputs: Any) -> Any:
     """The output of one batch; if that fails for a reason that can be named, it is."""
-    from walkback.probes.modules import on_tensors
 
     own = on_tensors(inputs, Tensor.clone)
     with (
@@ -220,8 +218,6 @@ def _in_range(labels: Tensor, classes: int, where: str) -> None:
 
 
 # --- one class per token or pixel -----------------------------------------------------------------------------------
-
-
 def _dense(take: Taken, batches: list[Pair], last: bool, notes: list[str]) -> Task:
     notes = [*notes, f"one class per place: a sample's loss is the mean over its labelled places (not {IGNORED}), and "
              "accuracy counts places"]  # fmt: skip
@@ -280,7 +276,6 @@ def score(model: nn.Module, task: Task, metric: Metric | None) -> float | None:
 
     metric   (output, labels) → one score per sample, or one number for the batch, which counts for its samples
     """
-    from walkback.probes.modules import call, on_tensors
 
     if metric is None and not task.dense:
         return None

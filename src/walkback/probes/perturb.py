@@ -6,29 +6,22 @@ runs with gradients enabled, as `look` does, so that a model that asks for them 
 
 import copy
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from walkback.probes.backward import as_trained
-from walkback.probes.blocks import find_blocks
+from walkback.probes.copy_model import _in_double, bound_elsewhere, cast, copy_of_model
+from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Move, moving, watching
-from walkback.probes.modules import (
-    PerSampleLoss,
-    call,
-    gradients_at,
-    on_tensors,
-    own_inputs,
-    per_sample_losses,
-)
-from walkback.probes.replay import to_double
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.inputs import on_tensors, own_inputs
+from walkback.probes.look import gradients_at
+from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
 
 
 class Pass(NamedTuple):
@@ -95,6 +88,12 @@ class Worker:
         ):  # fmt: skip
             yield
 
+    def _forward(self, hooks: AbstractContextManager[Any]) -> tuple[Tensor, Tensor]:
+        """The logits and each sample's loss of one pass; call it inside `running`."""
+        with hooks:
+            logits = call(self.model, own_inputs(self.model, self.inputs))
+        return logits, per_sample_losses(logits, self.labels.clone(), self.loss)
+
     def run(self, moves: Mapping[int, Move] | None = None, *, seed: int | None = None) -> Pass:
         """The losses with some states moved; `seed` changes the random numbers that the model may draw."""
         with self.running():
@@ -102,18 +101,15 @@ class Worker:
                 torch.manual_seed(seed)
                 np.random.seed(seed)
                 random.seed(seed)
-            with moving(self.modules, moves or {}):
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss).detach()
-            size = 1 + losses.abs() + logits.detach().abs().flatten(1).amax(1)
-            return Pass(losses.double(), size.double())
+            logits, losses = (t.detach() for t in self._forward(moving(self.modules, moves or {})))
+            size = 1 + losses.abs() + logits.abs().reshape(len(logits), -1).amax(1)
+            return Pass(losses.double().cpu(), size.double().cpu())
 
     def states(self) -> States:
         """What passes the blocks, with autograd's gradients there. Blocks that are not called once have none."""
         with self.running():
             with watching(self.modules) as seen:
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+                _, losses = self._forward(nullcontext())
             kept = [seen.inputs.get(id(self.modules[0])), *(seen.outputs.get(id(m)) for m in self.modules)]
             once = [seen.calls[id(m)] == 1 for m in (self.modules[0], *self.modules)]
             good = [
@@ -125,7 +121,7 @@ class Worker:
                 losses, [s.edge if s and ok else None for s, ok in zip(kept, good, strict=True)]
             )
         values = [state.value if state and ok else None for state, ok in zip(kept, good, strict=True)]
-        return States(values, gradients, [why if ok else "not measured" for ok in good], losses.detach().double())
+        return States(values, gradients, [why if ok else "not measured" for ok in good], losses.detach().double().cpu())
 
     def gradient_of_moves(self, layers: Sequence[int]) -> dict[int, Tensor]:
         """Autograd's gradient for a move at each of these states, as `run` moves them."""
@@ -139,9 +135,7 @@ class Worker:
             return add
 
         with self.running():
-            with moving(self.modules, {layer: move(layer) for layer in layers}):
-                logits = call(self.model, own_inputs(self.model, self.inputs))
-            losses = per_sample_losses(logits, self.labels.clone(), self.loss)
+            _, losses = self._forward(moving(self.modules, {layer: move(layer) for layer in layers}))
             if not losses.requires_grad:
                 return {layer: torch.zeros_like(moved[layer]).detach() for layer in layers}
             found = torch.autograd.grad(losses.sum(), [moved[layer] for layer in layers], allow_unused=True)
@@ -149,6 +143,21 @@ class Worker:
             layer: torch.zeros_like(moved[layer]).detach() if g is None else g
             for layer, g in zip(layers, found, strict=True)
         }
+
+
+@contextmanager
+def shifted(moves: Sequence[tuple[Tensor, Tensor]], eps: float) -> Iterator[None]:
+    """Parameters moved inside: θ + ε u for each pair (θ, u)."""
+    before = {id(p): (p, p.detach().clone()) for p, _ in moves}
+    try:
+        with torch.no_grad():
+            for parameter, direction in moves:
+                parameter.add_(direction.to(parameter), alpha=eps)
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in before.values():
+                parameter.copy_(value)
 
 
 class Picked(NamedTuple):
@@ -212,27 +221,12 @@ def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -
     try:
         with undisturbed(worker.model):  # copying and casting may draw random numbers in odd modules
             twin = copy_of_model(worker.model).double()
-        double = Worker(twin, to_double(worker.inputs), worker.labels, blocks, _in_double(worker.loss), worker.training)
+        double = Worker(
+            twin, cast(worker.inputs, torch.float64), worker.labels, blocks, _in_double(worker.loss), worker.training
+        )
         again = double.still.losses
     except Exception as error:
         what = "the function loss" if worker.loss is not None and "the function loss" in str(error) else "the model"
         return None, f"{what} does not run in float64 ({type(error.__cause__ or error).__name__})"
     near = (again - losses).abs() <= 0.05 * (1 + losses.abs())
     return double, "" if near[losses.isfinite()].all() else "in float64 the model gives other losses"
-
-
-def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
-    """A loss that is a module, with class weights in it, in float64 as well."""
-    return copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
-
-
-def bound_elsewhere(model: nn.Module) -> str:
-    """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import, and there if anything was compiled
-    for name, part in model.named_modules():
-        forward = part.__dict__.get("forward")
-        if compiler is not None and isinstance(part, compiler.OptimizedModule):
-            continue  # torch.compile puts its own there, which calls the part inside
-        if forward is not None and getattr(forward, "__self__", None) is not part:
-            return name or "the model"
-    return ""

@@ -5,26 +5,24 @@ place does not reach it. g_l is the gradient of each sample's own loss there, th
 How token and image features become one row per sample is said in `reduction.py`, and in every row of the table.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
-from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets.reduction import has_cls_token, reduce_gradient, reduce_hidden, reduction_of
-from walkback.probes.backward import as_trained
-from walkback.probes.blame import blamed
-from walkback.probes.blocks import find_blocks
+from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Seen, watching
-from walkback.probes.outputs import entries, first_tensor
+from walkback.probes.inputs import own_inputs
+from walkback.probes.norms import block_growth, sample_sizes
+from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
 from walkback.probes.outputs import shape_said as _size
-from walkback.probes.sizes import block_growth, sample_sizes
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
 
-PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 CreditFunction = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
 
 
@@ -94,48 +92,6 @@ class Look(NamedTuple):
     def not_seen(self) -> tuple[str, ...]:
         """The others, each with its reason."""
         return tuple(f"{row.name}: {row.status}" for row in self.layers if row.status != "ok")
-
-
-def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
-    """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
-    if isinstance(inputs, Tensor):
-        return do(inputs)
-    if isinstance(inputs, Mapping):
-        return {key: do(value) if isinstance(value, Tensor) else value for key, value in inputs.items()}
-    return [do(value) if isinstance(value, Tensor) else value for value in inputs]
-
-
-def call(model: nn.Module, inputs: Any) -> Tensor:
-    """model(x), model(*sequence) or model(**mapping); its logits: the part of that name, else the first tensor."""
-    if isinstance(inputs, Tensor):
-        output = model(inputs)
-    else:
-        output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
-    named = None if isinstance(output, Tensor) else entries(output).get("logits")
-    logits, _ = first_tensor(output) if not isinstance(named, Tensor) else (named, "")
-    if logits is None:
-        raise BadValue(f"the model gives {type(output).__name__} with no tensor in it", "let it return its logits")
-    return logits
-
-
-def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None) -> Tensor:
-    """One loss per sample, (N,): cross-entropy unless you give another."""
-    if loss is None:
-        if logits.dim() != 2 or len(logits) != len(labels) or labels.dim() != 1:
-            raise BadValue(
-                f"cross-entropy needs logits (N, classes) for labels (N,); got {_size(logits)} and {_size(labels)}",
-                "give loss=, a function (output, labels) → one loss per sample; is the batch dimension first?",
-            )
-        return F.cross_entropy(logits, labels, reduction="none")
-    with blamed("loss"):
-        losses = loss(logits, labels)
-    if not isinstance(losses, Tensor) or losses.shape != (len(labels),):
-        raise BadValue(
-            f"the loss gives {_size(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
-            f"{len(labels)} samples", 'give one loss per sample, a tensor (N,), as with reduction="none"; a batch mean '
-            "hides whose gradient is whose",
-        )  # fmt: skip
-    return losses
 
 
 class _Part(NamedTuple):
@@ -228,25 +184,6 @@ def _pair(batch: Any) -> tuple[Any, Tensor]:
         raise BadValue(f"a batch is a {type(batch).__name__}, not (inputs, labels)",
                        "give an iterable of pairs; one batch alone as [(inputs, labels)]")  # fmt: skip
     return batch[0], batch[1]
-
-
-def own_inputs(model: nn.Module, inputs: Any) -> Any:
-    """The inputs as tensors of our own at which a graph begins; where none can, it begins at the model's weights."""
-    rooted: list[bool] = []
-
-    def own(t: Tensor) -> Tensor:
-        # A clone, so that a model that works in place spoils nobody's data; not a leaf, so that it may.
-        if not t.is_floating_point():
-            return t.clone()
-        rooted.append(True)
-        return (t.clone() if t.is_inference() else t).detach().requires_grad_().clone()
-
-    prepared = on_tensors(inputs, own)
-    if not rooted:  # token numbers carry no gradient; the graph has to begin at the embedding's weights
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                parameter.requires_grad_()
-    return prepared
 
 
 def _one_batch(
@@ -396,3 +333,53 @@ def _notes(model: nn.Module) -> tuple[str, ...]:
         and m.running_mean is None
     ]  # fmt: skip
     return tuple(f"{name} keeps no running statistics and mixes the samples of a batch" for name in mixing)
+
+
+class Delivered(NamedTuple):
+    """What the backward pass delivers at h_0 … h_L, as rows of samples; None and `why` if that is unknown."""
+
+    rows: tuple[Tensor | None, ...] | None
+    why: str = ""
+
+
+def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
+    """What trains the blocks: in evaluation mode if training mode delivers the same, otherwise in training mode.
+
+    `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
+    gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
+    """
+    try:
+        first = in_training(True)
+    except Exception as error:  # a stranger's forward pass may ask for more when it trains
+        words = (str(error).splitlines() or [""])[0]
+        return Delivered(None, f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
+                               "so what trained it is not known: give all arguments of its forward, as in "
+                               '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
+    if first.failed and not seen.failed:
+        return Delivered(None, f"in training mode the backward pass fails on the probe ({first.failed}), so what "
+                               "trained it is not known")  # fmt: skip
+    count = first.samples
+    near = 1e-4 * (1 + seen.losses[:count].abs())
+    if bool(((first.losses - seen.losses[:count]).abs() > near).any()):
+        return Delivered(None, "in training mode the model computes another loss (a dropout of its own?), so what "
+                               "trained it cannot be compared sample by sample: set its rates to 0")  # fmt: skip
+    same = all(_same(a, b) for a, b in zip(first.gradients, seen.gradients, strict=True))
+    chosen = seen if same else in_training(False)
+    return Delivered(tuple(_or_zero(g, h) for g, h in zip(chosen.gradients, seen.hidden, strict=True)))
+
+
+def _same(few: Tensor | None, many: Tensor | None) -> bool:
+    if few is None or many is None:
+        return few is many
+    size = torch.linalg.vector_norm(many[: len(few)].double())
+    return bool(torch.linalg.vector_norm(few.double() - many[: len(few)].double()) <= 1e-3 * size)
+
+
+def _or_zero(gradient: Tensor | None, hidden: Tensor | None) -> Tensor | None:
+    """If nothing is delivered, as behind a detach, the credit is zero."""
+    return torch.zeros_like(hidden) if gradient is None and hidden is not None else gradient
+
+
+def at_places(rows: Sequence[Tensor | None]) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """The credits of the blocks 0 … L−1 at their inputs, h_0 … h_{L−1}, and at their outputs, h_1 … h_L."""
+    return list(rows[:-1]), list(rows[1:])

@@ -2,20 +2,13 @@
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
-
-
-class Expense(NamedTuple):
-    """flops of all matrix products and convolutions; bytes: the peak of what was allocated and not yet freed."""
-
-    flops: int
-    bytes: int
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -53,13 +46,13 @@ def _tensors(things: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(things) if isinstance(leaf, Tensor)]
 
 
-def expense(step: Callable[[], object]) -> Expense:
-    """The expense of a call.
+def products_and_memory(step: Callable[[], object]) -> tuple[int, int]:
+    """The flops of all matrix products and convolutions of a call, and the peak of bytes allocated and not yet freed.
 
     >>> a = torch.ones(10, 20)
-    >>> expense(lambda: (a @ a.T).sum())  # 2·10·20·10 flops; 100 numbers of four bytes, and their sum
-    Expense(flops=4000, bytes=404)
+    >>> products_and_memory(lambda: (a @ a.T).sum())  # 2·10·20·10 flops; 100 numbers of four bytes, and their sum
+    (4000, 404)
     """
     with _Counting() as counting:
         step()
-    return Expense(counting.flops, counting.peak)
+    return counting.flops, counting.peak

@@ -6,6 +6,7 @@ nodes that lead there report what they deliver in the backward pass. So a loss o
 tensor, is not taken for a gradient that came through block m.
 """
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
-from walkback.probes.outputs import entries
+from walkback.probes.hooks import watching
+from walkback.probes.inputs import own_inputs
+from walkback.probes.outputs import call, entries
+from walkback.probes.perturb import Worker
 
 Crossing = Literal["crosses", "carried by hand", "direct feedback", "does not cross", "not seen"]
 NODES = 200_000  # of a graph that is walked in one step
@@ -248,3 +252,43 @@ def _proportional(a: Tensor, b: Tensor) -> bool:
         return False
     rest = u - v * (float(u @ v) / energy)
     return float(rest @ rest) <= 1e-8 * size
+
+
+SAMPLES = 8
+
+
+def direct(worker: Worker) -> list[bool | None]:
+    """By boundary, between block l and those after it: whether what crosses there is independent of what arrives.
+
+    None where that is not known, because the model's passes fail.
+
+    `worker` runs a copy of the model that nobody else uses. Its own parts are in training mode, because a forward pass
+    may prepare the signal only then.
+    """
+    few = copy.copy(worker.first(SAMPLES))
+    few.training = True
+    count = len(few.modules)
+    generator = torch.Generator().manual_seed(11)
+    found: list[bool | None] = []
+    try:
+        with few.running():
+            with watching(few.modules) as seen:
+                call(few.model, own_inputs(few.model, few.inputs))
+            states = [seen.outputs.get(id(module)) for module in few.modules]
+            edges = [None if state is None else state.edge for state in states]
+            for low in range(count - 1):
+                below = edges[low]
+                above = [(e, s.value) for e, s in zip(edges[low + 1 :], states[low + 1 :], strict=True) if e and s]
+                if below is None or not above:
+                    found.append(False)
+                    continue
+                got: list[torch.Tensor | None] = []
+                for _ in range(2):
+                    arrives = [torch.randn(value.shape, generator=generator).to(value) for _, value in above]
+                    got += torch.autograd.grad([edge for edge, _ in above], [below], arrives, allow_unused=True,
+                                               retain_graph=True)  # fmt: skip
+                one, other = got
+                found.append(one is not None and other is not None and bool(one.any()) and torch.equal(one, other))
+    except Exception:  # whatever a stranger's model raises
+        return [None] * max(count - 1, 0)
+    return found

@@ -1,14 +1,16 @@
-"""Wrapped models: compiled, parallel, averaged. The model inside is measured."""
+"""The model inside its wrappers (compiled, parallel, averaged), and its blocks by name."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from walkback.errors import BadValue
+from walkback.errors import BadValue, UnknownName
+from walkback.registry import nearest
 
 # Children that a wrapper adds to the names of the modules inside it.
 COMPONENTS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
@@ -89,29 +91,40 @@ def plain_pattern(pattern: str, names: set[str]) -> str:
     return pattern
 
 
-@contextmanager
-def uncompiled(*models: nn.Module) -> Iterator[None]:
-    """Compiled parts run as they were written meanwhile, because hooks inside compiled code are not called."""
-    parts = [part for model in models for part in model.modules()]
-    if any(getattr(part, "_compiled_call_impl", None) is not None or "_orig_mod" in part._modules for part in parts):
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    else:
-        yield
+def find_blocks(model: nn.Module, pattern: str | Sequence[str]) -> dict[str, nn.Module]:
+    """The modules whose name matches: in the model's order for one pattern, in yours for a list of names or patterns.
+
+    `*` stands for one component of the name: "layers.*" is layers.0, layers.1, … and not layers.0.linear.
+
+    >>> stack = nn.ModuleDict({"layers": nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))})
+    >>> list(find_blocks(stack, "layers.*"))
+    ['layers.0', 'layers.1']
+    """
+    # With duplicates: a module registered under two names is two blocks, and both rows will say "called 2 times".
+    names: dict[str, nn.Module] = {}
+    for name, part in model.named_modules(remove_duplicate=False):
+        if plain_name(name):
+            names.setdefault(plain_name(name), part)  # of a wrapped part the wrapper, which comes first
+    found: dict[str, nn.Module] = {}
+    for one in [pattern] if isinstance(pattern, str) else pattern:
+        wanted = plain_pattern(one, set(names))
+        matched = {name: part for name, part in names.items() if _matches(name, wanted)}
+        if not matched and "module" in names:  # in a wrapper that is not known
+            matched = {name: part for name, part in names.items() if _matches(name, f"module.{wanted}")}
+        if not matched:
+            near = difflib.get_close_matches(one, names, n=8, cutoff=0)  # a large model has too many to list
+            raise UnknownName(f"none of the {len(names)} modules in {type(model).__name__} matches {one!r}",
+                              nearest(one, near) if near else "it has no modules inside")  # fmt: skip
+        found |= matched
+    if not found:
+        raise BadValue("no blocks were named", 'name them, as in blocks="layers.*"')
+    for name in found:
+        outer = next((other for other in found if name.startswith(f"{other}.")), None)
+        if outer is not None:
+            raise BadValue(f"block {name} is inside block {outer}, so it would be counted twice", "name one of them")
+    return found
 
 
-@contextmanager
-def unprepared(model: nn.Module) -> Iterator[None]:
-    """Without the autocast that `accelerate` puts into the model's forward, which no switch around it turns off."""
-    own = model.__dict__.get("_original_forward")
-    wrapper = model.__dict__.get("forward")
-    if own is None or wrapper is None:
-        yield
-        return
-    del model.__dict__["forward"]
-    try:
-        if getattr(own, "__self__", None) is not model or getattr(own, "__func__", None) is not type(model).forward:
-            model.__dict__["forward"] = own
-        yield
-    finally:
-        model.__dict__["forward"] = wrapper
+def _matches(name: str, pattern: str) -> bool:
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=True))

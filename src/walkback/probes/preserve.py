@@ -1,13 +1,14 @@
-"""Save the state of a model so that it can be restored: weights, buffers, attributes, hooks and torch's switches.
+"""The promise of every probe: it leaves what it measures unchanged.
 
 A forward pass may write into weights (an embedding with max_norm), count its calls in a plain attribute or fill a list.
 A credit function may do anything. Remembered are the tensors, numpy arrays, random generators, lists and tables that
 can be reached from a module by its attributes; other objects are remembered by identity only.
 """
 
+import random
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,80 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from walkback.probes.outputs import Logits
+from walkback.probes.outputs import Around
+
+
+class Changes:
+    """What had to be put back, known when the look is over: the parameters by name, and what could not be."""
+
+    def __init__(self) -> None:
+        self.parameters: list[str] = []
+        self.stuck: list[str] = []
+
+    def notes(self, who: str) -> list[str]:
+        """The same in words; `who` changed it.
+
+        >>> changes = Changes()
+        >>> changes.parameters += ["embed.weight"]
+        >>> changes.notes("the forward pass")
+        ['the forward pass changes the weights of embed.weight; they were put back']
+        """
+        put_back = f"{who} changes the weights of {_few(self.parameters)}; they were put back"
+        stuck = f"{who} changes {_few(self.stuck)}, and this could not be put back: check your model"
+        return [*([put_back] if self.parameters else []), *([stuck] if self.stuck else [])]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@contextmanager
+def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
+    """Evaluation mode inside; modes, gradients, flags, buffers and random state are put back, also after an error.
+
+    Flags are requires_grad; random state is torch's, numpy's and Python's. Inside, parameters have no .grad: whatever
+    a watched model or a credit function accumulates there falls into fresh tensors, and the old ones come back.
+    `whole`, for models that are not ours: weights, attributes, hooks and torch's switches are put back too, and what is
+    yielded says afterwards what had changed. It takes a copy of the weights.
+    """
+    changes = Changes()
+    parts = [part for module in modules for part in module.modules()]
+    modes = [part.training for part in parts]
+    parameters = [p for module in modules for p in module.parameters()]
+    gradients = [p.grad for p in parameters]
+    # A forward may write into a buffer or put another tensor in its place: both are undone.
+    slots = [(part, name, b, None if b is None else b.clone()) for part in parts for name, b in part._buffers.items()]
+    tensors = [*parameters, *(b for _, _, b, _ in slots if b is not None)]
+    flags = [t.requires_grad for t in tensors]
+    devices = sorted({t.device.index for t in tensors if t.device.type == "cuda"})
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices), remembered(*modules) if whole else nullcontext() as memory:
+        try:
+            for module in modules:
+                module.eval()
+            for parameter in parameters:
+                parameter.grad = None
+            yield changes
+        finally:
+            if memory is not None:  # first, because a gradient fits only the weights that it was made for
+                changes.parameters, changes.stuck = memory.restore()
+            for part, mode in zip(parts, modes, strict=True):
+                part.training = mode
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            with torch.no_grad():
+                for part, name, buffer, value in slots:
+                    part._buffers[name] = buffer
+                    if buffer is not None and value is not None and not torch.equal(buffer, value):
+                        buffer.copy_(value)
+            for tensor, flag in zip(tensors, flags, strict=True):
+                if tensor.requires_grad != flag:
+                    tensor.requires_grad_(flag)
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
 
 HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
-
-
 _held: dict[tuple[int, ...], "Memory"] = {}
 
 
@@ -41,7 +111,9 @@ def remembered(*modules: nn.Module) -> Iterator["Memory"]:
 
 
 def _inside(module: nn.Module) -> nn.Module:
-    return module.model if isinstance(module, Logits) else module
+    while isinstance(module, Around):
+        module = module.model
+    return module
 
 
 class Memory:
@@ -51,7 +123,7 @@ class Memory:
         self._undo: list[tuple[str, Callable[[], bool]]] = []
         self._parameters: set[str] = set()
         self._visit(modules)
-        self._switches = switches()
+        self._put_switches_back = switches()
 
     def _visit(self, modules: tuple[nn.Module, ...]) -> None:
         seen: set[int] = set()
@@ -69,13 +141,12 @@ class Memory:
             elif isinstance(value, dict):
                 self._undo.append((path, _table(value, ordered=True)))
                 todo.extend((_joined(path, str(key)), inner) for key, inner in value.items())
-            elif isinstance(value, list | deque):
-                self._undo.append((path, _row(value)))
-                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
-            elif isinstance(value, tuple):
+            elif isinstance(value, list | deque | tuple):
+                if not isinstance(value, tuple):
+                    self._undo.append((path, _members(value)))
                 todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
             elif isinstance(value, set):
-                self._undo.append((path, _set(value)))
+                self._undo.append((path, _members(value)))
             elif isinstance(value, np.ndarray):
                 self._undo.append((path, _array(value)))
             elif isinstance(value, torch.Generator):
@@ -102,8 +173,7 @@ class Memory:
                     changed.append(path)
             except (RuntimeError, ValueError, TypeError, NotImplementedError):
                 stuck.append(path)
-        for put_back in self._switches:
-            put_back()
+        self._put_switches_back()
         return list(dict.fromkeys(changed)), list(dict.fromkeys(stuck))
 
 
@@ -127,28 +197,16 @@ def _table(table: MutableMapping[Any, Any], ordered: bool) -> Callable[[], bool]
     return undo
 
 
-def _row(row: Any) -> Callable[[], bool]:
-    before = list(row)
+def _members(held: Any) -> Callable[[], bool]:
+    """Of a list, a deque or a set."""
+    before = list(held)
 
     def undo() -> bool:
-        if len(row) == len(before) and all(a is b for a, b in zip(row, before, strict=True)):
+        if len(held) == len(before) and all(a is b for a, b in zip(held, before, strict=True)):
             return False
-        row.clear()
-        row.extend(before)
+        held.clear()
+        held.update(before) if isinstance(held, set) else held.extend(before)
         return True
-
-    return undo
-
-
-def _set(members: set[Any]) -> Callable[[], bool]:
-    before = set(members)
-
-    def undo() -> bool:
-        differs = members != before
-        if differs:
-            members.clear()
-            members.update(before)
-        return differs
 
     return undo
 
@@ -213,57 +271,42 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return bool((a.is_floating_point() or a.is_complex()) and ((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def switches() -> list[Callable[[], None]]:
-    """torch's own settings that a careless function may turn, each with the way back."""
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
-    exact, only_warn = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    anomalies, anomalies_raise = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-    products, grad = torch.get_float32_matmul_precision(), torch.is_grad_enabled()
+def _put_device(device: torch.device) -> None:
+    torch.set_default_device(None)
+    if torch.get_default_device() != device:
+        torch.set_default_device(device)
 
-    def default_dtype() -> None:
-        torch.set_default_dtype(dtype)
 
-    def default_device() -> None:
-        if torch.get_default_device() != device:
-            torch.set_default_device(None)
-        if torch.get_default_device() != device:
-            torch.set_default_device(device)
+# torch's own settings that a careless function may turn: what reads each, and what sets it.
+SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_default_device, _put_device),
+    (torch.get_num_threads, torch.set_num_threads),
+    (
+        lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        lambda was: torch.use_deterministic_algorithms(was[0], warn_only=was[1]),
+    ),
+    (
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda was: torch.autograd.set_detect_anomaly(*was),
+    ),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+]
+GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+                "_global_backward_pre_hooks")  # fmt: skip
 
-    def thread_count() -> None:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
 
-    def deterministic() -> None:
-        if (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()) != (
-            exact, only_warn,
-        ):  # fmt: skip
-            torch.use_deterministic_algorithms(exact, warn_only=only_warn)
+def switches() -> Callable[[], None]:
+    """Remember torch's settings and its hooks on all modules; what is returned puts them back."""
+    before = [(read, put, read()) for read, put in SWITCHES]
+    hooks = [_table(getattr(nn.modules.module, name), ordered=True) for name in GLOBAL_HOOKS]
 
-    def anomaly() -> None:
-        if (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) != (anomalies, anomalies_raise):
-            torch.autograd.set_detect_anomaly(anomalies, anomalies_raise)
+    def undo() -> None:
+        for read, put, was in before:
+            if read() != was:
+                put(was)
+        for put_back in hooks:
+            put_back()
 
-    def matmul() -> None:
-        if torch.get_float32_matmul_precision() != products:
-            torch.set_float32_matmul_precision(products)
-
-    def grad_mode() -> None:
-        if torch.is_grad_enabled() != grad:
-            torch.set_grad_enabled(grad)
-
-    names = (
-        "_global_forward_hooks",
-        "_global_forward_pre_hooks",
-        "_global_backward_hooks",
-        "_global_backward_pre_hooks",
-    )
-    tables = [_table(getattr(nn.modules.module, name), ordered=True) for name in names]
-
-    def global_hooks() -> None:
-        for undo in tables:
-            undo()
-
-    return [default_dtype, default_device, thread_count, deterministic, anomaly, matmul, grad_mode, global_hooks]
+    return undo
