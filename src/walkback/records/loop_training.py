@@ -17,10 +17,10 @@ from msgspec import Meta
 from walkback.errors import RecordError
 from walkback.files import children_with, each_once, make_folder, read_bytes, sweep, write_whole
 from walkback.records import invariants
-from walkback.records.consistency import checkpoint_header
+from walkback.records.consistency import checkpoint_header, flaws_of_values
 from walkback.records.folder import _digest
 from walkback.records.invariants import broken
-from walkback.records.moment import Moment, Standing
+from walkback.records.moment import Moment, Standing, check_gamma
 from walkback.records.predictions import PREDICTIONS, Predictions, flaws, unpacked
 from walkback.records.rates import TRIALS
 from walkback.records.record import Record, parse
@@ -106,7 +106,9 @@ class LoopTraining(Record, kw_only=True):
             for name, count in moment.block_counts().items():
                 if count != blocks:
                     raise invariants.Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
-            _check_moment(moment)
+            if any(flaws_of_values(moment)):
+                raise invariants.Broken("measured", 'the status is "ok", and the value is not finite')
+            check_gamma(moment)
         if self.status == "finished":
             still = blocks if self.who == "init" or self.part == "frozen" else blocks // 2 if self.part == "half" else 0
             for block, moved in enumerate(self.moved[:still]):
@@ -172,25 +174,6 @@ def _same(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
     return one == other or (math.isnan(one) and math.isnan(other))
-
-
-def _check_moment(moment: Moment) -> None:
-    """A value with status "ok" is finite, and Γ is the mean of its cosines."""
-    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
-    readings = [(r.value, r.status) for those in moment.measured.values() for r in those]
-    precision = [] if moment.precision is None else [(moment.precision.chord, moment.precision.status)]
-    for value, status in [*(pair for values in lists for pair in values), *readings, *precision]:
-        if not invariants.is_there(value, status):
-            raise invariants.Broken("measured", 'the status is "ok", and the value is not finite')
-    if moment.gamma is None or not math.isfinite(moment.gamma) or not lists:
-        return
-    for number, values in enumerate(lists, 1):
-        try:
-            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except invariants.Broken:
-            if number == len(lists):
-                raise
 
 
 def find_loop_trainings(*places: Path | str) -> list[Path]:

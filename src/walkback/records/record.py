@@ -8,7 +8,7 @@ is valid.
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import FunctionType, UnionType
 from typing import (
@@ -60,6 +60,10 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     def possible(self) -> None:
         """Raise if the fields do not fit each other."""
+
+    def block_counts(self) -> dict[str, int]:
+        """The number of blocks L, by each list that is there."""
+        return {n: len(got) - more for n, more in _lists_of(type(self)) if (got := getattr(self, n)) is not None}
 
     def changed(self, **fields: Any) -> Self:
         """A copy with other values in some fields."""
@@ -135,39 +139,23 @@ def _asked(hint: Any) -> Asked | None:
     """What asks the invariant that a type names, of a value and everything inside it; None if it names none."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        own = [each for each in parts[1:] if isinstance(each, FunctionType)]
-        return partial(_all, own) if own[1:] else own[0] if own else _asked(parts[0])
+        return next((each for each in parts[1:] if isinstance(each, FunctionType)), None) or _asked(parts[0])
     if origin in (Union, UnionType):
         return next((ask for part in parts if (ask := _asked(part)) is not None), None)
     inner = _asked(parts[-1]) if origin in (list, dict) and parts else None
-    return None if inner is None else partial(_of_list if origin is list else _of_table, inner)
+    return None if inner is None else partial(_of_entries, inner)
 
 
-def _all(invariants: Sequence[Asked], value: Any) -> Any:
-    for invariant in invariants:
-        value = invariant(value)
-    return value
-
-
-def _of_list(ask: Asked, values: list[Any]) -> list[Any]:
-    kept, place = values, 0
+def _of_entries(ask: Asked, values: Any) -> Any:
+    """Ask an invariant of every entry of a list or a table."""
+    kept, place = values, None
     try:
-        for place, value in enumerate(values):
+        for place, value in values.items() if isinstance(values, dict) else enumerate(values):
             if value is not None and (asked := ask(value)) is not value:
-                kept = [*kept[:place], asked, *kept[place + 1 :]]
+                kept = kept.copy() if kept is values else kept
+                kept[place] = asked
     except ValueError as error:
         raise _inside(place, error) from None
-    return kept
-
-
-def _of_table(ask: Asked, table: dict[Any, Any]) -> dict[Any, Any]:
-    kept, key = table, None
-    try:
-        for key, value in table.items():
-            if value is not None and (asked := ask(value)) is not value:
-                kept = {**kept, key: asked}
-    except ValueError as error:
-        raise _inside(key, error) from None
     return kept
 
 
@@ -176,6 +164,20 @@ def _inside(place: object, error: ValueError) -> Fault:
     if isinstance(error, Fault):
         return Fault(f"{place}.{error.place}" if error.place else f"{place}", error.words)
     return Fault(f"{place}", str(error))
+
+
+# --- lists by block ---------------------------------------------------------------------------------------------------
+
+BY_STATE, BY_BLOCK = "by state", "by block"  # named by the type of a list: one of L + 1 entries, and one of L
+
+
+@cache
+def _lists_of(model: type[Record]) -> list[tuple[str, int]]:
+    """The lists of a record that a net's number of blocks gives their length, and by how much they are longer."""
+    hints = get_type_hints(model, include_extras=True)
+    fields = {name: (hints[name], *get_args(hints[name])) for name in model.__struct_fields__}  # and those of a union
+    marks = {name: [m for part in parts for m in getattr(part, "__metadata__", ())] for name, parts in fields.items()}
+    return [(name, more) for mark, more in ((BY_STATE, 1), (BY_BLOCK, 0)) for name in marks if mark in marks[name]]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from walkback.errors import RecordError
 from walkback.files import Torn, is_folder, parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Evidence
-from walkback.records.moment import Moment, Standing, credited
+from walkback.records.moment import Moment, Standing, check_gamma, credited
 from walkback.records.readers.base import READERS, LogFile, Reader
 from walkback.records.record import Record, refused
 from walkback.records.schema import BLOCKS, Count, Size
@@ -76,7 +76,7 @@ class WatchLook(Record):
         for reading in self.moment.measured.get(UPDATE, []):
             if reading.status == "ok":
                 invariants.cosine(reading.value)
-        _mean(self.moment)
+        check_gamma(self.moment)
 
 
 class WatchEnd(Record):
@@ -88,21 +88,6 @@ class WatchEnd(Record):
     looking: Size  # seconds of them
     standing: Standing | None = None  # at the end
     standing_why: str = ""
-
-
-def _mean(moment: Moment) -> None:
-    """Γ is the mean of the cosines, at the inputs or at the outputs."""
-    if moment.gamma is None or not math.isfinite(moment.gamma):
-        return
-    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
-    for values in lists:
-        try:
-            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except invariants.Broken as error:
-            broken = error
-    if lists:
-        raise broken
 
 
 UNKNOWN = "the log does not tell whether, to its end, the backward pass that was measured trained the net"
