@@ -11,8 +11,7 @@ import own_loops as loops
 import walkback as wb
 from walkback.audits.tuning import GRID
 from walkback.errors import BadValue, RecordError
-from walkback.records.loop_subjects import read_loops
-from walkback.records.loop_training import find_loop_trainings, read_loop_training
+from walkback.records.loop_training import find_loop_trainings, read_loop_training, read_loops
 from walkback.records.rates import TRIAL_SEED
 
 VALIDATION = [loops.samples(200, 3)]

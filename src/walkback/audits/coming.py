@@ -16,8 +16,8 @@ from walkback.audits.rules_audit import audit_plan, looks_for, rates_in
 from walkback.audits.tuning import MOST, beyond, check_free, grid_of, longer, opponents, trial
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head
+from walkback.records.config_keys import hash_with
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.records.sharing import hash_with
 from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores

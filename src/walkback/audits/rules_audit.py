@@ -27,9 +27,9 @@ from walkback.records import (
     with_probes,
 )
 from walkback.records.card import read_cards
+from walkback.records.config_keys import setting_of
 from walkback.records.looks import read_looks
 from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, ChosenRates, find_trials
-from walkback.records.sharing import setting_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 
 Auto = Literal["auto"]

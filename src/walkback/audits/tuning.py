@@ -10,7 +10,7 @@ from pathlib import Path
 from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import RunConfig
-from walkback.records.consistency import CHECKPOINTS
+from walkback.records.checkpoint import CHECKPOINTS
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 
 GRID = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)

@@ -11,8 +11,7 @@ from walkback.checks.depth import CONFIDENCE, FEWEST, Compared, compared, stoppe
 from walkback.checks.finding import Finding, Outcome, Protocol, stable_range
 from walkback.checks.paired_gain import gain_words, least_words, same_gains, typed_words
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.baselines import half
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
 

@@ -4,16 +4,14 @@
 and field; the properties themselves are in invariants.py.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.files import check_regular
+from walkback.records.checkpoint import CHECKPOINTS, parsed_header
 from walkback.records.invariants import broken
 from walkback.records.predictions import PREDICTIONS, flaws
 from walkback.records.record import Record
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
-CHECKPOINTS = ("checkpoint.safetensors", "checkpoint.previous.safetensors")
-LARGEST_HEADER = 1 << 24
 BLOCK = re.compile(r"adam\.m\.net\.blocks\.(\d{1,6})\.")
 
 
@@ -242,34 +238,3 @@ def _of_checkpoints(headers: Mapping[str, bytes], config: RunConfig, result: Res
         if frozen:
             words = f"block {frozen[0]} was trained, and the config trains the last {config.train_last} only"
             yield f"{name}: tensors", "checkpoint", words
-
-
-def checkpoint_header(file: Path | str) -> tuple[list[str], dict[str, Any]] | None:
-    """The names of a checkpoint's tensors and its state, read without torch and without the tensors.
-
-    None if there is none, or if it cannot be read: damage is met by the one who resumes the run.
-    """
-    return parsed_header(header_bytes(file))
-
-
-def parsed_header(content: bytes | None) -> tuple[list[str], dict[str, Any]] | None:
-    """The names of the tensors, and the state, that a header holds; None if it holds none."""
-    if content is None:
-        return None
-    try:
-        header = json.loads(content)
-        state = json.loads(header["__metadata__"]["walkback"])["state"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return ([*header], state) if isinstance(state, dict) else None
-
-
-def header_bytes(file: Path | str) -> bytes | None:
-    """What a checkpoint's file says of itself before its tensors, as it stands there; None as above."""
-    try:
-        check_regular(file)  # a pipe would be waited for
-        with open(file, "rb") as opened:  # noqa: PTH123 - as in files.py
-            length = int.from_bytes(opened.read(8), "little")
-            return None if length > LARGEST_HEADER else opened.read(length)
-    except (RecordError, OSError, ValueError):
-        return None

@@ -84,7 +84,7 @@ INVARIANTS = {invariant.name: invariant for invariant in _ALL}
 
 
 def broken(name: str, words: str) -> str:
-    """What is said of a record that breaks an invariant: what was found, and the invariant's name."""
+    """Words for a record that breaks an invariant: what was found, and the invariant's name."""
     return f"{words} [{INVARIANTS[name].name}]"
 
 

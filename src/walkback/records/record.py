@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from types import FunctionType, UnionType
 from typing import (
     Annotated,
@@ -29,7 +30,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.json import Decoder
 
 from walkback.errors import RecordError
-from walkback.files import parse_json
+from walkback.files import Torn, parse_json, read_bytes
 from walkback.records.invariants import Broken
 
 FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
@@ -84,11 +85,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_plain(cls, raw: object) -> Self:
-        """The record that plain values, as JSON has them, tell of."""
+        """The record that plain values, as JSON has them, amount to."""
         return msgspec.convert(raw, cls, strict=False)
 
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 class Fault(ValueError):
@@ -184,12 +186,37 @@ def _lists_of(model: type[Record]) -> list[tuple[str, int]]:
 
 
 def parse(model: type[R], content: bytes, where: str, remedy: str = FRESH) -> R:
-    """Read a record, saying what is wrong with it if anything is; a newer schema is told apart from damage."""
+    """Read a record, saying what is wrong with it if anything is; a newer schema is not taken for damage."""
     with contextlib.suppress(DecodeError, RecursionError, UnicodeError):
         record: R = _decoder(model).decode(content)
         if _as_written(content, model):
             return record
     return from_json(model, parse_json(content, where, remedy), where, remedy)
+
+
+def read_record(model: type[R], path: Path, remedy: str = FRESH) -> R | None:
+    """The record in a file of its own; None if there is no such file."""
+    try:
+        return parse(model, read_bytes(path), str(path), remedy)
+    except FileNotFoundError:
+        return None
+
+
+def each_line(content: bytes, read: Callable[[int, bytes], T]) -> tuple[list[T], bool]:
+    """What `read` makes of the lines of a file that grows, and whether a last one was left out because it was cut off.
+
+    A whole line that cannot be true is refused like any other.
+    """
+    *lines, rest = content.split(b"\n")  # what follows the last newline: nothing, if the file is whole
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(read(number, line))
+        except Torn:
+            if number < len(lines) or rest:
+                raise
+            return found, True
+    return found, bool(rest)
 
 
 def _as_written(content: bytes, model: type[Record]) -> bool:
@@ -201,7 +228,7 @@ def _as_written(content: bytes, model: type[Record]) -> bool:
 
 
 def from_json(model: type[R], raw: Any, where: str, remedy: str = FRESH) -> R:
-    """The record that plain values, as JSON has them, tell of; refused with the place of the first fault."""
+    """The record that plain values, as JSON has them, amount to; refused with the place of the first fault."""
     expected = next((f.default for f in msgspec.structs.fields(model) if f.name == "schema"), None)
     found = raw.get("schema") if isinstance(raw, dict) else None
     if expected and found != expected:

@@ -79,7 +79,7 @@ class RunConfig(Record, kw_only=True):
     # The share of the training samples that accuracy and probes are taken on; 0: they are taken on the test split.
     validation: Annotated[float, Meta(ge=0, lt=1), finite] = 0.0
     net_source: str | None = None  # a hash of the code, for a net that is not ours
-    data_source: str | None = None  # likewise
+    data_source: str | None = None  # a hash of the code, for data that are not ours
     # Runs of the first two nets may lack these two: their options state them.
     blocks: Annotated[int, Meta(ge=0, le=BLOCKS)] = -1  # L
     residual: bool | None = None  # whether the blocks add to a stream

@@ -28,8 +28,9 @@ from walkback.probes.outputs import Asked as Output
 from walkback.probes.redrawn import Redraw
 from walkback.probes.task import Metric, settle
 from walkback.records import doubts_of
-from walkback.records.loop_subjects import NOISE, Loop, read_loops
 from walkback.records.loop_training import (
+    NOISE,
+    Loop,
     LoopSetting,
     LoopTraining,
     Part,
@@ -37,6 +38,7 @@ from walkback.records.loop_training import (
     find_loop_trainings,
     label_of,
     read_loop_training,
+    read_loops,
     write_training,
 )
 from walkback.report.numbers import duration

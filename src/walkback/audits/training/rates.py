@@ -7,8 +7,7 @@ from pathlib import Path
 from walkback.audits.training.job import Job, Wanted
 from walkback.audits.tuning import GRID, MOST, beyond
 from walkback.errors import BadValue
-from walkback.records.loop_subjects import own_choices
-from walkback.records.loop_training import LoopTraining, Part, Who, find_loop_trainings, read_loop_training
+from walkback.records.loop_training import LoopTraining, Part, Who, find_loop_trainings, own_choices, read_loop_training
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice
 
 Arm = tuple[Who, Part]
