@@ -223,9 +223,9 @@ def test_planted_trials_of_another_seed_count_as_other_trials(audited, tmp_path)
 
 def test_planted_trials_on_the_test_split_choose_nothing(audited, tmp_path):
     audited(Tuned())
-    before = rates_in(tmp_path / "runs").text()
+    before = vars(rates_in(tmp_path / "runs"))
     plant(tmp_path / "runs", arms()["dfa"], [0.03], 0.9, validation=0.0)
-    assert rates_in(tmp_path / "runs").text() == before
+    assert vars(rates_in(tmp_path / "runs")) == before
 
 
 def test_planted_a_subject_that_was_not_trained_at_its_rate(audited, tmp_path):

@@ -24,8 +24,8 @@ from walkback.audits.rules_audit import (
 )
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head
+from walkback.records.config_keys import hash_with
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.records.sharing import hash_with
 from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores

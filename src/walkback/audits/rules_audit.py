@@ -33,10 +33,10 @@ from walkback.records import (
     with_probes,
 )
 from walkback.records.card import read_cards
-from walkback.records.consistency import CHECKPOINTS
+from walkback.records.checkpoint import CHECKPOINTS
+from walkback.records.config_keys import setting_of
 from walkback.records.looks import read_looks
 from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, Choice, ChosenRates, doubled, find_trials
-from walkback.records.sharing import setting_of
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
 from walkback.train.rate_grid import GRID, search
 

@@ -27,8 +27,7 @@ from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.unwrap import find_blocks
 from walkback.probes.user_errors import own_line
 from walkback.records import doubts_of
-from walkback.records.loop_subjects import NOISE
-from walkback.records.loop_training import LoopSetting
+from walkback.records.loop_training import NOISE, LoopSetting
 from walkback.train import seed_list
 
 TEST_SAMPLES, PROBED = 20_000, 512

@@ -21,8 +21,7 @@ from walkback.checks.paired_gain import (
     typed_words,
 )
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.baselines import half
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
 SAYS = {

@@ -24,15 +24,17 @@ from walkback.loops.job import Job, Wanted
 from walkback.loops.one_training import Unusable, failed, train_one
 from walkback.own import load_file
 from walkback.probes.preserve import undisturbed
-from walkback.records.loop_subjects import Loop, own_choices, read_loops
 from walkback.records.loop_training import (
+    Loop,
     LoopSetting,
     LoopTraining,
     Part,
     Who,
     find_loop_trainings,
     label_of,
+    own_choices,
     read_loop_training,
+    read_loops,
 )
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice
 from walkback.report.numbers import duration

@@ -9,7 +9,7 @@ from typing import Any
 from walkback.checks import Audit
 from walkback.checks.sequential import looks_of
 from walkback.records import Run, RunConfig
-from walkback.records.sharing import setting_of, subject_of
+from walkback.records.config_keys import setting_of, subject_of
 from walkback.records.training import sittings_of
 from walkback.report.case import Case, settings
 

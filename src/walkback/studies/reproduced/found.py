@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs
-from walkback.records.sharing import subject_of
+from walkback.records.config_keys import subject_of
 from walkback.report.inks import INKS
 from walkback.studies.base import net_words
 from walkback.studies.quantities import Quantity

@@ -254,7 +254,7 @@ def penalty_depth(found: Found, ours: Ours) -> tuple[Finding, Finding, Stat] | N
     given: dict[BaselineName, Baseline] = {}
     if bp.n and frozen_bp.n:
         given = {"bp": Baseline.by_seed(bp.accuracy()), "frozen_bp": Baseline.by_seed(frozen_bp.accuracy())}
-    evidence = evidence_of_runs(ours.name, dfa.runs, baselines=given)
+    evidence = evidence_of_runs(ours.name, dfa.runs, baselines={}).changed(baselines=given)
     return *depth_against(evidence, frozen.accuracy()), gain(margins, [0.0] * len(margins))
 
 
