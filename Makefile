@@ -14,7 +14,7 @@ WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
 .PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-docs test-network test-ray test-slurm test-slow fuzz mutants \
-        bench bench-executors crowd golden sentences clean help
+        bench bench-executors crowd golden rules-page sentences clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -83,6 +83,9 @@ docs-serve: docs  ## The same, served on this machine at port 8000, where its se
 golden: $(STAMP)  ## Write the golden oracle anew: its diff says which answers changed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/oracle.py
 	@git diff --stat -- tests/golden/oracle
+
+rules-page: $(STAMP)  ## Measure the rules' cards anew and write them, with the docstrings, into docs/rules-and-nets.md
+	OMP_NUM_THREADS=1 $(BIN)/python tests/rules_page.py
 
 sentences:  ## Every sentence that the program can say, room by room, for reading them through
 	@python3 docs/sentences.py
