@@ -2,7 +2,9 @@
 
 import ast
 import re
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 
 from rich.console import Group
@@ -10,7 +12,7 @@ from rich.table import Table
 
 from walkback.checks import in_order
 from walkback.data import DATASETS, is_cached, is_own
-from walkback.report.fitting import plain_table, words
+from walkback.report.tables import Column, terminal_table
 
 ROOMS = {"rules": "RULES", "nets": "NETS", "probes": "PROBES"}  # a folder, and the registry that its files add to
 
@@ -39,13 +41,12 @@ def data_table(pattern: str = "*") -> Table:
 
 
 def _table(title: str, rows: list[list[str]]) -> Table:
-    table = plain_table(title=title, show_header=False)
-    table.add_column(no_wrap=True, min_width=13)
-    if rows and len(rows[0]) > 2:
-        table.add_column(no_wrap=True)
-    for row in rows:
-        table.add_row(*map(words, row))
-    return table
+    """The name first; the last cell may wrap."""
+    places = range(max(map(len, rows), default=0))
+    columns = [Column("", str, "", itemgetter(place), {"justify": "left", "no_wrap": place != places[-1]})
+               for place in places]  # fmt: skip
+    columns[:1] = [replace(column, looks={**column.looks, "min_width": 13}) for column in columns[:1]]
+    return terminal_table(columns, rows, title=title, show_header=False)
 
 
 def registered(room: str) -> dict[str, str]:

@@ -214,6 +214,11 @@ def _latex(cell: Cell) -> str:
     return latex.escape(text(cell), numbers=not isinstance(cell, str) or is_number(cell))
 
 
+def brief(takes: Mapping[str, Callable[[Any], Cell]], *left: str) -> list[Column]:
+    """Columns for a terminal alone; those of words are named and stand at the left."""
+    return [Column("", take, name, looks={"justify": "left"} if name in left else {}) for name, take in takes.items()]
+
+
 def csv_lines(columns: Sequence[Column], things: Iterable[Any]) -> Iterator[str]:
     """A row for each thing as a line of CSV: one thing is in memory at a time."""
     shown = [column for column in columns if column.heading]
