@@ -14,7 +14,7 @@ WALKBACK_LATEX ?= required
 FUZZ ?= 10000
 
 .PHONY: demo test tools lint browser latex docs docs-serve test-wheel test-docs test-network test-ray test-slurm test-slow fuzz mutants \
-        bench bench-executors crowd golden sentences clean help
+        bench bench-executors crowd golden rules-page sentences clean help
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -84,6 +84,9 @@ golden: $(STAMP)  ## Write the golden oracle anew: its diff says which answers c
 	OMP_NUM_THREADS=1 $(BIN)/python tests/oracle.py
 	$(BIN)/python tests/checks_golden.py
 	@git diff --stat -- tests/golden
+
+rules-page: $(STAMP)  ## Measure the rules' cards anew and write them, with the docstrings, into docs/rules-and-nets.md
+	OMP_NUM_THREADS=1 $(BIN)/python tests/rules_page.py
 
 sentences:  ## Every sentence that the program can say, room by room, for reading them through
 	@python3 docs/sentences.py

@@ -11,7 +11,7 @@ import pytest
 STRUCTURE = """
 begin end section subsection item caption label centering par parbox linewidth raggedright resizebox usepackage
 providecommand ensuremath setlength tabcolsep itemsep parskip medskip smallskip noindent rule small footnotesize
-toprule midrule bottomrule tabularnewline textbf textsf texttt
+ifdim else fi width toprule midrule bottomrule tabularnewline textbf textsf texttt
 """
 WORDS = """
 textbackslash textasciicircum textasciitilde textless textgreater textbar ldots checkmark xmark o O ae AE oe ss l L i j

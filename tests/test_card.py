@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
+from rules_page import CARDS, ENTRIES, PAGE, between, entries, lacking, stated
 from walkback.audits.rule_cards import make_card, what_it_uses
 from walkback.cli import app
 from walkback.errors import BadValue, UnknownName
@@ -22,13 +23,10 @@ from walkback.own import is_ours
 from walkback.probes.step_cost import products_and_memory
 from walkback.probes.transport import TooNarrow, condition, inputs_of, questions, replaced, turned
 from walkback.records.card import Card
-from walkback.report import rule_entries
-from walkback.report.cards import BEGIN, END, cards_table, print_cards, sheet, write_into
-from walkback.report.rule_entries import entries, lacking, stated, write_entries
+from walkback.report.cards import cards_table, print_cards, sheet
 from walkback.rules import RULES, Credits, Rule
 from walkback.rules.layerwise import DrawnFeedback, LayerFeedback
 
-PAGE = Path(__file__).parents[1] / "docs/rules-and-nets.md"
 PLACES = ("inside", "blocks", "readout")
 numbers = itertools.count()
 
@@ -471,28 +469,17 @@ def a_card(rule="mono-forward", **changes):
     return Card(**facts | changes)
 
 
-def test_the_table_fits_80_columns_and_goes_into_a_page(tmp_path):
+def test_the_table_fits_80_columns():
     said = io.StringIO()
     print_cards([a_card(), a_card("bp")], "text", Console(file=said, width=80))
     assert "each row is a list" not in said.getvalue()
     assert max(map(len, said.getvalue().splitlines())) <= 80
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nstale words\n{END}\nafter\n")
-    text = write_into([a_card()], page).read_text()
-    assert "| mono-forward | learned" in text
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "stale words" not in text
-    with pytest.raises(BadValue, match="no place"):
-        write_into([], tmp_path / "other.md")
     assert dict(sheet(a_card(repeatable=False)))["caution"]
 
 
 def rows_of(text):
-    table = text.partition(BEGIN)[2].partition(END)[0]
-    lines = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
-    ]
+    table = between(text, CARDS).splitlines()
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
     return {line[0]: line[1:] for line in lines[2:]}
 
 
@@ -500,7 +487,7 @@ OURS = [name for name in RULES.names() if is_ours(RULES.get(name))]
 
 
 def test_golden_every_rule_has_its_row_in_the_documents():
-    assert set(rows_of(PAGE.read_text())) == set(OURS), "write it anew: walkback card --into docs/rules-and-nets.md"
+    assert set(rows_of(PAGE.read_text())) == set(OURS), "write it anew: make rules-page"
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -509,12 +496,10 @@ def test_every_rule_states_its_formula_what_it_needs_and_where_it_differs(name):
 
 
 def test_golden_the_entries_in_the_documents_are_what_the_rules_state():
-    text = PAGE.read_text()
-    written = text.partition(rule_entries.BEGIN)[2].partition(rule_entries.END)[0]
-    assert written == f"\n{entries(OURS)}\n", "write it anew: walkback card --into docs/rules-and-nets.md"
+    assert between(PAGE.read_text(), ENTRIES) == f"\n{entries(OURS)}\n", "write it anew: make rules-page"
 
 
-def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(tmp_path, monkeypatch):
+def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(monkeypatch):
     """Planted: a field of three lines, code, a word that Markdown would take for emphasis, and a paragraph after it."""
 
     class Planted:
@@ -533,17 +518,8 @@ def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(tmp_path, m
         "A rule. It is planted.", {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}, ["More of it."]
     )  # fmt: skip
     assert lacking("planted") == ["normalize", "embedding", "readout", "differs", "source"]
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{rule_entries.BEGIN}\nold\n{rule_entries.END}\nafter\n")
-    write_entries(page, ["planted"])
-    text = page.read_text()
+    text = entries(["planted"])
     assert "- *credit*: a_l = \\*B\\* goes on with `x=1` there\n- *needs*: nothing\n\nMore of it." in text
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "old" not in text
-    page.write_text(f"{rule_entries.BEGIN}\n")
-    with pytest.raises(BadValue, match="none that ends them"):
-        write_entries(page, ["planted"])
 
 
 @pytest.mark.parametrize("name", OURS)

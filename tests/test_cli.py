@@ -31,18 +31,35 @@ def test_help_does_not_import_torch():
 
 
 @pytest.mark.parametrize(
-    ("words", "heavy"),
-    [(["show", "nowhere"], "torch"), (["status", "nowhere"], "torch"), (["train", "--rules", "nope"], "torch._dynamo")],
-)
-def test_a_command_imports_no_more_than_it_needs(words, heavy):
+    ("words", "heavy", "status"),
+    [
+        (["list"], "torch", 0), (["show", "nowhere"], "torch", 2), (["status", "nowhere"], "torch", 2),
+        (["train", "--rules", "nope"], "torch._dynamo", 2),
+    ],
+)  # fmt: skip
+def test_a_command_imports_no_more_than_it_needs(words, heavy, status):
     """torch takes seconds to import, its compiler as long again."""
     code = (
         "import sys\nfrom walkback.cli import main\n"
         f"sys.argv = ['walkback', *{words}]\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 2, end.code\n"
+        f"try:\n    main()\nexcept SystemExit as end:\n    assert end.code == {status}, end.code\n"
         f"assert 'walkback.errors' in sys.modules and {heavy!r} not in sys.modules"
     )
     said_by(code)
+
+
+def test_the_list_without_torch_is_what_the_registries_hold():
+    """It reads the files of the rooms; the registries come from running them."""
+    from walkback.nets import NETS
+    from walkback.own import is_ours
+    from walkback.probes import PROBES
+    from walkback.report.catalogue import registered
+    from walkback.rules import RULES
+
+    for room, registry in {"rules": RULES, "nets": NETS, "probes": PROBES}.items():
+        ours = [name for name in registry.names() if is_ours(registry.get(name))]
+        said = {name: (registry.get(name).__doc__ or "").strip().partition("\n")[0] for name in ours}
+        assert registered(room) == said
 
 
 def test_import_walkback_costs_nothing_and_offers_its_names():

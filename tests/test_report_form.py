@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,7 +23,7 @@ from walkback.records import Baseline, Evidence, Moment, Run, Subject, Training,
 from walkback.records.evidence import Effort
 from walkback.records.subjects import KEPT
 from walkback.report.case import Case
-from walkback.report.form import Form, Pitfall, fill, render, write_form
+from walkback.report.form import Form, fill, render, write_form
 from walkback.rules import rule_words
 from walkback.train import plan
 
@@ -38,24 +38,31 @@ def forms(*paths: Path) -> list[Form]:
 
 def rows(form: Form, section: str) -> dict[str, str | None]:
     (found,) = [s for s in form.sections if s.title == section]
-    return {row.label: row.value for row in found.rows if not isinstance(row, Pitfall)}
+    return {row.label: row.value for row in found.rows}
 
 
 def why(form: Form, section: str, label: str) -> str:
     (found,) = [s for s in form.sections if s.title == section]
-    return next(row.why for row in found.rows if not isinstance(row, Pitfall) and row.label == label)
+    return next(row.why for row in found.rows if row.label == label)
 
 
-def answers(form: Form) -> dict[str, Pitfall]:
+class Answered(NamedTuple):
+    """How a pitfall's question is answered, and why."""
+
+    answer: str
+    says: str
+
+
+def answers(form: Form) -> dict[str, Answered]:
     """By a word of the question."""
     words = {"reference batch": "batch", "frozen baseline": "frozen", "either frozen": "either", "growth": "growth",
              "clamp": "clamp", "precision": "precision", "feedback weights": "feedback", "left out": "dead",
              "Student": "interval", "values of its blocks": "gamma", "without its blocks": "shallow",
              "own learning rate": "rates", "symptoms": "symptoms"}  # fmt: skip
     (found,) = [s for s in form.sections if s.title == "Pitfalls"]
-    keys = [next(key for word, key in words.items() if word in q.asks) for q in found.rows]
+    keys = [next(key for word, key in words.items() if word in q.label) for q in found.rows]
     assert len(set(keys)) == len(found.rows)
-    return dict(zip(keys, found.rows, strict=True))
+    return {key: Answered(q.value or "not known", q.why) for key, q in zip(keys, found.rows, strict=True)}
 
 
 # --- from committed records -----------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from rich.console import Console
 import walkback as wb
 from conftest import small_plan
 from report_material import write_runs
+from rules_page import stated
 from walkback.audits import report_paths
 from walkback.checks import Audit
 from walkback.cli import app
 from walkback.cli.shown import show_audit
 from walkback.report.audit_tables import audit_tables
 from walkback.report.catalogue import catalogue
-from walkback.report.rule_entries import stated
 from walkback.report.variants import VARIANTS, variant, variants
 from walkback.rules import RULES, rule_words
 

@@ -18,7 +18,6 @@ def card(
     *rules: Annotated[str, Parameter(json_list=False)],
     rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
     format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
-    into: Annotated[Path | None, option(WHERE, "Markdown page in which to rewrite the table of cards.")] = None,
     to: Annotated[Path | None, option(WHERE, "Folder of runs: measure their rules and write its cards.json.")] = None,
 ) -> int:
     """Measure what a rule uses (weights above, labels, the true gradient) and what a step costs.
@@ -34,23 +33,17 @@ def card(
     from rich.console import Console
 
     from walkback.audits import cards_of_folder, make_card
-    from walkback.report.cards import print_cards, write_into
+    from walkback.report.cards import print_cards
     from walkback.report.numbers import relative
-    from walkback.report.rule_entries import write_entries
     from walkback.rules import RULES
 
     if to is not None:
-        if rule_option or into is not None:
-            raise BadValue("--to takes the options of the rules from their runs", "leave --rule-option and --into out")
+        if rule_option:
+            raise BadValue("--to takes the options of the rules from their runs", "leave --rule-option out")
         cards = cards_of_folder(to, rules, say=print)
     else:
         cards = [make_card(rule, read_options(rule_option)) for rule in rules or RULES.names()]
-    if into is not None:
-        written = write_into(cards, into)
-        write_entries(written, RULES.names())
-        print(relative(written))
-    else:
-        print_cards(cards, format, Console(highlight=False, emoji=False))
+    print_cards(cards, format, Console(highlight=False, emoji=False))
     if to is not None:
         print(relative(to / "cards.json"))
     return 0

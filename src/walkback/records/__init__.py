@@ -6,7 +6,7 @@ from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, 
 from walkback.records.folder import RunFolder, export_run, find_runs, read_head, read_run
 from walkback.records.invariants import INVARIANTS, Invariant
 from walkback.records.moment import Moment, moment_of_snapshot, with_probes
-from walkback.records.readers.base import evidence_of_log, join_seeds, read_log
+from walkback.records.readers import evidence_of_log, join_seeds, read_log
 from walkback.records.record import Record
 from walkback.records.schema import (
     CosineRecord,

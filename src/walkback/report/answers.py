@@ -1,13 +1,24 @@
-"""The three answers of one judgement in words: for page, form, notebook and comparison. Nothing is judged here."""
+"""One judgement in signs, cells and words: for terminal, tables, page, form, notebook and comparison. Nothing is judged
+here."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from walkback.checks import Interval, Judgement
+from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.depth import TASK, WORDS
+from walkback.report.numbers import number
 from walkback.report.summary import finding_of
-from walkback.report.verdicts import GAMMA_GLYPHS, LOWER_GLYPHS, VERDICT_GLYPHS, blocks_of, rates_words
 
+GLYPHS = {
+    "passes": "✓", "fires": "✗", "open": "?", "not asked": "–", "inconclusive": "?", "not applicable": "–",
+}  # fmt: skip
+VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "open": "?", "inconclusive": "?", "not applicable": "–"}
+LOWER_GLYPHS = {"trained": "✓", "not trained": "✗", "open": "?", "not asked": "–"}
+GAMMA_GLYPHS = {
+    "even": "✓", "carried by few": "✗", "chance": "✗", "not measurable": "–", "open": "?", "not reported": "–",
+}  # fmt: skip
+STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
 FAILING = re.compile(r"Seeds that gain nothing: (\d+) of (\d+); their share is at most (\d+) %")
 
 
@@ -31,12 +42,14 @@ def answers(judgement: Judgement) -> list[Answer]:
     sign = VERDICT_GLYPHS[judgement.verdict]
     if given is None:
         return [Answer("verdict", judgement.verdict, sign, judgement.verdict, [])]
-    reach = finding_of(judgement, "reach")
+    depth, reach = finding_of(judgement, "depth"), finding_of(judgement, "reach")
+    failing = None if depth is None else FAILING.search(depth.says)
+    seeds = [] if failing is None else ["{} of {} seeds gain nothing; at most {} % do (95 %)".format(*failing.groups())]
     half = [] if reach is None or "half" not in reach.parts else [_gain(reach.parts["half"])]
     return [
-        Answer("accuracy", judgement.answer, sign, judgement.verdict, [*filter(None, [failing_words(judgement)])]),
+        Answer("accuracy", judgement.answer, sign, judgement.verdict, seeds),
         Answer("lower half", given.lower_half, LOWER_GLYPHS[given.lower_half], given.lower_half, half),
-        Answer("Γ", given.gamma, GAMMA_GLYPHS[given.gamma], given.gamma, gamma_words(judgement)),
+        Answer("Γ", given.gamma, GAMMA_GLYPHS[given.gamma], given.gamma, _gamma_words(judgement)),
     ]
 
 
@@ -50,40 +63,46 @@ def gains_words(judgement: Judgement) -> list[str]:
     depth = finding_of(judgement, "depth")
     if depth is None or judgement.verdicts is None:
         return []
-    words = []
-    for name in TASK:
-        part = depth.parts.get(name)
-        words.append(f"{WORDS[name]}: {'not known' if part is None else _gain(part)}")
-    return words
+    return [f"{WORDS[name]}: {_gain(depth.parts.get(name, Interval()))}" for name in TASK]
 
 
-def gamma_words(judgement: Judgement) -> list[str]:
+def _gamma_words(judgement: Judgement) -> list[str]:
     """Γ, of how many blocks it speaks, and the median block's cosine."""
-    chance, stands = finding_of(judgement, "chance"), stands_words(judgement)
-    gamma = "" if chance is None or chance.value is None else f"{chance.value:.2f}"
-    median = judgement.median_cosine
-    words = [", ".join(filter(None, [gamma, stands and f"stands for {stands}"]))]
-    return [*filter(None, words), *([] if median is None else [f"median block {median:.2f}"])]
+    gamma, stands, median = value_of(judgement, "chance"), stands_words(judgement), judgement.median_cosine
+    words = [*([] if gamma is None else [f"{gamma:.2f}"]), *([f"stands for {stands} blocks"] if stands else [])]
+    return [*([", ".join(words)] if words else []), *([] if median is None else [f"median block {median:.2f}"])]
 
 
 def stands_words(judgement: Judgement) -> str:
-    """Of how many blocks Γ speaks; empty where that is not known."""
+    """Of how many of its blocks Γ speaks; empty where that is not known."""
     spread = finding_of(judgement, "spread")
-    if spread is None or spread.value is None:
-        return ""
-    return f"{spread.value:.1f} of {blocks_of(spread.threshold)} blocks"
+    return "" if spread is None or spread.value is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
+
+
+def blocks_of(bar: float) -> int:
+    """How many blocks have such a bar for `spread`, (L + 1) / 2.
+
+    >>> blocks_of(2.5)
+    4
+    """
+    return round(2 * bar - 1)
+
+
+def value_of(judgement: Judgement, check: str) -> float | None:
+    """The value that a check found."""
+    finding = finding_of(judgement, check)
+    return None if finding is None else finding.value
 
 
 def effort_words(judgement: Judgement) -> str:
-    """How the learning rates were chosen; empty where nothing is compared."""
-    return "" if judgement.rates is None else rates_words(judgement).removeprefix("rates: ")
-
-
-def failing_words(judgement: Judgement) -> str:
-    """On how many seeds the blocks gain nothing, and the bound of their share, as depth says it."""
-    depth = finding_of(judgement, "depth")
-    found = None if depth is None else FAILING.search(depth.says)
-    return "" if found is None else "{} of {} seeds gain nothing; at most {} % do (95 %)".format(*found.groups())
+    """How the learning rates were chosen, and by how many trials; empty where nothing is compared."""
+    if judgement.rates is None:
+        return ""
+    if judgement.rates != "tuned":
+        return "tried, and not tuned" if judgement.trials else "one rate for all"
+    counts = sorted(set(judgement.trials.values()))
+    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"tuned, {each} trials for each of {len(judgement.trials)} nets"
 
 
 def _gain(part: Interval) -> str:
@@ -96,3 +115,65 @@ def _gain(part: Interval) -> str:
         return "not known"
     ends = "" if part.low is None or part.high is None else f" ({100 * part.low:+.1f} to {100 * part.high:+.1f})"
     return f"{100 * part.value:+.1f} points{ends}"
+
+
+# --- cells, where there is little room --------------------------------------------------------------------------------
+
+
+def asked(subjects: Sequence[Judgement]) -> list[str]:
+    """The names of all checks that were put to the subjects, in the order of their findings."""
+    return list(dict.fromkeys(finding.check for subject in subjects for finding in subject.findings))
+
+
+def finding_cell(finding: Finding | None) -> str:
+    """The outcome's sign and the number behind it, in the form of its check; empty where nothing was asked."""
+    if finding is None:
+        return ""
+    value, form, glyph = finding.value, check_named(finding.check).form, GLYPHS[finding.outcome]
+    if value is None:
+        return glyph
+    if form == "share":
+        ends = (value if end is None else end for end in (finding.low, finding.high))
+        low, high = (f"{100 * end:.0f}" for end in ends)
+        return f"{glyph} {high}%" if low == high else f"{glyph} {low}–{high}%"
+    if form == "points":
+        return f"{glyph} {100 * value:+.1f}"
+    if form == "size":
+        return f"{glyph} {value:.0e}"
+    return f"{glyph} {number(value, 2)}{'×' if form == 'times' else ''}"
+
+
+def accuracy_cell(judgement: Judgement) -> str:
+    """Mean and standard deviation over the seeds, short.
+
+    A mean of one keeps its leading digit.
+    """
+    mean, std = (
+        None if value is None else f"{value:.3f}".removeprefix("0" if 0 <= value < 1 else "")
+        for value in (judgement.accuracy.mean, judgement.accuracy.std)
+    )
+    return "–" if mean is None else mean if std is None else f"{mean} ±{std}"
+
+
+def depth_cell(judgement: Judgement) -> str:
+    """The gains over the frozen and over the shallow net; a dash where one is not known."""
+    finding = finding_of(judgement, "depth")
+    parts = {} if finding is None else finding.parts
+    values = [parts[name].value if name in parts else None for name in TASK]
+    return " ".join("–" if value is None else f"{100 * value:+.1f}" for value in values)
+
+
+def lower_cell(judgement: Judgement) -> str:
+    """The answer on the lower half, with its points."""
+    if judgement.verdicts is None:
+        return ""
+    value = value_of(judgement, "reach")
+    return LOWER_GLYPHS[judgement.verdicts.lower_half] + ("" if value is None else f" {100 * value:+.1f}")
+
+
+def gamma_cells(judgement: Judgement) -> tuple[str, str]:
+    """Γ, and of how many blocks it speaks with what that amounts to."""
+    if judgement.verdicts is None:
+        return "", ""
+    gamma, stands, word = value_of(judgement, "chance"), stands_words(judgement), judgement.verdicts.gamma
+    return ("–", word) if gamma is None or not stands else (f"{gamma:.2f}", f"{stands.replace(' of ', '/')} {word}")

@@ -1,109 +1,105 @@
-"""An audit as tables that an author can paste: the verdicts, the findings behind them, the controls."""
+"""An audit as tables: the answers, the findings behind them, the controls. A column is added here, for every format."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from walkback.checks import Accuracy, Audit, Check, Finding, Interval, Protocol, check_named, in_order
+from rich.text import Text
+
+from walkback.checks import Accuracy, Audit, Finding, Interval, Judgement, Protocol, check_named, in_order
 from walkback.checks.finding import listed
-from walkback.records import Run
+from walkback.plain import one_line
+from walkback.records import BaselineName, Run
 from walkback.records.training import sittings_of
+from walkback.report.answers import (
+    STYLES,
+    VERDICT_GLYPHS,
+    accuracy_cell,
+    asked,
+    depth_cell,
+    finding_cell,
+    gamma_cells,
+    lower_cell,
+    stands_words,
+    value_of,
+)
 from walkback.report.case import Case
 from walkback.report.measured import measured_table
-from walkback.report.tables import Cell, Summarised, Table
+from walkback.report.summary import finding_of
+from walkback.report.tables import Cell, Column, Stat, Table
 from walkback.report.variants import variants
-from walkback.report.verdicts import KEYS, asked, blocks_of, finding_cells
 from walkback.version import own_version
 
-
-def quantities(checks: Sequence[Check], protocol: Protocol) -> str:
-    """What the values of the checks are, for the notes below a table."""
-    checks = checks or in_order(protocol)
-    pairs = [(check.name, check.quantity.get(protocol, "")) for check in checks]
-    if protocol == "published":
-        return f"By the published protocol, means alone: {'; '.join(', '.join(each) for each in pairs)}."
-    means = [check.name for check in checks if check.spread == "mean"]
-    ends = "Low and high: over the seeds"
-    ends += f"; for {listed(means)} the interval of the mean by Student's t." if means else "."
-    return " ".join([*(f"{name}: {words}." for name, words in pairs), ends])
-
-
-def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
-    """The answers, the findings and, where there are any, the controls."""
-    made = footnote(audit, audit.runs)
-    checks = asked(audit.subjects)
-    words = quantities([check_named(check) for check in checks], audit.protocol)
-    title = f"What the audit says. {audit.void_words}" if audit.valid is False else "What the audit says"
-    ours = audit.protocol == "ours"
-    verdicts = Table(
-        name, title, ["subject", *(ANSWERS if ours else ["verdict", "accuracy", "n", *checks])],
-        [_answers(case) if ours else _verdict(case, checks) for case in audit.cases],
-        [*([INTERVALS] if ours else [f"{KEYS['published']}.", words]), audit.says, made],
-    )  # fmt: skip
-    findings = Table(
-        f"{name}-findings", "What each check found",
-        ["subject", "check", "outcome", "value", "low", "high", "threshold", "basis"],
-        [[s.name, *finding_row(f)] for s in audit.subjects for f in s.findings], [words, made],
-    )  # fmt: skip
-    measured = measured_table(audit.subjects, f"{name}-measured", made)
-    controls = controls_table(audit, f"{name}-controls", made) if audit.controls else None
-    tables = (verdicts, findings, _intervals(audit, f"{name}-intervals", made), controls, measured)
-    return [table for table in tables if table is not None]
-
-
-def _intervals(audit: Audit, name: str, *notes: str) -> Table | None:
-    """The gains that the answers on accuracy and lower half rest on; None where there is none."""
-    rows: list[list[Cell]] = [
-        [subject.name, finding.check, part, *(None if v is None else 100 * v for v in (i.value, i.low, i.high))]
-        for subject in audit.subjects for finding in subject.findings
-        if check_named(finding.check).form == "points" for part, i in finding.parts.items()
-    ]  # fmt: skip
-    headings = ["subject", "check", "gain over", "points", "low", "high"]
-    return Table(name, "The gains behind the answers", headings, rows, [INTERVALS, *notes]) if rows else None
-
-
-def controls_table(audit: Audit, name: str, *notes: str) -> Table:
-    """The controls: what each must be, and what it is."""
-    rows = [[c.name, c.expected, c.got, "yes" if c.ok else "no"] for c in audit.controls]
-    return Table(name, "The controls", ["control", "must be", "is", "as it must"], rows, [audit.says, *notes])
-
-
-def accuracy(known: Accuracy) -> Summarised:
-    """Mean, standard deviation and n as a judgement tells them."""
-    return Summarised(given=(known.mean, known.std, known.n))
-
-
-ANSWERS = (
-    "accuracy", "test accuracy", "n", "over frozen", "over shallow", "lower half", "over half", "Γ", "mean cosine",
-    "median block", "stands for", "rates", "trials",
-)  # fmt: skip
+T = TypeVar("T")
+KEYS = {
+    "ours": "✓ passes, ✗ fires, ? open, – not asked",
+    "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
+}
 INTERVALS = (
     "Gains in points, paired by seed. Over frozen: its own net with the blocks left at their random init; over "
     "shallow: the net without blocks; over half: the net whose upper half of blocks alone is trained. Stands for: of "
     "how many blocks Γ speaks."
 )
+LEFT = {"justify": "left"}
+GAINS: dict[BaselineName, str] = {"frozen": "over frozen", "shallow": "over shallow", "half": "over half"}
 
 
-def _answers(case: Case) -> list[Cell]:
-    """The three answers, each beside the numbers that it rests on."""
-    subject = case.judgement
-    found, known, answers = {f.check: f for f in subject.findings}, subject.accuracy, subject.verdicts
-    parts = {name: part for finding in subject.findings for name, part in finding.parts.items()}
-    gains = [_gain(parts.get(name), known.n) for name in ("frozen", "shallow", "half")]
-    chance, spread = found.get("chance"), found.get("spread")
-    stands = "–" if spread is None or spread.value is None else f"{spread.value:.1f} of {blocks_of(spread.threshold)}"
-    lower, gamma = ("–", "–") if answers is None else (answers.lower_half, answers.gamma)
-    words = [_marked(case, word) for word in (subject.answer, lower, gamma)]
+def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str = "") -> list[Column]:
+    """Of a case: its three answers, each beside the numbers that it rests on; or its one published verdict.
+
+    mark   in a terminal, behind an answer that is not controlled
+    """
+    longest = max((len(subject.name) for subject in subjects), default=0)
+    name = {**LEFT, "no_wrap": False, "overflow": "fold", "min_width": min(max(longest, 7), 12), "max_width": 18}
+    words = {**LEFT, "no_wrap": False, "min_width": 13}
+    answer = partial(answer_text, mark=mark)
+    scored, n = of(lambda judged: accuracy(judged.accuracy)), of(lambda judged: judged.accuracy.n)
+    if protocol == "published":
+        return [
+            Column("subject", subject_name, "\nsubject", looks=name),
+            Column("verdict", lambda case: _marked(case, case.judgement.verdict), "\nverdict", answer,
+                   {**LEFT, "min_width": 14}),
+            Column("accuracy", scored, "\naccuracy", of(accuracy_cell)),
+            Column("n", n),
+            *(Column(check, of(partial(_found, check)), f"{one_line(check)}\n{check_named(check).heading}", looks=LEFT)
+              for check in asked(subjects)),
+        ]  # fmt: skip
+    frozen, shallow, half = (Column(heading, of(partial(_gain, name))) for name, heading in GAINS.items())
     return [
-        subject.name, words[0], accuracy(known), known.n, *gains[:2], words[1], gains[2], words[2],
-        None if chance is None else chance.value, subject.median_cosine, stands, subject.rates,
-        max(subject.trials.values(), default=None),
-    ]  # fmt: skip
+        Column("subject", subject_name, "subject", looks=name),
+        Column("accuracy", lambda case: _marked(case, case.judgement.answer), "accuracy", answer, words),
+        Column("test accuracy", scored, "mean ± sd", of(accuracy_cell)),
+        Column("n", n, "n"),
+        frozen,
+        shallow,
+        Column("", subject_name, "depth f / s", of(depth_cell)),
+        Column("lower half", partial(_answer, "lower_half"), "lower", of(lower_cell), LEFT),
+        half,
+        Column("Γ", partial(_answer, "gamma")),
+        Column("mean cosine", of(lambda judged: value_of(judged, "chance")), "Γ", of(lambda j: gamma_cells(j)[0])),
+        Column("median block", of(lambda judged: judged.median_cosine)),
+        Column(
+            "stands for", of(lambda j: stands_words(j) or "–"), "stands for", of(lambda j: gamma_cells(j)[1]), words
+        ),
+        Column("rates", of(lambda judged: judged.rates)),
+        Column("trials", of(lambda judged: max(judged.trials.values(), default=None))),
+    ]
 
 
-def _gain(part: Interval | None, n: int) -> Cell:
-    if part is None or part.value is None:
-        return None
-    ends = None if part.low is None or part.high is None else (part.low, part.high)
-    return Summarised(form="points", interval=ends, given=(part.value, None, n))
+def of(take: Callable[[Judgement], T]) -> Callable[[Case], T]:
+    """What a column takes of the judgement of a case."""
+    return lambda case: take(case.judgement)
+
+
+subject_name = of(lambda judged: judged.name)
+
+
+def answer_text(case: Case, mark: str) -> Text:
+    """The answer on accuracy; struck through where it does not count, and marked where it is not controlled."""
+    words = f"{VERDICT_GLYPHS[case.judgement.verdict]} {case.judgement.answer}"
+    if not case.counts:
+        return Text(f"({words})", "dim strike")
+    return Text(words if case.controlled else f"{words}{mark}", STYLES[case.judgement.verdict])
 
 
 def _marked(case: Case, answer: str) -> str:
@@ -113,26 +109,108 @@ def _marked(case: Case, answer: str) -> str:
     return answer if case.controlled else f"not controlled ({answer})"
 
 
-def _verdict(case: Case, checks: Sequence[str]) -> list[Cell]:
-    """By the published protocol: its verdict, and a cell for each check."""
-    subject, scored = case.judgement, case.judgement.accuracy
-    verdict = _marked(case, subject.verdict)
-    return [subject.name, verdict, accuracy(scored), scored.n, *finding_cells(subject, checks)]
+def _answer(about: str, case: Case) -> str:
+    return _marked(case, "–" if case.judgement.verdicts is None else getattr(case.judgement.verdicts, about))
 
 
-def finding_row(finding: Finding) -> list[Cell]:
-    """Check, outcome, value, low, high, threshold, basis; a gain in points."""
-    factor = 100 if check_named(finding.check).form == "points" else 1
-    numbers = [None if v is None else factor * v for v in (finding.value, finding.low, finding.high)]
-    return [finding.check, finding.outcome, *numbers, f"{factor * finding.threshold:g}", finding.basis]
+def _found(check: str, judged: Judgement) -> str:
+    return finding_cell(finding_of(judged, check))
+
+
+def _gain(name: BaselineName, judged: Judgement) -> Cell:
+    part = next((f.parts[name] for f in reversed(judged.findings) if name in f.parts), None)
+    return None if part is None or part.value is None else gain_cell(part, judged.accuracy.n)
+
+
+def gain_cell(part: Interval, n: int, mean: float | None = None) -> Stat:
+    """A gain in points with its interval."""
+    ends = None if part.low is None or part.high is None else (part.low, part.high)
+    return Stat(form="points", interval=ends, given=(part.value if mean is None else mean, None, n))
+
+
+def accuracy(known: Accuracy) -> Stat:
+    """Mean, standard deviation and n as a judgement has them."""
+    return Stat(given=(known.mean, known.std, known.n))
+
+
+def _points(value: float | None, points: bool = True) -> float | None:
+    return value if value is None or not points else 100 * value
+
+
+def finding_columns(of_subject: bool = True) -> list[Column]:
+    """Of a judgement and one of its findings; a gain in points."""
+
+    def scaled(pair: tuple[Judgement, Finding], name: str) -> float | None:
+        return _points(getattr(pair[1], name), check_named(pair[1].check).form == "points")
+
+    return [
+        *([Column("subject", lambda pair: pair[0].name)] if of_subject else []),
+        Column("check", lambda pair: pair[1].check),
+        Column("outcome", lambda pair: pair[1].outcome),
+        Column("value", lambda pair: scaled(pair, "value")),
+        Column("low", lambda pair: scaled(pair, "low")),
+        Column("high", lambda pair: scaled(pair, "high")),
+        Column("threshold", lambda pair: f"{scaled(pair, 'threshold'):g}"),
+        Column("basis", lambda pair: pair[1].basis),
+    ]
+
+
+PART_COLUMNS = (  # of a judgement, a finding, a baseline's name and the gain over it
+    Column("subject", lambda part: part[0].name),
+    Column("check", lambda part: part[1].check),
+    Column("gain over", lambda part: part[2]),
+    Column("points", lambda part: _points(part[3].value)),
+    Column("low", lambda part: _points(part[3].low)),
+    Column("high", lambda part: _points(part[3].high)),
+)
+CONTROL_COLUMNS = (
+    Column("control", lambda control: control.name),
+    Column("must be", lambda control: control.expected),
+    Column("is", lambda control: control.got),
+    Column("as it must", lambda control: "yes" if control.ok else "no"),
+)
+
+
+def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
+    """The answers, the findings, and where there are any, the gains, the controls and what probes measured."""
+    made, words = footnote(audit, audit.runs), quantities(asked(audit.subjects), audit.protocol)
+    title = f"What the audit says. {audit.void_words}" if audit.valid is False else "What the audit says"
+    below = [INTERVALS] if audit.protocol == "ours" else [f"{KEYS['published']}.", words]
+    found = [(subject, finding) for subject in audit.subjects for finding in subject.findings]
+    parts = [(*pair, *part) for pair in found if check_named(pair[1].check).form == "points"
+             for part in pair[1].parts.items()]  # fmt: skip
+    tables = [
+        Table.of(name, title, answer_columns(audit.protocol, audit.subjects), audit.cases, *below, audit.says, made),
+        Table.of(f"{name}-findings", "What each check found", finding_columns(), found, words, made),
+        Table.of(f"{name}-intervals", "The gains behind the answers", PART_COLUMNS, parts, INTERVALS, made),
+        controls_table(audit, f"{name}-controls", made),
+        measured_table(audit.subjects, f"{name}-measured", made),
+    ]
+    return [table for place, table in enumerate(tables) if place < 2 or table.rows]
+
+
+def controls_table(audit: Audit, name: str, *notes: str) -> Table:
+    """The controls: what each must be, and what it is."""
+    return Table.of(name, "The controls", CONTROL_COLUMNS, audit.controls, audit.says, *notes)
+
+
+def quantities(names: Sequence[str], protocol: Protocol) -> str:
+    """What the values of the checks are, for the notes below a table."""
+    checks = [check_named(name) for name in names] or in_order(protocol)
+    pairs = [(check.name, check.quantity.get(protocol, "")) for check in checks]
+    if protocol == "published":
+        return f"By the published protocol, means alone: {'; '.join(', '.join(each) for each in pairs)}."
+    means = [check.name for check in checks if check.spread == "mean"]
+    ends = "Low and high: over the seeds"
+    ends += f"; for {listed(means)} the interval of the mean by Student's t." if means else "."
+    return " ".join([*(f"{name}: {words}." for name, words in pairs), ends])
 
 
 def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
     """By what it was judged, with what the runs were trained, and which form of a rule a name stands for."""
+    versions, forms = trained_with(runs), variants(run.config for run in runs)
     words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
-    versions = trained_with(runs)
-    words = f"{words} Trained with {versions}." if versions else words
-    return f"{words} {forms}" if (forms := variants(run.config for run in runs)) else words
+    return " ".join([words, *([f"Trained with {versions}."] if versions else []), *([forms] if forms else [])])
 
 
 def trained_with(runs: Sequence[Run]) -> str:

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.checks import Audit, Finding, Judgement
 from walkback.records import CosineRecord, Moment, NullRecord
-from walkback.report.answers import answer_words
+from walkback.report.answers import GLYPHS, answer_words
 from walkback.report.harmless import clip
 from walkback.report.numbers import number
-from walkback.report.verdicts import GLYPHS
 
 if TYPE_CHECKING:  # records are shown without torch
     from walkback.probes import Layer

@@ -2,17 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from walkback.errors import BadValue
 from walkback.records.card import Card
-from walkback.report.harmless import one_line, write_between
+from walkback.report.harmless import one_line
 from walkback.report.tables import Table, print_table
-
-BEGIN, END = "<!-- cards: written by `walkback card --into` -->", "<!-- end of cards -->"
 
 MEANINGS = {
     "full": "the weights themselves",
@@ -111,10 +107,3 @@ def print_cards(cards: Sequence[Card], form: str, console: Console) -> None:
                 console.print(Text(f"{'' if number else word:12} ", "dim").append_text(line), soft_wrap=True)
     else:
         print_table(cards_table(cards), console)
-
-
-def write_into(cards: Sequence[Card], page: Path) -> Path:
-    """Put the table between the two marks of a Markdown page."""
-    if not write_between(page, BEGIN, END, cards_table(cards).markdown()):
-        raise BadValue(f"{page} has no place for cards", f"put two lines there: {BEGIN} and {END}")
-    return page

@@ -9,10 +9,9 @@ from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.plain import seen
-from walkback.report.answers import Answer, answer_words, answers
+from walkback.report.answers import STYLES, Answer, answer_words, answers, finding_cell
 from walkback.report.case import settings
 from walkback.report.fitting import print_words
-from walkback.report.verdicts import STYLES, finding_cell
 
 ARROW = " → "
 

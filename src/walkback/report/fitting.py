@@ -1,8 +1,5 @@
 """Tables in a terminal, whole: one that does not fit becomes a list, and says so. No cell is ever cut."""
 
-from collections.abc import Container
-from typing import Any
-
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
@@ -15,14 +12,6 @@ from walkback.plain import one_line, seen
 def words(text: str, style: str = "") -> Text:
     """Text for a terminal that holds somebody's words: cleaned, on one line, and never markup."""
     return Text(one_line(text), style)
-
-
-def plain_table(*headings: str, left: Container[str] = (), **looks: Any) -> Table:
-    """A table without lines; columns of numbers stand at the right, those of words, which are named, at the left."""
-    table = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", **looks)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
-    return table
 
 
 def print_words(console: Console, text: str, indent: int = 0, style: str = "") -> None:

@@ -6,9 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 
-from walkback.files import write_whole
 from walkback.plain import one_line as one_line
 from walkback.plain import seen
 
@@ -95,12 +93,3 @@ def markdown_paragraph(text: str) -> str:
     """
     line = re.sub(rf"\\`({COMMAND})\\`", r"`\1`", for_markdown(text))
     return re.sub(r"^(\d*)([>#~+.)-])", r"\1\\\2", line)
-
-
-def write_between(page: Path, begin: str, end: str, words: str) -> bool:
-    """Put Markdown between two marks of a page; False where the page has no such place."""
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    if begin not in text or end not in text:
-        return False
-    write_whole(page, f"{text.split(begin)[0]}{begin}\n{words}\n{end}{text.split(end)[1]}".encode())
-    return True

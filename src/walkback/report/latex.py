@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from walkback.report.harmless import COMMAND
 
@@ -55,11 +54,7 @@ DEFINED = {  # what we use and LaTeX may not have; an author's own, or a package
 }
 
 
-class Part(NamedTuple):
-    """A stretch of LaTeX, and whether it is mathematics."""
-
-    maths: bool
-    latex: str
+Part = tuple[bool, str]  # a stretch of LaTeX: whether it is mathematics, and the text
 
 
 @lru_cache(maxsize=1024)  # the forms of one audit say much the same
@@ -73,24 +68,26 @@ def escape(text: str, numbers: bool = False) -> str:
     >>> print(escape(r"\input{/etc/passwd}"))
     \textbackslash{}input\{/etc/passwd\}
     """
-    return "".join(f"${p.latex}$" if p.maths else p.latex for p in _joined(_parts(" ".join(text.split()), numbers)))
+    return "".join(
+        f"${words}$" if maths else words for maths, words in _joined(_parts(" ".join(text.split()), numbers))
+    )
 
 
 def _parts(text: str, numbers: bool) -> Iterator[Part]:
     for found in PARTS.finditer(text):
         if found["command"]:
-            yield Part(False, rf"\texttt{{{found['command']}}}")
+            yield (False, rf"\texttt{{{found['command']}}}")
         elif found["symbol"]:
             letter, _, below = found["symbol"].partition("_")
-            yield Part(True, f"{MATHS.get(letter, letter)}_{{{below.strip('{}').replace('−', '-')}}}")
+            yield (True, f"{MATHS.get(letter, letter)}_{{{below.strip('{}').replace('−', '-')}}}")
         elif found["number"] and (numbers or re.search(r"[+−e±-]", found["number"])):
-            yield Part(True, r" \pm ".join(map(_number, found["number"].replace("−", "-").split(" ± "))))
+            yield (True, r" \pm ".join(map(_number, found["number"].replace("−", "-").split(" ± "))))
         elif found["number"]:
-            yield Part(False, found["number"])
+            yield (False, found["number"])
         elif found["one"] in MATHS:
-            yield Part(True, MATHS[found["one"]])
+            yield (True, MATHS[found["one"]])
         else:
-            yield Part(False, WORDS.get(found["one"]) or _character(found["one"]))
+            yield (False, WORDS.get(found["one"]) or _character(found["one"]))
 
 
 def _number(text: str) -> str:
@@ -115,117 +112,53 @@ def _character(c: str) -> str:
 def _joined(parts: Iterator[Part]) -> list[Part]:
     """Neighbouring mathematics as one, over the blanks beside a sign that stands between; and no hyphens that join."""
     joined: list[Part] = []
-    for part in parts:
-        if part.maths and len(joined) > 1 and joined[-1].latex == " " and joined[-2].maths:
-            before = joined[-2].latex.rpartition(" ")[2]
-            if part.latex in BETWEEN or before in BETWEEN:
-                joined.pop()
-        last = joined[-1] if joined else Part(False, "")
-        if part.maths and last.maths:
-            joined[-1] = Part(True, f"{last.latex} {part.latex}")
-        elif part.latex == "-" and last.latex.endswith("-"):
-            joined.append(Part(False, "{}-"))
+    for maths, words in parts:
+        after_maths = len(joined) > 1 and joined[-1][1] == " " and joined[-2][0]
+        if maths and after_maths and (words in BETWEEN or joined[-2][1].rpartition(" ")[2] in BETWEEN):
+            joined.pop()
+        last_maths, last = joined[-1] if joined else (False, "")
+        if maths and last_maths:
+            joined[-1] = True, f"{last} {words}"
+        elif words == "-" and last.endswith("-"):
+            joined.append((False, "{}-"))
         else:
-            joined.append(part)
+            joined.append((maths, words))
     return joined
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
 
-LINE = 69  # letters on a line of an article at 10 pt
-LONG = 26  # a column of words that is wider may be set on several lines
+LONG = 40  # letters of a column of words; of a longer one the lines are broken
+WIDE = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"  # scaled down where it is too wide
 
 
-class Step(NamedTuple):
-    """Smaller letters: the command, their size, and the room between two columns in letters of 10 pt."""
-
-    command: str
-    size: float
-    gap: float
-
-    def room(self, columns: int) -> float:
-        """Letters of this size that are left for what the cells say."""
-        return (LINE - self.gap * columns) / self.size
-
-
-CLOSE = r"\footnotesize\setlength{\tabcolsep}{3pt}"
-STEPS = (Step("", 1.0, 2.4), Step(r"\small", 0.9, 2.4), Step(r"\footnotesize", 0.8, 2.4), Step(CLOSE, 0.8, 1.2))
-
-
-class TableFit(NamedTuple):
-    """How a table is made to fit: the size of its letters, its columns, and whether it is scaled down as a whole."""
-
-    size: str
-    columns: list[str]
-    scaled: bool
-
-
-def layout(widths: Sequence[int], words: Sequence[bool]) -> TableFit:
-    """Words to the left, numbers to the right; smaller letters, then broken lines, and scaled where nothing else helps.
-
-    >>> layout([8, 9], [True, False])
-    TableFit(size='', columns=['l', 'r'], scaled=False)
-    >>> layout([8, 300], [True, True]).columns
-    ['l', 'p{0.87\\\\linewidth}']
-    """
-    columns = ["l" if is_words else "r" for is_words in words]
-    for step in STEPS:
-        if sum(widths) <= step.room(len(widths)):
-            return TableFit(step.command, columns, False)
-    last = STEPS[-1]
-    long = [place for place, width in enumerate(widths) if words[place] and width > LONG]
-    left = last.room(len(widths)) - sum(width for place, width in enumerate(widths) if place not in long)
-    if not long or left < 12 * len(long):
-        return TableFit(last.command, columns, True)
-    for place in long:
-        share = widths[place] / sum(widths[other] for other in long)
-        columns[place] = rf"p{{{left * share * last.size / LINE:.2f}\linewidth}}"
-    return TableFit(last.command, columns, False)
-
-
-def tabular(lines: Sequence[Sequence[str]], how: TableFit) -> str:
-    """Escaped cells, headings first, between booktabs' rules."""
-
-    def row(cells: Sequence[str]) -> str:
-        pairs = zip(cells, how.columns, strict=True)
-        cells = [rf"\raggedright {cell}" if column.startswith("p") else cell for cell, column in pairs]
-        return " & ".join(cells) + r" \tabularnewline"
-
-    headings, *rows = lines
-    body = [
-        rf"\begin{{tabular}}{{{''.join(how.columns)}}}", r"\toprule", row(headings), r"\midrule",
-        *(row(cells) for cells in rows), r"\bottomrule", r"\end{tabular}",
-    ]  # fmt: skip
-    return "\n".join([r"\resizebox{\linewidth}{!}{%", *body[:-1], body[-1] + "}"] if how.scaled else body)
+def tabular(headings: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
+    """Escaped cells between booktabs' rules. `columns`: l, r, or p with lines that are broken."""
+    kinds = ["p{0.35\\linewidth}" if column == "p" else column for column in columns]
+    lines = [
+        " & ".join(rf"\raggedright {c}" if k == "p" else c for c, k in zip(cells, columns, strict=True))
+        for cells in (headings, *rows)
+    ]
+    top, *body = [rf"{line} \tabularnewline" for line in lines]
+    begin = rf"\begin{{tabular}}{{{''.join(kinds)}}}"
+    return "\n".join([WIDE, begin, r"\toprule", top, r"\midrule", *body, r"\bottomrule", r"\end{tabular}}"])
 
 
 def below(notes: Sequence[str]) -> list[str]:
-    """Escaped notes as paragraphs under a table."""
-    if not notes:
-        return []
-    *first, last = notes
-    paragraphs = [*(rf"{note}\par" for note in first), last + "}"]
-    return [r"\par\smallskip", r"\parbox{\linewidth}{\footnotesize\raggedright", *paragraphs]
+    """Words as paragraphs under a table."""
+    paragraphs = "\\par\n".join(map(escape, notes))
+    return [r"\par\smallskip", r"\parbox{\linewidth}{\footnotesize\raggedright", paragraphs + "}"] if notes else []
 
 
 def preamble(*pieces: str) -> list[str]:
     """What some pieces need of the document that they are put in."""
-
-    def used(command: str) -> bool:
-        return any(command in piece for piece in pieces)
-
-    packages = ["booktabs", *(["graphicx"] if used(r"\resizebox") else [])]
-    needs = f"% In the preamble: \\usepackage{{{','.join(packages)}}}"
-    return [needs, *(words for command, words in DEFINED.items() if used(command))]
+    needs = r"% In the preamble: \usepackage{booktabs,graphicx}"
+    return [needs, *(words for command, words in DEFINED.items() if any(command in piece for piece in pieces))]
 
 
-def width(text: str) -> int:
-    """Of a cell, in letters: a power of ten takes more than it has characters.
-
-    >>> width("dfa"), width("4.2e-09")
-    (3, 10)
-    """
-    return len(text) + 3 * len(re.findall(r"\de[+-]\d", text))
+def line(length: str) -> str:
+    """A blank to fill in by hand."""
+    return rf"\rule{{{length}}}{{0.4pt}}"
 
 
 def label(name: str) -> str:

@@ -62,8 +62,8 @@ def _null(readings: Mapping[str, Readings], name: str, place: int) -> str:
     return f"{written(name, mean)} ± {written(name, std)}, {present[0].kind}"
 
 
-def measured_table(subjects: Sequence[Judgement], name: str, *notes: str) -> Table | None:
-    """A row for each subject, probe and block; None where nothing was read."""
+def measured_table(subjects: Sequence[Judgement], name: str, *notes: str) -> Table:
+    """A row for each subject, probe and block."""
     rows: list[list[Cell]] = []
     for subject in subjects:
         readings = subject.described.measured
@@ -75,8 +75,6 @@ def measured_table(subjects: Sequence[Judgement], name: str, *notes: str) -> Tab
                 first, *rest = group
                 where = f"{first}–{rest[-1]}" if rest else str(first)
                 rows.append([subject.name, heading(probe), where, *alike])
-    if not rows:
-        return None
     words = "Mean ± std over the seeds. l counts blocks (or layers, from h_0); the null is what chance would give."
     return Table(name, "What the probes read of the final nets", ["subject", "probe", "l", "value", "null"], rows,
                  [words, *notes])  # fmt: skip

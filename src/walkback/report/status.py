@@ -3,19 +3,25 @@
 import json
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 
 from walkback.records.status import RunStatus, State, counted, reasons
-from walkback.report.fitting import plain_table, print_whole, words
-from walkback.report.harmless import csv_line
+from walkback.report.fitting import print_whole, words
+from walkback.report.tables import Column, brief, csv_lines, terminal_table
 
 GLYPHS: dict[State, str] = {
     "done": "✓", "running": "·", "waiting": " ", "stopped": "◦", "failed": "✗", "unreadable": "✗"
 }  # fmt: skip
-FIELDS = ("run", "state", "label", "seed", "data", "net", "epochs", "of", "accuracy", "says")
+FIELDS = ("state", "label", "seed", "data", "net", "epochs", "of", "accuracy", "says")
+COLUMNS = [Column("run", attrgetter("name")), *(Column(name, attrgetter(name)) for name in FIELDS)]
+RUNNING = brief({
+    "running": lambda s: f"{s.data} {s.net} {s.label}", "seed": lambda s: str(s.seed),
+    "epoch": lambda s: f"{s.epochs}/{s.of}", "": lambda s: s.says,
+}, "running", "")  # fmt: skip
 
 
 def print_status(found: Sequence[RunStatus], console: Console, rows: int, where: str) -> None:
@@ -27,7 +33,10 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
     counts = counted(found)
     listed = ", ".join(f"{count:,} {state}" for state, count in counts.items())
     console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {listed}" if found else "no runs", "bold"))
-    hidden = _running([status for status in found if status.state == "running"], console, rows)
+    running = [status for status in found if status.state == "running"]
+    hidden = max(0, len(running) - rows)
+    if running:
+        print_whole(terminal_table(RUNNING, running[:rows]), console)
     for state in ("done", "waiting", "stopped", "failed", "unreadable"):
         why = [*reasons(found, state)]
         for says, group in why[:rows]:
@@ -45,25 +54,13 @@ def print_status(found: Sequence[RunStatus], console: Console, rows: int, where:
             console.print(words(line, "dim"), soft_wrap=True)  # a command stays whole, so that it can be copied
 
 
-def _running(found: Sequence[RunStatus], console: Console, rows: int) -> int:
-    """A table of the runs that are trained now; how many were left out."""
-    if not found:
-        return 0
-    table = plain_table("running", "seed", "epoch", "", left=("running", ""))
-    for status in found[:rows]:
-        name = f"{status.data} {status.net} {status.label}"
-        table.add_row(words(name), str(status.seed), f"{status.epochs}/{status.of}", words(status.says))
-    print_whole(table, console)
-    return max(0, len(found) - rows)
-
-
 def status_text(found: Sequence[RunStatus], form: str) -> str:
     """Every run in a row, as CSV or JSON."""
-    rows = [
-        [s.name, s.state, s.label, s.seed, s.data, s.net, s.epochs, s.of, s.accuracy, s.says] for s in found
-    ]  # fmt: skip
-    if form == "json":
-        # A number that is not finite is no JSON: it is written as a word, as in the records.
-        plain = [[str(c) if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in rows]
-        return json.dumps([dict(zip(FIELDS, row, strict=True)) for row in plain], indent=1) + "\n"
-    return "".join(map(csv_line, [FIELDS, *rows]))
+    if form != "json":
+        return "".join(csv_lines(COLUMNS, found))
+    rows = [{column.heading: column.take(status) for column in COLUMNS} for status in found]
+    # A number that is not finite is no JSON: it is written as a word, as in the records.
+    plain = [
+        {n: str(v) if isinstance(v, float) and not math.isfinite(v) else v for n, v in row.items()} for row in rows
+    ]
+    return json.dumps(plain, indent=1) + "\n"

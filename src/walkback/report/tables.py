@@ -3,10 +3,10 @@
 import io
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from walkback.checks.paired_gain import mean_interval
 from walkback.files import make_folder, write_whole
+from walkback.plain import lines
 from walkback.report import latex
 from walkback.report.fitting import print_whole
 from walkback.report.harmless import csv_line, for_markdown, is_number, markdown_paragraph, one_line
@@ -29,29 +30,33 @@ class Stat:
     """One quantity over the seeds. `interval` (low, high) is of the mean, where there is one to tell.
 
     A size (a norm) runs over decades, so its middle is the geometric mean and its spread the smallest and largest.
+    `given`: mean, standard deviation and n of values that are not at hand: an accuracy in an audit, a null.
     """
 
-    values: tuple[float, ...]
+    values: tuple[float, ...] = ()
     form: Form = "share"
     interval: tuple[float, float] | None = None
+    given: tuple[float | None, float | None, int] | None = None
 
     @property
     def n(self) -> int:
         """How many seeds."""
-        return len(self.values)
+        return len(self.values) if self.given is None else self.given[2]
 
     @property
     def mean(self) -> float | None:
         """The mean; of sizes the geometric one. None if there is nothing, or something that is no number."""
+        if self.given is not None:
+            return self.given[0] if self.given[0] is not None and math.isfinite(self.given[0]) else None
         if not self.values or not all(math.isfinite(v) for v in self.values):
             return None
-        if self.form == "size":
-            return geometric_mean(self.values)
-        return statistics.fmean(self.values)
+        return geometric_mean(self.values) if self.form == "size" else statistics.fmean(self.values)
 
     @property
     def std(self) -> float | None:
         """With ddof = 1; None for fewer than two values."""
+        if self.given is not None:
+            return self.given[1]
         return statistics.stdev(self.values) if self.n > 1 and self.mean is not None else None
 
     def __str__(self) -> str:
@@ -67,32 +72,7 @@ class Stat:
         if self.interval is not None:
             low, high = (f"{factor * end:{shape}}" for end in self.interval)
             return f"{text} ({low} to {high})"
-        if self.std is not None:
-            text += f" ± {factor * self.std:{shape.lstrip('+')}}"
-        return text
-
-
-@dataclass(frozen=True)
-class Summarised(Stat):
-    """A quantity of which mean and spread are given and the values are not: an accuracy in an audit, a null."""
-
-    values: tuple[float, ...] = ()
-    given: tuple[float | None, float | None, int] = (None, None, 0)  # mean, std, n
-
-    @property
-    def n(self) -> int:
-        """How many there were."""
-        return self.given[2]
-
-    @property
-    def mean(self) -> float | None:
-        """As it was given."""
-        return self.given[0] if self.given[0] is not None and math.isfinite(self.given[0]) else None
-
-    @property
-    def std(self) -> float | None:
-        """As it was given."""
-        return self.given[1]
+        return text if self.std is None else f"{text} ± {factor * self.std:{shape.lstrip('+')}}"
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -122,6 +102,23 @@ Cell = str | int | float | Stat | None
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of a table: what it shows of each thing, in files (`heading`, `take`) and in a terminal.
+
+    heading  in CSV, Markdown, LaTeX and on the page; empty: it is shown in a terminal alone
+    short    its heading in a terminal; None: it is not shown there
+    brief    what it shows in a terminal, where that is not `take`
+    looks    how rich sets it there
+    """
+
+    heading: str
+    take: Callable[[Any], Cell]
+    short: str | None = None
+    brief: Callable[[Any], str | Text] | None = None
+    looks: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Table:
     """Headings, rows, and below them what a reader must know. `name` is that of its file."""
 
@@ -130,6 +127,13 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, name: str, title: str, columns: Sequence[Column], things: Iterable[Any], *notes: str) -> "Table":
+        """A row for each thing."""
+        shown = [column for column in columns if column.heading]
+        rows = [[column.take(thing) for column in shown] for thing in things]
+        return cls(name, title, [column.heading for column in shown], rows, notes)
 
     def markdown(self) -> str:
         """A title, the table, the notes."""
@@ -142,20 +146,18 @@ class Table:
         """A table environment by booktabs, with caption, label, and the notes below."""
         body = [
             r"\begin{table}[t]", r"\centering", rf"\caption{{{latex.escape(self.title)}}}",
-            rf"\label{{{latex.label(self.name)}}}", self.tabular(), *latex.below([*map(latex.escape, self.notes)]),
-            r"\end{table}",
+            rf"\label{{{latex.label(self.name)}}}", self.tabular(), *latex.below(self.notes), r"\end{table}",
         ]  # fmt: skip
         return "\n".join([*latex.preamble("\n".join(body)), *body])
 
     def tabular(self) -> str:
         """The table alone, as LaTeX: for a piece that has words of its own around it."""
-        columns = [[row[place] for row in self.rows] for place in range(len(self.headings))]
-        widths = [
-            max(map(latex.width, [h, *map(text, cells)])) for h, cells in zip(self.headings, columns, strict=True)
-        ]
-        how = latex.layout(widths, [not all(map(_is_number, cells)) for cells in columns])
-        lines = [[*map(latex.escape, self.headings)], *([*map(_latex, row)] for row in self.rows)]
-        return "\n".join([*([how.size] if how.size else []), latex.tabular(lines, how)])
+        kinds = []
+        for place in range(len(self.headings)):
+            cells = [row[place] for row in self.rows]
+            long = any(len(text(cell)) > latex.LONG for cell in cells)
+            kinds.append("r" if all(map(_is_number, cells)) else "p" if long else "l")
+        return latex.tabular([*map(latex.escape, self.headings)], [[*map(_latex, row)] for row in self.rows], kinds)
 
     def csv(self) -> str:
         """Numbers as they are: a quantity over seeds takes columns of its own for its spread, n and interval."""
@@ -210,6 +212,32 @@ def _is_number(cell: Cell) -> bool:
 
 def _latex(cell: Cell) -> str:
     return latex.escape(text(cell), numbers=not isinstance(cell, str) or is_number(cell))
+
+
+def brief(takes: Mapping[str, Callable[[Any], Cell]], *left: str) -> list[Column]:
+    """Columns for a terminal alone; those of words are named and stand at the left."""
+    return [Column("", take, name, looks={"justify": "left"} if name in left else {}) for name, take in takes.items()]
+
+
+def csv_lines(columns: Sequence[Column], things: Iterable[Any]) -> Iterator[str]:
+    """A row for each thing as a line of CSV: one thing is in memory at a time."""
+    shown = [column for column in columns if column.heading]
+    yield csv_line(column.heading for column in shown)
+    for thing in things:
+        yield csv_line(column.take(thing) for column in shown)
+
+
+def terminal_table(columns: Sequence[Column], things: Iterable[Any], **looks: Any) -> RichTable:
+    """A row for each thing, in the columns that a terminal has room for."""
+    shown = [column for column in columns if column.short is not None]
+    table = RichTable(box=None, **{"padding": (0, 2, 0, 0), "title_justify": "left", **looks})
+    for column in shown:
+        looks = {"justify": "right", "no_wrap": True, **column.looks}
+        table.add_column(Text(lines(column.short or "")), **looks)
+    for thing in things:
+        cells = [column.take(thing) if column.brief is None else column.brief(thing) for column in shown]
+        table.add_row(*(cell if isinstance(cell, Text) else Text(text(cell)) for cell in cells))
+    return table
 
 
 def table_text(table: Table, form: str) -> str:

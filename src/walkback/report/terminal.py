@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
-from walkback.report.fitting import plain_table, print_whole, words
-from walkback.report.harmless import csv_line
+from walkback.report.fitting import print_whole, words
 from walkback.report.numbers import duration, number, relative
+from walkback.report.tables import Cell, Column, brief, csv_lines, terminal_table
 
 if TYPE_CHECKING:  # `show` needs no torch
     from walkback.train import Event
@@ -24,6 +25,7 @@ GLYPHS = {
     "fired": "✗", "finished": "✓", "reused": "✓", "diverged": "✗", "stopped": "◦", "busy": "◦", "failed": "✗",
     "submitted": "→",
 }  # fmt: skip
+SIZES = ("epoch", "accuracy", "‖h_L‖", "‖g_L‖")
 
 
 class LiveTable:
@@ -35,7 +37,7 @@ class LiveTable:
         self.every = every
         self.latest: dict[int, Event] = {}
         self.ends: dict[int, Event] = {}
-        self._said: dict[int, float] = {}
+        self._printed: dict[int, float] = {}
         self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
         self._at_once = 1
         self._kinds: dict[int, tuple[object, ...]] = {}
@@ -139,52 +141,48 @@ class LiveTable:
         return f"{config.label()}{rate} seed {config.seed}"
 
     def _line(self, event: "Event") -> None:
-        now = time.monotonic()
-        if event.kind == "progress" and now - self._said.get(event.index, -self.every) < self.every:
+        now, index = time.monotonic(), event.index
+        if event.kind == "progress" and now - self._printed.get(index, -self.every) < self.every:
             return
-        self._said[event.index] = now
-        cells = self._cells(event.index)
+        self._printed[index] = now
+        sizes = [f"{name} {cell}" for name, cell in zip(SIZES, self._sizes(index), strict=True) if cell]
+        end = self.ends.get(index)
+        tail = end.says if end else f"{left} left" if (left := self._left(index)) else "…" if sizes else "waiting"
+        cells = [GLYPHS[end.kind] if end else "·", self._name(index), *sizes, tail]
         self.console.print(words(f"{' '.join(cells)}  [{self.summary()}]"), soft_wrap=True)
 
-    def _cells(self, index: int) -> list[str]:
-        end, latest = self.ends.get(index), self.latest.get(index)
-        name = self._name(index)
-        if latest is None or latest.progress is None:
-            return [GLYPHS[end.kind], name, end.says] if end else ["·", name, "waiting"]
-        snapshot, progress = latest.progress.snapshot, latest.progress
-        glyph = GLYPHS[end.kind] if end else "·"
-        numbers = [
-            f"epoch {snapshot.epoch}/{progress.epochs}", f"accuracy {number(snapshot.accuracy)}",
-            f"‖h_L‖ {number(snapshot.hidden_norms[-1])}", f"‖g_L‖ {number(snapshot.gradient_norms[-1])}",
-        ]  # fmt: skip
-        tail = end.says if end else f"{duration(progress.seconds_left)} left" if progress.seconds_left else "…"
-        return [glyph, name, *numbers, tail]
+    def _sizes(self, index: int) -> list[str]:
+        """Epoch, accuracy and sizes of a run that has begun."""
+        progress = self.latest[index].progress if index in self.latest else None
+        if progress is None:
+            return [""] * len(SIZES)
+        s = progress.snapshot
+        values = (s.accuracy, s.hidden_norms[-1], s.gradient_norms[-1])
+        return [f"{s.epoch}/{progress.epochs}", *map(number, values)]
+
+    def _left(self, index: int) -> str:
+        progress = self.latest[index].progress if index in self.latest else None
+        return "" if progress is None or not progress.seconds_left else duration(progress.seconds_left)
 
     def _table(self) -> Table:
-        table = plain_table(
-            "", "run", "epoch", "accuracy", "‖h_L‖", "‖g_L‖", "left", left=("", "run"), caption=self.summary(),
-            caption_justify="left", caption_style="bold",
-        )  # fmt: skip
-        hidden = 0
-        room = max(4, self.console.height - 5)
         order = sorted(range(len(self.configs)), key=lambda i: (i in self.ends, i not in self.latest, i))
-        for index in order:
-            if table.row_count >= room:
-                hidden += 1
-                continue
-            end, latest = self.ends.get(index), self.latest.get(index)
-            progress = latest.progress if latest else None
-            row: list[str | Text] = [GLYPHS[end.kind] if end else "·" if latest else " ", words(self._name(index))]
-            if progress is not None:
-                s = progress.snapshot
-                row += [f"{s.epoch}/{progress.epochs}", number(s.accuracy), number(s.hidden_norms[-1])]
-                row += [number(s.gradient_norms[-1]), end.kind if end else duration(progress.seconds_left)]
-            else:
-                row += ["", "", "", "", end.kind if end else "waiting"]
-            table.add_row(*row, style="dim" if end or not latest else None)
-        if hidden:
-            table.add_row("", f"… and {hidden} more")
-        return table
+        room = max(4, self.console.height - 5)
+        rows = [[*self._row(index)] for index in order[:room]]
+        if len(order) > room:
+            rows.append([Text(""), Text(f"… and {len(order) - room} more"), *[Text("")] * (len(SIZES) + 1)])
+        columns = brief({name: itemgetter(place) for place, name in enumerate(("", "run", *SIZES, "left"))}, "", "run")
+        return terminal_table(columns, rows, caption=self.summary(), caption_justify="left", caption_style="bold")
+
+    def _row(self, index: int) -> Iterator[Text]:
+        end, begun = self.ends.get(index), index in self.latest
+        glyph = GLYPHS[end.kind] if end else "·" if begun else " "
+        left = end.kind if end else (self._left(index) or "–") if begun else "waiting"
+        for cell in (glyph, self._name(index), *self._sizes(index), left):
+            yield words(cell, "dim" if end or not begun else "")
+
+
+def _cosine(record: CosineRecord, shape: str) -> str:
+    return f"{record.value:{shape}}" if record.status == "ok" else record.status
 
 
 def _compared(run: Run) -> list[CosineRecord]:
@@ -195,40 +193,43 @@ def _compared(run: Run) -> list[CosineRecord]:
     return last.cosine_out if inputs_differ or not run.config.residual else last.cosine
 
 
+def _last(take: Callable[[Snapshot], Cell]) -> Callable[[Run], Cell]:
+    return lambda run: take(run.snapshots[-1]) if run.snapshots else None
+
+
+def _cosines(run: Run) -> str:
+    return " ".join(_cosine(c, "+.2f") for c in _compared(run)) if run.snapshots else "–"
+
+
+def _end(run: Run) -> str:
+    return run.result.says if run.result else "unfinished"
+
+
+LEFT = {"justify": "left"}
+RUN_COLUMNS = (
+    Column("run", lambda run: run.path.name),
+    Column("label", lambda run: run.config.label(), "run", looks=LEFT),
+    Column("seed", lambda run: run.config.seed, "seed"),
+    Column("epochs", lambda run: run.snapshots[-1].epoch if run.snapshots else 0, "epochs"),
+    Column("accuracy", _last(lambda last: last.accuracy), "accuracy"),
+    Column("hidden_norm", _last(lambda last: last.hidden_norms[-1]), "‖h_L‖"),
+    Column("gradient_norm", _last(lambda last: last.gradient_norms[-1]), "‖g_L‖"),
+    Column("gamma", _last(lambda last: last.gamma), "Γ",
+           lambda run: number(run.snapshots[-1].gamma if run.snapshots else None, 2)),
+    Column("cosines", lambda run: " ".join(_cosine(c, "") for c in _compared(run)) if run.snapshots else "",
+           "cosine by block", _cosines),
+    Column("end", _end, "", lambda run: "" if run.result and run.result.status == "finished" else _end(run), LEFT),
+)  # fmt: skip
+
+
 def runs_table(runs: Sequence[Run]) -> Table:
     """A row a run: what it reached, and what the layers say."""
-    headings = ("run", "seed", "epochs", "accuracy", "‖h_L‖", "‖g_L‖", "Γ", "cosine by block", "")
-    table = plain_table(*headings, left=("run", ""))
-    for run in runs:
-        last = run.snapshots[-1] if run.snapshots else None
-        row = [run.config.label(), str(run.config.seed)]
-        if last is None:
-            row += ["0", "–", "–", "–", "–", "–"]
-        else:
-            row += [
-                str(last.epoch), number(last.accuracy), number(last.hidden_norms[-1]), number(last.gradient_norms[-1]),
-                number(last.gamma, 2),
-                " ".join(f"{c.value:+.2f}" if c.status == "ok" else c.status for c in _compared(run)),
-            ]  # fmt: skip
-        finished = run.result is not None and run.result.status == "finished"
-        row.append("" if finished else run.result.says if run.result else "unfinished")
-        table.add_row(*map(words, row))
-    return table
+    return terminal_table(RUN_COLUMNS, runs)
 
 
 def runs_csv(runs: Iterable[Run]) -> Iterator[str]:
     """That table as lines of CSV, with the numbers as they are; one run is in memory at a time."""
-    headings = ("run", "label", "seed", "epochs", "accuracy", "hidden_norm", "gradient_norm", "gamma", "cosines", "end")
-    yield csv_line(headings)
-    for run in runs:
-        row: list[object] = [run.path.name, run.config.label(), run.config.seed]
-        if run.snapshots:
-            last = run.snapshots[-1]
-            cosines = " ".join(f"{c.value!r}" if c.status == "ok" else c.status for c in _compared(run))
-            row += [last.epoch, last.accuracy, last.hidden_norms[-1], last.gradient_norms[-1], last.gamma, cosines]
-        else:
-            row += [0, None, None, None, None, ""]
-        yield csv_line([*row, run.result.says if run.result else "unfinished"])
+    return csv_lines(RUN_COLUMNS, runs)
 
 
 LEGEND = (
@@ -270,26 +271,33 @@ def show_run(run: Run, console: Console) -> None:
 
 
 def _layers(snapshot: Snapshot, depth: int) -> Table:
-    headings = ("l", "‖h_l‖", "‖g_l‖", "‖f_l‖", "‖a_l‖", "cos(a_l, g_l)", "cos(a_l, g_l+1)", "alive")
-    table = plain_table(*headings, title=f"layers at epoch {snapshot.epoch}")
-    for layer in range(depth + 1):
-        row = [str(layer), number(snapshot.hidden_norms[layer]), number(snapshot.gradient_norms[layer])]
-        if layer < depth:
-            at, out = snapshot.cosine[layer], snapshot.cosine_out[layer]
-            row += [number(snapshot.branch_norms[layer]), number(snapshot.credit_norms[layer])]
-            row += [f"{c.value:+.4f}" if c.status == "ok" else c.status for c in (at, out)]
-            row.append(f"{at.alive}/{at.total}")
-        table.add_row(*map(words, row))
-    return table
+    s = snapshot
+
+    def at_block(take: Callable[[int], Cell]) -> Callable[[int], Cell]:
+        return lambda layer: take(layer) if layer < depth else ""
+
+    columns = brief({
+        "l": int,
+        "‖h_l‖": s.hidden_norms.__getitem__,
+        "‖g_l‖": s.gradient_norms.__getitem__,
+        "‖f_l‖": at_block(s.branch_norms.__getitem__),
+        "‖a_l‖": at_block(s.credit_norms.__getitem__),
+        "cos(a_l, g_l)": at_block(lambda layer: _cosine(s.cosine[layer], "+.4f")),
+        "cos(a_l, g_l+1)": at_block(lambda layer: _cosine(s.cosine_out[layer], "+.4f")),
+        "alive": at_block(lambda layer: f"{s.cosine[layer].alive}/{s.cosine[layer].total}"),
+    })  # fmt: skip
+    return terminal_table(columns, range(depth + 1), title=f"layers at epoch {s.epoch}")
+
+
+HISTORY = brief({
+    "epoch": lambda s: s.epoch, "train loss": lambda s: s.train_loss, "test loss": lambda s: s.loss,
+    "accuracy": lambda s: s.accuracy, "‖h_L‖": lambda s: s.hidden_norms[-1],
+    "‖g_L‖": lambda s: s.gradient_norms[-1], "Γ": lambda s: s.gamma,
+})  # fmt: skip
 
 
 def _history(snapshots: Sequence[Snapshot], most: int = 12) -> Table:
-    few = f": {most} of {len(snapshots)} snapshots" if len(snapshots) > most else ""
-    headings = ("epoch", "train loss", "test loss", "accuracy", "‖h_L‖", "‖g_L‖", "Γ")
-    table = plain_table(*headings, title=f"through training{few}")
     count = len(snapshots)
-    chosen = sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if count > most else range(count)
-    for s in (snapshots[i] for i in chosen):
-        values = (s.train_loss, s.loss, s.accuracy, s.hidden_norms[-1], s.gradient_norms[-1], s.gamma)
-        table.add_row(str(s.epoch), *(number(v) for v in values))
-    return table
+    few = f": {most} of {count} snapshots" if count > most else ""
+    chosen = sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if few else range(count)
+    return terminal_table(HISTORY, [snapshots[i] for i in chosen], title=f"through training{few}")

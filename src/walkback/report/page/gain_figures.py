@@ -9,13 +9,13 @@ from walkback.checks import Check, Finding, Interval, Thresholds, check_named
 from walkback.checks.base import Gain
 from walkback.checks.depth import CONFIDENCE, TASK
 from walkback.checks.finding import known
-from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.checks.paired_gain import gain_over
 from walkback.records import BaselineName, Evidence
+from walkback.report.answers import asked
 from walkback.report.case import Case, gammas_of
 from walkback.report.inks import INKS, Ink
 from walkback.report.page import chart
 from walkback.report.page.markup import gain, num, plain, ranged, share_words, shown, tag
-from walkback.report.verdicts import asked
 
 MANY = 12  # more subjects than that are folded
 BASELINES: Mapping[BaselineName, str] = {
@@ -31,9 +31,8 @@ Seeds = list[tuple[str, float | None]]
 
 def seeds_over(evidence: Evidence, name: BaselineName, of_bp: bool = False) -> Seeds:
     """The gain of each seed of the subject, or of bp, in points; nothing where one of the two is not known."""
-    side = baseline_side(evidence.baselines.get("bp")) if of_bp else subject_side(evidence)
-    found = paired(side, baseline_side(evidence.baselines.get(name)))
-    return [] if found is None else [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
+    found = gain_over(evidence, name, of="bp" if of_bp else None)
+    return [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
 
 
 def seed_values(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> list[float]:

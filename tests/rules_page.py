@@ -1,15 +1,20 @@
-"""What every rule says of itself in its docstring: formula, needs, normalisation, embedding, readout, differences."""
+"""What docs/rules-and-nets.md says of every rule: its card, and its docstring's formula, needs and differences.
+
+`make rules-page` measures the cards anew and writes both parts of the page.
+"""
 
 import inspect
 import re
 import textwrap
 from pathlib import Path
 
-from walkback.errors import BadValue
-from walkback.report.harmless import for_markdown, write_between
+from walkback.report.cards import cards_table
+from walkback.report.harmless import for_markdown
 from walkback.rules import RULES
 
-BEGIN, END = "<!-- rules: written by `walkback card --into` -->", "<!-- end of rules -->"
+PAGE = Path(__file__).parents[1] / "docs/rules-and-nets.md"
+CARDS = "<!-- cards: written by `make rules-page` -->", "<!-- end of cards -->"
+ENTRIES = "<!-- rules: written by `make rules-page` -->", "<!-- end of rules -->"
 REQUIRED = ("needs", "normalize", "embedding", "readout", "differs", "source")
 FORMULA = ("credit", "update")  # a rule states one of them, or both
 
@@ -66,7 +71,19 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def write_entries(page: Path, rules: list[str]) -> None:
-    """Put them between the two marks of a Markdown page, where it has them."""
-    if not write_between(page, BEGIN, END, entries(rules)) and BEGIN in page.read_text(encoding="utf-8"):
-        raise BadValue(f"{page} has a line that begins the rules but none that ends them", f"put a line there: {END}")
+def between(text: str, marks: tuple[str, str]) -> str:
+    """What a page has between two marks."""
+    return text.partition(marks[0])[2].partition(marks[1])[0]
+
+
+def replaced(text: str, marks: tuple[str, str], words: str) -> str:
+    """The page with other words between two marks."""
+    begin, end = marks
+    return f"{text.partition(begin)[0]}{begin}\n{words}\n{end}{text.partition(end)[2]}"
+
+
+if __name__ == "__main__":
+    from walkback.audits import make_card
+
+    text = replaced(PAGE.read_text(), CARDS, cards_table([make_card(rule) for rule in RULES.names()]).markdown())
+    PAGE.write_text(replaced(text, ENTRIES, entries(RULES.names())))
