@@ -11,17 +11,17 @@ import made_up
 from walkback.cli import app
 from walkback.records import Environment, IdentityRecord, ReadingRecord, Run, Sitting, Snapshot, Valued
 from walkback.records.training import Contents
-from walkback.report import published as paper
-from walkback.report.agreement import of_direction, of_range, of_size, of_spread
-from walkback.studies import Extent, studies
-from walkback.studies.reproduced import claims
-from walkback.studies.reproduced.commands import to_continue
-from walkback.studies.reproduced.found import EP32, FA, METHODS, SCALED, Found
-from walkback.studies.reproduced.layers import Small, noise_said
-from walkback.studies.reproduced.statements import depth_against, noise
-from walkback.studies.reproduced.words import Writer
-from walkback.studies.reproduction import SECTIONS, page
 from walkback.train import plan
+from walkback_paper import Extent, studies
+from walkback_paper import published as paper
+from walkback_paper.agreement import of_direction, of_range, of_size, of_spread
+from walkback_paper.reproduced import claims
+from walkback_paper.reproduced.commands import to_continue
+from walkback_paper.reproduced.found import EP32, FA, METHODS, SCALED, Found
+from walkback_paper.reproduced.layers import Small, noise_said
+from walkback_paper.reproduced.statements import depth_against, noise
+from walkback_paper.reproduced.words import Writer
+from walkback_paper.reproduction import SECTIONS, page
 
 SEEDS = (42, 123, 456)
 HEALTHY = (9.0, 1.1, 4e-4)  # ‖h_0‖, growth of every block, ‖g_l‖

@@ -22,13 +22,13 @@ from fake_runs import write_run
 from latex_sound import compiles, sound
 from walkback.probes import identity
 from walkback.records import read_run
-from walkback.report.figures import curve, draw_steps, figure, save, style
 from walkback.report.tables import Stat, Table, gain
-from walkback.studies import STUDIES, Extent, carry_out, draw, gather, nothing, tables
-from walkback.studies import hero as hero_study
-from walkback.studies.quantities import QUANTITIES
-from walkback.studies.snapshot import _epochs, _stops
 from walkback.train import plan
+from walkback_paper import STUDIES, Extent, carry_out, draw, gather, nothing, tables
+from walkback_paper import hero as hero_study
+from walkback_paper.figures import curve, draw_steps, figure, save, style
+from walkback_paper.quantities import QUANTITIES
+from walkback_paper.snapshot import _epochs, _stops
 
 ROOT = Path(__file__).parent.parent
 EVERY = (

@@ -16,13 +16,13 @@ from walkback.own import is_ours
 from walkback.records import rates as rates_module
 from walkback.records import read_run
 from walkback.records.rates import choose
-from walkback.report.figures import style
 from walkback.rules import RULES
-from walkback.studies import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
-from walkback.studies import panel as panel_study
-from walkback.studies.base import WAITS, Arm
-from walkback.studies.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 from walkback.train import plan
+from walkback_paper import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
+from walkback_paper import panel as panel_study
+from walkback_paper.base import WAITS, Arm
+from walkback_paper.figures import style
+from walkback_paper.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 
 ROOT = Path(__file__).parent.parent
 PANEL = STUDIES.get("panel")

@@ -15,11 +15,11 @@ import made_up
 from walkback.checks import DEFAULT, judge
 from walkback.records import CosineRecord, Run, RunConfig, Valued, read_run, subjects_of_runs
 from walkback.records.training import Contents
-from walkback.report.figures import style
 from walkback.report.tables import Stat, Table
-from walkback.studies import partial, penalty
-from walkback.studies.base import STUDIES, Arm, Collected, Extent, gather
 from walkback.train import train_all
+from walkback_paper import partial, penalty
+from walkback_paper.base import STUDIES, Arm, Collected, Extent, gather
+from walkback_paper.figures import style
 
 ABSENT = "bp λ=0.0001"
 

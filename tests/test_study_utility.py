@@ -15,10 +15,10 @@ import made_up
 from test_checks_planted import CASES, by_seed, moment, null, ok, precise, subject
 from walkback.audits import audit_plan
 from walkback.checks import DEFAULT, judge
-from walkback.report.figures import save, style
-from walkback.studies import sweep, utility
-from walkback.studies.base import STUDIES, Collected, Extent, Gap, gather
-from walkback.studies.sweep import by_verdict, first_changes, stretches
+from walkback_paper import sweep, utility
+from walkback_paper.base import STUDIES, Collected, Extent, Gap, gather
+from walkback_paper.figures import save, style
+from walkback_paper.sweep import by_verdict, first_changes, stretches
 
 STUDY = STUDIES.get("utility")
 EXTENT = Extent(quick=True)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from walkback.audits.card import make_card as make_card
+    from walkback.audits.card import step_cost as step_cost
     from walkback.audits.carded import cards_of_folder as cards_of_folder
     from walkback.audits.carded import measure_cards as measure_cards
     from walkback.audits.coming import coming as coming
     from walkback.audits.compared import compare_paths as compare_paths
+    from walkback.audits.controls import control_bp as control_bp
+    from walkback.audits.controls import control_random as control_random
     from walkback.audits.model import audit as audit
     from walkback.audits.records import audits_of as audits_of
     from walkback.audits.records import fired_by as fired_by
@@ -30,9 +33,10 @@ if TYPE_CHECKING:
 _HOME = {
     "Watch": "watching", "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
     "audit_subjects": "spine", "audit_training": "training.door", "audits_of": "records",
-    "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared", "fired_by": "records",
+    "cards_of_folder": "carded", "coming": "coming", "compare_paths": "compared", "control_bp": "controls",
+    "control_random": "controls", "fired_by": "records",
     "judge_paths": "records", "make_card": "card", "measure_cards": "carded", "report_paths": "records",
-    "stopping": "records", "usual": "rules_audit", "watch": "watching",
+    "step_cost": "card", "stopping": "records", "usual": "rules_audit", "watch": "watching",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -5,16 +5,19 @@ Every file of this folder is imported, and a check in it registers itself.
 
 from walkback.checks.audit import Audit, Control, SettingValidity
 from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
+from walkback.checks.by_seed import seeds_said
 from walkback.checks.chance import chance
 from walkback.checks.depth import depth
-from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol
+from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known, listed
 from walkback.checks.judge import Accuracy, Described, FirstFired, Judgement, fires_at, first_fired, judge
+from walkback.checks.paired_gain import DIGITS
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
-from walkback.checks.scale import scale
+from walkback.checks.scale import growth, scale
 from walkback.checks.size import size
 from walkback.checks.spread import spread
-from walkback.checks.thresholds import LIMITS, Limit, Threshold, Thresholds
+from walkback.checks.student import mean_interval, two_sided
+from walkback.checks.thresholds import LIMITS, PAPER, Limit, Threshold, Thresholds
 from walkback.checks.thresholds_file import completed, load_thresholds
 from walkback.checks.verdict import Verdict, VerdictName, Verdicts, verdict
 from walkback.registry import walk
@@ -25,7 +28,9 @@ DEFAULT = default_thresholds()
 __all__ = [
     "CHECKS",
     "DEFAULT",
+    "DIGITS",
     "LIMITS",
+    "PAPER",
     "Accuracy",
     "Audit",
     "Basis",
@@ -52,13 +57,19 @@ __all__ = [
     "depth",
     "fires_at",
     "first_fired",
+    "growth",
     "in_order",
     "judge",
+    "known",
+    "listed",
     "load_thresholds",
+    "mean_interval",
     "reach",
     "reference",
     "scale",
+    "seeds_said",
     "size",
     "spread",
+    "two_sided",
     "verdict",
 ]

@@ -23,6 +23,7 @@ from walkback.probes.precision import Precision, module_precision, net_precision
 from walkback.probes.proof import Proof, prove
 from walkback.probes.replay import LossFrom, Replay, replay_module, replay_net
 from walkback.probes.undisturbed import undisturbed
+from walkback.probes.witness import Witness
 from walkback.registry import walk
 
 walk("walkback.probes")
@@ -51,6 +52,7 @@ __all__ = [
     "Replay",
     "StreamGrowth",
     "View",
+    "Witness",
     "accuracy_and_loss",
     "credit_cosine",
     "drift",

@@ -1,0 +1,286 @@
+"""partial: what can be judged from a log of ‖h_L‖, ‖g_2‖ and the accuracy, and is it what all the evidence says?
+
+The runs of `penalty` are written down as such a log and read again as anybody's would be, so what is judged is what a
+stranger's file gives. A second log has ‖h_0‖ too: one more number, which buys a bound on the growth. Each answer stands
+beside the one from all the evidence, by our protocol, which promises that it never contradicts, and by the published
+one, which cannot promise it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, in_order, judge
+from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_log, join_seeds
+from walkback.report import GLYPHS, Cell, Table, number
+from walkback_paper import penalty
+from walkback_paper.base import Collected, Study, register
+from walkback_paper.drawing import matrix
+from walkback_paper.figures import GREY, INKS, PAGE, figure
+from walkback_paper.judged import KEY
+
+LAYER = 2  # where such logs keep their one gradient
+FULL, LOG, MORE = SOURCES = ("full evidence", "log", "log + ‖h_0‖")
+VERDICT = "verdict"
+OURS = {"inconclusive": "open", "not applicable": "not asked"}  # the published protocol's words, in ours
+Relation = Literal["agrees", "both open", "silent", "contradicts", "says more"]
+OPPOSITES = ({"fires", "passes"}, {"walked back", "holds"})
+
+
+# --- the log --------------------------------------------------------------------------------------------------------
+
+
+def reduced(run: Run, entry_norm: bool = False) -> dict[str, Any]:
+    """A run as a log of the deepest norm, one gradient and the accuracy; with `entry_norm` of ‖h_0‖ too."""
+    entries = []
+    for s in run.snapshots:
+        entry = {"epoch": s.epoch, "h_L_norm": s.hidden_norms[-1], f"g_{LAYER}_norm": s.gradient_norms[LAYER]}
+        entry |= {"h_0_norm": s.hidden_norms[0]} if entry_norm else {}
+        entries.append(entry | {"acc_eval": s.accuracy})
+    final = run.snapshots[-1]
+    config = {
+        "method": run.config.rule, "penalty": run.config.penalty, "seed": run.config.seed,
+        "L": len(final.hidden_norms) - 1, "eval_batch": final.reference_batch,
+    }  # fmt: skip
+    return {"config": config, "log": entries, "final_test_acc": final.accuracy}
+
+
+def read(
+    subject: str, runs: Sequence[Run], baselines: Mapping[BaselineName, Sequence[Run]], entry_norm: bool
+) -> Evidence:
+    """The evidence of some runs' logs, as text and back; baselines are the final accuracies that their logs state."""
+    logs = [json.loads(json.dumps(reduced(run, entry_norm))) for run in runs]
+    (joined,) = join_seeds([each for log in logs for each in evidence_of_log(log, f"the log of {subject}")])
+    stated: dict[BaselineName, Baseline] = {}
+    for key, others in baselines.items():
+        finals = [reduced(run) for run in others]
+        stated[key] = Baseline.by_seed({log["config"]["seed"]: log["final_test_acc"] for log in finals})
+    return joined.changed(name=subject, baselines=stated)
+
+
+# --- both audits ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SourceAnswer:
+    """What one check (or all of them: the verdict) says, and what it rests on."""
+
+    outcome: str
+    basis: str  # of a verdict: nothing
+    says: str
+    growth: str = ""  # of scale: what it went by
+
+    def __str__(self) -> str:
+        if not self.basis:
+            return self.outcome
+        return " ".join([GLYPHS[self.outcome], ", ".join(filter(None, (self.basis, self.growth)))])
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question put to one subject: what each source answers."""
+
+    subject: str
+    question: str
+    answers: Mapping[str, SourceAnswer]
+
+    def relation(self, source: str) -> Relation:
+        """How the answer of a part stands to that of the whole."""
+        return relation(self.answers[FULL].outcome, self.answers[source].outcome)
+
+
+def relation(full: str, part: str) -> Relation:
+    """How an outcome from part of the evidence stands to the one from all of it.
+
+    >>> relation("fires", "open"), relation("fires", "passes"), relation("not asked", "passes")
+    ('silent', 'contradicts', 'says more')
+    """
+    if full == part:
+        return "both open" if full == "open" else "agrees"
+    if part == "open":
+        return "silent"
+    return "contradicts" if {full, part} in OPPOSITES else "says more"
+
+
+def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
+    """By subject every check and the verdict, from all the evidence and from both logs; empty where no run is."""
+    found: dict[str, list[Line]] = {}
+    for subject in penalty.SUBJECTS:
+        whole = penalty.evidence(g, subject)
+        if whole is None:
+            found[subject] = []
+            continue
+        baselines = penalty.baselines(g, subject)
+        evidences = {
+            FULL: whole,
+            LOG: read(subject, g.ended(subject), baselines, entry_norm=False),
+            MORE: read(subject, g.ended(subject), baselines, entry_norm=True),
+        }
+        answers = {source: _answers(judge(each, DEFAULT, protocol)) for source, each in evidences.items()}
+        found[subject] = [
+            Line(subject, question, {source: answers[source][question] for source in SOURCES})
+            for question in answers[FULL]
+        ]
+    return found
+
+
+def _answers(judged: Judgement) -> dict[str, SourceAnswer]:
+    found: dict[str, SourceAnswer] = {
+        f.check: SourceAnswer(OURS.get(f.outcome, f.outcome), f.basis, f.says, _growth(f)) for f in judged.findings
+    }
+    return {**found, VERDICT: SourceAnswer(OURS.get(judged.verdict, judged.verdict), "", judged.says)}
+
+
+def _growth(finding: Finding) -> str:
+    """The largest growth over one block, or what is known of it; of a bound the least of the seeds."""
+    if check_named(finding.check).form != "times" or finding.value is None:
+        return ""
+    if finding.basis == "bound":
+        return f"≥ {number(finding.low, 2)}×"
+    return f"{number(finding.value, 2)}×"
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def tables(g: Collected) -> list[Table]:
+    """One a protocol."""
+    return [
+        _table(g, "partial", "From a log of ‖h_L‖, ‖g_2‖ and accuracy, beside all the evidence: our protocol", "ours"),
+        _table(g, "partial-published", "The same by the published protocol", "published"),
+    ]
+
+
+def _table(g: Collected, name: str, title: str, protocol: Protocol) -> Table:
+    found = compare(g, protocol)
+    rows: list[Sequence[Cell]] = []
+    for subject, lines in found.items():
+        rows += [[subject, "–", *["no run"] * 3, "–", "–"]] if not lines else []
+        rows += [
+            [
+                subject, line.question, *(str(line.answers[source]) for source in SOURCES), line.relation(LOG),
+                line.relation(MORE),
+            ]
+            for line in lines
+        ]  # fmt: skip
+    headings = ["subject", "check", *SOURCES, "log / full", "+ ‖h_0‖ / full"]
+    return Table(name, title, headings, rows, g.notes(*_words(found)))
+
+
+def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
+    """How to read it, the counts, and every contradiction in full."""
+    lines = [line for each in found.values() for line in each]
+    words = [
+        f"{KEY}. Basis: exact, bound, proxy or missing; for scale the "
+        "largest growth over one block, a bound of it, or the "
+        "geometric mean instead. Silent: the log leaves open what all the evidence settles. Both open: "
+        "so does all the evidence. Says more: the log settles what all the evidence leaves open or does not ask. "
+        "Contradicts: one fires and the other passes, or one holds and the other is walked back.",
+    ]
+    for source in (LOG, MORE):
+        checks = Counter(line.relation(source) for line in lines if line.question != VERDICT)
+        verdicts = Counter(line.relation(source) for line in lines if line.question == VERDICT)
+        words.append(
+            f"{source[0].upper()}{source[1:]}: contradicts in {checks['contradicts']} of {checks.total()} findings "
+            f"({_counts(checks)}) and in {verdicts['contradicts']} of {verdicts.total()} verdicts "
+            f"({_counts(verdicts)})."
+        )
+    return words + [
+        f"Contradiction, {line.subject}, {line.question}, {source}: “{line.answers[source].says}” All the evidence: "
+        f"“{line.answers[FULL].says}”"
+        for line in lines
+        for source in (LOG, MORE)
+        if line.relation(source) == "contradicts"
+    ]
+
+
+def _counts(relations: Mapping[Relation, int]) -> str:
+    order: tuple[Relation, ...] = ("agrees", "both open", "silent", "says more")
+    return ", ".join(f"{each} {relations.get(each, 0)}" for each in order)
+
+
+# --- the figure -----------------------------------------------------------------------------------------------------
+
+COLOURS = {"✗": INKS["dfa"].colour, "✓": INKS["bp"].colour}
+# What an answer rests on: darker is more; a proxy, which is something else, is hatched.
+BASES: Mapping[str, Mapping[str, Any]] = {
+    "exact": {"facecolor": "#cfcfcf"},
+    "bound": {"facecolor": "#ebebeb"},
+    "proxy": {"facecolor": "white", "hatch": "//////"},
+    "missing": {"facecolor": "white"},
+}
+SHORT = {FULL: "full", LOG: "log", MORE: "+h$_0$"}
+EDGE: Mapping[str, Any] = {"edgecolor": "#a9a9a9", "linewidth": 0.5}
+
+
+def draw(g: Collected) -> Figure:
+    """A matrix a protocol: rows are subjects, columns the checks, each from three sources."""
+    both: Mapping[Protocol, dict[str, list[Line]]] = {p: compare(g, p) for p in ("ours", "published")}
+    counts = {
+        protocol: sum(
+            line.relation(source) == "contradicts"
+            for lines in found.values() for line in lines for source in (LOG, MORE) if line.question != VERDICT
+        )
+        for protocol, found in both.items()
+    }  # fmt: skip
+    note = g.note(
+        f"Full: all that was recorded. Log: ‖h$_L$‖, ‖g$_{LAYER}$‖ and accuracy alone. "
+        "+h$_0$: with ‖h$_0$‖. Framed: contradicts the full evidence "
+        f"(ours {counts['ours']}, published {counts['published']})."
+    )  # fmt: skip
+    fig = figure(PAGE, 2.75, note)
+    checks = {protocol: [check.name for check in in_order(protocol)] for protocol in both}
+    panels = fig.subplots(1, 2, width_ratios=[len(each) for each in checks.values()])
+    for axes, (protocol, found) in zip(panels, both.items(), strict=True):
+        _matrix(axes, found, checks[protocol])
+        axes.set_title({"ours": "our protocol", "published": "published protocol"}[protocol], pad=24)
+    panels[1].set_yticklabels([])
+    handles = [Patch(**looks, **EDGE, label=basis) for basis, looks in BASES.items()]
+    handles.append(Patch(facecolor="white", edgecolor="black", linewidth=1.6, label="contradicts"))
+    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), title=KEY, title_fontsize=7.5)
+    return fig
+
+
+def _matrix(axes: Axes, found: Mapping[str, Sequence[Line]], checks: Sequence[str]) -> None:
+    step = len(SOURCES) + 0.35  # the checks stand a little apart
+    wide = step * len(checks) - 0.35
+    for row, lines in enumerate(found.values()):
+        by_check = {line.question: line for line in lines}
+        if not lines:
+            axes.text(wide / 2, row + 0.5, "no run", ha="center", va="center", fontsize=6.5, color=GREY)
+        for group, check in enumerate(checks):
+            for place, source in enumerate(SOURCES):
+                if lines:
+                    _cell(axes, group * step + place, row, by_check[check], source)
+    for group, check in enumerate(checks):
+        axes.text(group * step + len(SOURCES) / 2, -0.85, check, ha="center", va="bottom", fontsize=7.5)
+        for place, source in enumerate(SOURCES):
+            axes.text(group * step + place + 0.5, -0.15, SHORT[source], ha="center", va="bottom", fontsize=6)
+    matrix(
+        axes, [subject.replace(rule, INKS[rule].name, 1) for subject in found for rule in [penalty.rule_of(subject)]]
+    )
+    axes.set(xlim=(-0.1, wide + 0.1), ylim=(len(found) + 0.1, -0.1))
+
+
+def _cell(axes: Axes, x: float, y: float, line: Line, source: str) -> None:
+    answer = line.answers[source]
+    axes.add_patch(Rectangle((x, y), 1, 1, **BASES[answer.basis], **EDGE))
+    glyph = GLYPHS[answer.outcome]
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6} if answer.basis == "proxy" else None
+    axes.text(
+        x + 0.5, y + 0.5, glyph, ha="center", va="center", fontsize=8, color=COLOURS.get(glyph, "black"), bbox=box
+    )
+    if source != FULL and line.relation(source) == "contradicts":
+        axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, zorder=3))
+
+
+register(Study(
+    "partial", "What can be judged from a log of three numbers, and is it what all the evidence says?",
+    penalty.arms, tables, {"partial": draw}, place=30,
+))  # fmt: skip
