@@ -85,14 +85,14 @@ def tables(g: Collected) -> list[Table]:
         rows: list[list[Cell]] = []
         for method, ink in METHODS.items():
             arm, frozen, of = _name(method, epochs), _name(method, epochs, " frozen"), judged.get(method)
-            claim = published.ACCURACY.get(method)
+            claim = published.CELLS.get(f"accuracy {method}")
             answers: list[Cell] = ["–"] * 6
             if of is not None:
                 answer = f"{VERDICT_GLYPHS[of.ours.verdict]} {of.ours.answer}"
                 published_one = VERDICT_GLYPHS[of.published.verdict]
                 answers = [answer, published_one, depth_cell(of.ours), lower_cell(of.ours), *gamma_cells(of.ours)]
             rows.append([
-                ink.name, *answers[:2], g.last(arm, ACCURACY), "–" if claim is None else str(claim),
+                ink.name, *answers[:2], g.last(arm, ACCURACY), "–" if claim is None else claim.text(),
                 g.last(frozen, ACCURACY), *answers[2:], *g.cells(arm, UPDATE), g.seeds(arm, frozen),
             ])  # fmt: skip
         headings = [

@@ -1,206 +1,218 @@
-"""The figures that the protocol was published with: claims to test, typed in from the paper and nowhere else.
+"""The published figures, read from `published.toml`, and the one comparison that ours are put to.
 
-Hao, Wan, Zhai, "What Accuracy and Gradient Cosine Miss: Evaluating Feedback Alignment via Scale Stability, Reference
-Validity, and Depth Utility", arXiv:2606.21126, and its earlier drafts. Unless it says otherwise: ResMLP d=256 L=4,
-CIFAR-10, 100 epochs, gradients of a batch-mean loss over N = 128. Keys are rules; `dfa k=0` is the net whose blocks
-stay at init while DFA trains the rest. What begins with EARLIER is ours: quick trainings, made before this tool was.
+A difference is judged by Welch's 95 % interval of the difference of the two means: *told apart* where it excludes zero,
+else *not told apart*, which is no agreement: of three seeds each, a true difference of three standard deviations is
+missed one time in three. Where no spread is published nothing is judged: of sizes the factor is given, of others the
+difference.
 """
 
-from typing import Literal, NamedTuple
+import math
+import statistics
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
-CITATION = (
-    "Hao, Wan, Zhai: *What Accuracy and Gradient Cosine Miss: Evaluating Feedback Alignment via Scale Stability, "
-    "Reference Validity, and Depth Utility*, arXiv:2606.21126"
-)
+from scipy.special import stdtrit
 
-SEEDS = 3
+from walkback.checks import DEFAULT
+from walkback.report import Form, Stat, geometric_mean, number
+
+DATA: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
+CITATION: str = DATA["citation"]
+VERDICTS: Mapping[str, str] = DATA["verdicts"]
+UTILITY: Mapping[str, int] = DATA["utility"]
+BATCH = int(DEFAULT["reference.batch"])
+CONFIDENCE = 0.95
 
 
-class MeanStd(NamedTuple):
-    """A mean and its standard deviation (ddof = 1) over three seeds; None: published without one."""
+@dataclass(frozen=True)
+class PublishedCell:
+    """One published figure, and the runs of ours that it is held against; `published.toml` explains each field."""
 
-    mean: float
-    std: float | None = None
+    cell: str
+    rule: str
+    of: str
+    key: str = ""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    value: float | Sequence[float] | None = None
+    spread: float | None = None
+    each: Sequence[float] = ()
+    low: float | None = None
+    high: float | None = None
+    least: float | None = None
+    most: float | None = None
+    never: bool = False
+    seeds: int = 3
+    epochs: int = 100
+    instead: int | None = None
+    batch: int = BATCH
+    over: Mapping[str, Any] = field(default_factory=dict)
+    at: int | None = None
+    words: str = ""
+    source: str = ""
+    unlike: str = ""
+    why: str = ""
+    beside: str = ""
 
-    def __str__(self) -> str:
-        """As it is printed.
+    @property
+    def statistics(self) -> tuple[float, float | None, int]:
+        """Mean, standard deviation and number of seeds; of a single number no deviation."""
+        if self.each:
+            return statistics.fmean(self.each), statistics.stdev(self.each), len(self.each)
+        assert isinstance(self.value, float | int)
+        return float(self.value), self.spread, self.seeds
 
-        >>> str(MeanStd(0.615, 0.004)), str(MeanStd(0.585))
-        ('0.615 ± 0.004', '0.585')
+    @property
+    def layers(self) -> Sequence[float]:
+        """The values by layer or block; empty of one that is no list."""
+        return self.value if isinstance(self.value, Sequence) else ()
+
+    def text(self, form: Form | None = None) -> str:
+        """As it is printed; the form is that of its quantity.
+
+        >>> PublishedCell("", "bp", "accuracy", value=0.615, spread=0.004).text("share")
+        '0.615 ± 0.004'
         """
-        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+        if self.words or self.never:
+            return self.words or "never"
+        if self.least is not None or self.most is not None:
+            return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+        if self.layers:
+            return " ".join(f"{v:+.3f}" if form == "cosine" else f"{v:.3g}" for v in self.layers)
+        if self.low is not None:
+            return f"{self.low:g}–{self.high:g}"
+        if self.value is None and not self.each:
+            return "–"
+        if self.of.startswith("first "):
+            return " / ".join(f"{date:g}" for date in self.each)
+        mean, spread, _ = self.statistics
+        shape, factor = {"points": ("+.1f", 100), "cosine": ("+.3f", 1)}.get(form or "share", (".3f", 1))
+        if form == "size":
+            return f"{mean:.3g}" + ("" if spread is None else f" ± {spread:.3g}")
+        return f"{factor * mean:{shape}}" + ("" if spread is None else f" ± {factor * spread:{shape.lstrip('+')}}")
 
 
-class SizeRange(NamedTuple):
-    """A size that is published as a range, or about; `words` as printed."""
+class Group(NamedTuple):
+    """Cells under one title. `all`: rows without a run of ours are shown too."""
 
-    low: float
-    high: float
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
+    title: str
+    all: bool
+    source: str
+    cells: Sequence[PublishedCell]
 
 
-class Number(NamedTuple):
-    """A number without a spread; `shape`: how it is printed."""
-
-    value: float
-    shape: str = ".3f"
-    form: Literal["points", "cosine"] = "points"
-
-    def __str__(self) -> str:
-        return f"{self.value:{self.shape}}"
+GROUPS = [
+    Group(g["title"], g.get("all", False), g["source"], [PublishedCell(**entry) for entry in g["cells"]])
+    for g in DATA["group"]
+]
 
 
-class Bound(NamedTuple):
-    """A size that some nets have at least (`above`) or at most; `whose`: which nets."""
-
-    value: float
-    above: bool
-    whose: str
-
-    def __str__(self) -> str:
-        return f"{self.whose}: {'≥' if self.above else '≤'} {self.value:g}"
+CELLS = {each.key: each for group in GROUPS for each in group.cells if each.key}  # those that a study shows too
 
 
-class GainRange(NamedTuple):
-    """A gain in accuracy that is published as a range, without a spread."""
+class Comparison(NamedTuple):
+    """The difference in words, what that amounts to, and how far it is: decades of a size, else the difference."""
 
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
+    difference: str
+    word: str
+    far: float = 0.0
 
 
-class Direction(NamedTuple):
-    """A statement that a gain in accuracy lies above (+1) or below (−1) `than`."""
+def welch(mean: float, spread: float, n: int, ours: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of ours minus theirs; one seed of ours is taken to spread as theirs do.
 
-    sign: int
-    than: float = 0.0
-
-
-class AtBatch(NamedTuple):
-    """A gradient's norm and the N of the batch-mean loss it was measured with."""
-
-    norm: float
-    batch: int
-
-    def at(self, batch: float) -> float:
-        """This gradient in a mean over `batch` samples: ‖g‖ goes with 1/N.
-
-        >>> round(AtBatch(9e-7, 2048).at(128), 9)
-        1.44e-05
-        """
-        return self.norm * self.batch / batch
+    >>> [round(end, 4) for end in welch(0.615, 0.004, 3, [0.612, 0.616, 0.618])]
+    [-0.0079, 0.0085]
+    """
+    a = spread**2 / n
+    b = statistics.variance(ours) / len(ours) if len(ours) > 1 else spread**2
+    freedom = n - 1.0
+    if len(ours) > 1 and a + b > 0:
+        freedom = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (len(ours) - 1))
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(a + b)
+    middle = statistics.fmean(ours) - mean
+    return middle - half, middle + half
 
 
-Figure = MeanStd | SizeRange | Number | Bound | GainRange | Direction
-"""What can be published; its kind says how ours is compared with it (`report.agreement.compare`)."""
+def compare(claim: PublishedCell, form: Form, ours: Sequence[float] | Sequence[Sequence[float]]) -> Comparison:
+    """Our seeds held against a published figure; of a list by layer ours are one list of seeds for each."""
+    if not ours or not any(map(_some, ours)):
+        return Comparison("", "missing")
+    if claim.unlike:
+        return Comparison("", f"not comparable: {claim.unlike}")
+    if claim.text(form) == "–":
+        return Comparison("", "not in our reference")
+    if isinstance(ours[0], Sequence):
+        return _by_layer(claim, form, [list(each) for each in ours if isinstance(each, Sequence)])
+    values = [value for value in ours if isinstance(value, float | int)]
+    known = [value for value in values if math.isfinite(value)]
+    if claim.never:
+        return Comparison("", "not as published" if known else "as published")
+    if claim.least is not None or claim.most is not None:
+        low, high = claim.least, claim.most
+        right = all((low is None or v >= low) and (high is None or v <= high) for v in values)
+        return Comparison("", "as published" if right else "not as published")
+    if len(known) < len(values):
+        return Comparison("", f"not as published: not in {len(values) - len(known)} of {len(values)} seeds")
+    if claim.low is not None and claim.high is not None:
+        return _unspread(claim, claim.low, claim.high, form, known)
+    mean, spread, n = claim.statistics
+    if spread is None or n < 2:
+        return _unspread(claim, mean, mean, form, known)
+    low_end, high_end = welch(mean, spread, n, known)
+    off = statistics.fmean(known) - mean
+    unit, shape, factor = _unit(claim, form)
+    ends = f"{factor * low_end:{shape}} to {factor * high_end:{shape}}"
+    word = "not told apart" if low_end <= 0 <= high_end else "told apart"
+    return Comparison(f"{factor * off:{shape}} {unit}".rstrip() + f" ({ends})", word, abs(off))
 
 
-# The main audit: accuracy, ‖h_L‖, ‖g_L‖ and verdict of every method, three seeds.
-ACCURACY = {
-    "bp": MeanStd(0.615, 0.004),
-    "fa": MeanStd(0.401, 0.009),
-    "ep": MeanStd(0.316, 0.037),
-    "dfa": MeanStd(0.306, 0.008),
-    "cb": MeanStd(0.289, 0.031),
-    "sb": MeanStd(0.205, 0.039),
-    "dfa k=0": MeanStd(0.349, 0.003),
-}
-LAST_HIDDEN = {
-    "bp": SizeRange(200, 200, "~200"),
-    "fa": SizeRange(1e5, 1e5, "~1e5"),
-    "ep": SizeRange(3e3, 8e3, "3e3–8e3"),
-    "dfa": SizeRange(4e8, 5e8, "4–5e8"),
-}
-LAST_GRADIENT = {
-    "bp": SizeRange(3.7e-4, 3.7e-4, "3.7e-4"),
-    "fa": SizeRange(8.9e-7, 8.9e-7, "8.9e-7"),
-    "ep": SizeRange(1e-4, 2e-4, "1–2e-4"),
-    "dfa": SizeRange(4.2e-9, 4.2e-9, "4.2e-9"),
-}
-VERDICTS = {
-    "bp": "holds",
-    "fa": "D2 does not fire",
-    "ep": "holds",
-    "dfa": "D1, D2, D3 fire",
-    "cb": "D1, D2, D3 fire",
-    "sb": "D1, D2, D3 fire",
-}
-UTILITY = {"accuracy": 0, "accuracy, Γ": 0, "the full protocol": 3}
-"""Decision utility: how many of the five methods beside BP are walked back on such evidence."""
+def _some(value: float | Sequence[float]) -> bool:
+    return bool(value) if isinstance(value, Sequence) else not math.isnan(value)
 
-# The same audit by layer (l = 0 … L) and by block (l = 0 … L−1), one seed.
-HIDDEN = {"bp": (255.0, 226.0, 211.0, 205.0, 203.0)}
-GRADIENTS = {
-    "bp": (4.4e-4, 4.7e-4, 4.8e-4, 4.5e-4, 3.7e-4),
-    "fa": (1.8e-5, 1.2e-6, 8.9e-7, 8.9e-7, 8.9e-7),
-    "dfa": (4.4e-7, 4.2e-9, 4.2e-9, 4.2e-9, 4.2e-9),
-}
-COSINES = {"bp": (1.0, 1.0, 1.0, 1.0), "fa": (0.016, 0.072, -0.085, 0.997), "dfa": (0.400, 0.001, -0.0004, -0.002)}
-"""DFA's cosines are published for d = 512."""
-GAMMA = {"bp": 1.0, "fa": 0.250, "dfa": 0.100}
 
-# How DFA's stream grows, and what the thresholds were calibrated on.
-DFA_STREAM = {0: 9.0, 5: 1e6, 100: 5e8}
-"""‖h_L‖ after so many epochs."""
-HEALTHY_GROWTH, FAILED_GROWTH = 11.0, 694.0
-"""The largest growth over one block: of healthy nets late in training at most, of failed ones at least."""
-HEALTHY_GROWTH_VIT = 25.0
-"""At most, early in a ViT, whose cls token starts small."""
-HEALTHY_GRADIENT, FAILED_GRADIENT = 1.0e-4, 4.2e-9
-"""‖g_L‖ at N = 128: of healthy nets at least, of failed ones at most."""
+def _unit(claim: PublishedCell, form: Form) -> tuple[str, str, int]:
+    if claim.of.startswith("first "):
+        return "epochs", "+.1f", 1
+    if claim.of == "accuracy" or form == "points":
+        return "points", "+.1f", 100
+    return "", "+.3g" if form == "size" else "+.3f", 1
 
-# Temporal replay: the first epoch at which each seed's growth exceeded 50 (D1) and its ‖g_L‖ fell below 1e-7 (D2).
-FIRST_GROWTH: dict[str, tuple[int, ...]] = {"dfa": (8, 11, 8), "bp": ()}
-FIRST_FLOOR: dict[str, tuple[int, ...]] = {"dfa": (4, 4, 3), "bp": ()}
-"""Empty: never. Without the terminal norm DFA's D1 fires later, and D2 never."""
-VIT_FIRST_FLOOR = 3
-"""The epoch by which D2 has fired of DFA in a ViT."""
-SAVED = 0.96
-"""The share of the epochs saved by stopping DFA at the first firing, at no loss of accuracy."""
 
-# The logs that the replay was made from do not say their N. Their sizes do: those of the audit, at N = 128, are eight
-# times larger. So the dates above are crossings at N = 1024, and so, most likely, is FA's ‖g_L‖.
-LOG_BATCH = 1024
-LOG_GRADIENT = {"bp": SizeRange(3e-5, 5e-5, "3–5e-5")}
-LOG_INIT_GRADIENT = SizeRange(1e-3, 1e-3, "1e-3")
+def _unspread(claim: PublishedCell, low: float, high: float, form: Form, ours: Sequence[float]) -> Comparison:
+    """A figure without a spread: the factor or the difference, to the nearer end of a range; no judgement."""
+    mean = Stat(tuple(ours), form).mean or 0.0
+    near = min(max(mean, low), high)
+    if form != "size":
+        unit, shape, factor = _unit(claim, form)
+        return Comparison(f"{factor * (mean - near):{shape}} {unit}".rstrip(), "no spread published", abs(mean - near))
+    if mean <= 0 or near <= 0:
+        return Comparison("", "zero or not a number")
+    ratio = mean / near
+    words = "inside" if ratio == 1 and low < high else _factor(ratio)
+    return Comparison(words, "no spread published", abs(math.log10(ratio)))
 
-# The penalty λ = 1e-2, 30 epochs: accuracy without and with it; DFA's norms and deep cosine with it.
-PENALTY = 1e-2
-PENALTY_EPOCHS = 30
-PENALTY_WITHOUT = {"dfa": MeanStd(0.301, 0.006), "bp": MeanStd(0.585, 0.001), "cb": MeanStd(0.21), "sb": MeanStd(0.213)}
-PENALTY_WITH = {
-    "dfa": MeanStd(0.360, 0.002), "bp": MeanStd(0.532, 0.007), "cb": MeanStd(0.360, 0.004), "sb": MeanStd(0.453, 0.003),
-}  # fmt: skip
-PENALTY_HIDDEN = SizeRange(4e4, 4e4, "4e4")
-PENALTY_GRADIENT = AtBatch(9e-7, 2048)
-PENALTY_DEEP_COSINE = Number(0.15, "+.2f", "cosine")
-PENALTY_LONG = MeanStd(0.363, 0.001)
-"""DFA with the same penalty, 100 epochs."""
 
-# The depth ladder: what it ends at, and how far bp climbs from k = 0 to k = L (d=256 L=4 and d=512 L=2).
-LADDER_ANCHORS = {"bp": 0.617, "fa": 0.402, "dfa": 0.301, "dfa k=0": 0.349}
-LADDER_CLIMB = GainRange(0.22, 0.23)
+def _factor(ratio: float) -> str:
+    """How far a size is from another, in words.
 
-# A net at random init, medians over 256 test images (the norms: of the audit's own images).
-IDENTITY_BRANCH = SizeRange(0.096, 0.100, ".096–.100")
-IDENTITY_MOVED = SizeRange(0.197, 0.197, ".197")
-IDENTITY_COSINE = SizeRange(0.981, 0.981, ".981")
-INIT_HIDDEN = SizeRange(8.7, 8.7, "8.7")
-INIT_GRADIENT = SizeRange(8e-3, 8e-3, "8e-3")
+    >>> _factor(0.009), _factor(2.04)
+    ('a factor 111 below', 'a factor 2.0 above')
+    """
+    factor = max(ratio, 1 / ratio)
+    return f"a factor {number(factor, 3 if factor >= 100 else 2)} {'above' if ratio > 1 else 'below'}"
 
-# Controls: a net at random init does no better than chance, and neither D1 nor D2 fires. Of random labels, of a net
-# without residual connection (its W2 drawn with the std below) and of random credit no figure is published.
-PLAIN_DOWN_STD = 0.5
 
-# Not published: quick trainings of seed 42, made before this tool, whose records are not kept.
-EARLIER_ACCURACY = {"bp": 0.613, "fa": 0.416, "dfa": 0.297, "dfa k=0": 0.348, "bp k=0": 0.384}
-EARLIER_HIDDEN = {"bp": (255.0, 228.0, 214.0, 207.0, 200.0)}
-EARLIER_FA_SAMPLE, EARLIER_FA_SAMPLE_EPOCH = 0.21, 10
-"""FA with its credit normalised by sample: the accuracy at that epoch."""
-EARLIER_FA_BATCH = 0.44
-"""FA with its credit normalised over the batch."""
+def _by_layer(claim: PublishedCell, form: Form, ours: Sequence[Sequence[float]]) -> Comparison:
+    """A list by layer or block: the factors or the differences, one each; nothing is judged."""
+    lows, highs = (claim.layers or [end or 0.0] * len(ours) for end in (claim.low, claim.high))
+    if form == "size":
+        ratios = [
+            geometric_mean(o) / min(max(geometric_mean(o), a), b) for o, a, b in zip(ours, lows, highs, strict=True)
+        ]
+        return Comparison("× " + " ".join(number(ratio, 2) for ratio in ratios), "no spread published")
+    means = [statistics.fmean(each) for each in ours]
+    offs = [mean - min(max(mean, a), b) for mean, a, b in zip(means, lows, highs, strict=True)]
+    return Comparison(" ".join(f"{off:+.3f}" for off in offs), "no spread published")

@@ -1,147 +1,274 @@
 """reproduction: our figures beside the published ones, as a Markdown page written from records alone.
 
-Runs are found by their config. Every sentence that rests on a comparison is chosen by that comparison, so that other
-records give another page and never a false one. What is not there is named as missing.
+Runs are found by their config, never by the name of their folder; what is not there is named as missing, and nothing
+is guessed. The published figures are in `published.toml`, the page's words in `reproduction.md.jinja`.
 """
 
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from walkback.checks import DEFAULT, two_sided
-from walkback.records import Run, sittings_of
-from walkback.report import duration
-from walkback_paper import published as paper
-from walkback_paper.agreement import CONFIDENCE, NEAR
-from walkback_paper.base import net_words
-from walkback_paper.reproduced.commands import beside_studies, to_continue
-from walkback_paper.reproduced.controls import controls, precisions
-from walkback_paper.reproduced.depth import init, ladder, penalty, vit
-from walkback_paper.reproduced.firings import firings
-from walkback_paper.reproduced.found import BP, DATA, METHODS, Found
-from walkback_paper.reproduced.layers import cosines, gradient, noise, stream
-from walkback_paper.reproduced.main_audit import accuracies, frozen_nets, short, verdicts
-from walkback_paper.reproduced.tried import differences
-from walkback_paper.reproduced.words import Writer, percent
-from walkback_paper.sizing import seconds_of
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-SECTIONS: Sequence[tuple[str, Callable[[Writer], list[str]]]] = (
-    ("Accuracy", accuracies),
-    ("Which frozen net decides FA's verdict", frozen_nets),
-    ("Verdicts and decision utility", verdicts),
-    ("The same methods after 30 epochs", short),
-    ("EP in float64 and float32", precisions),
-    ("Size of the stream, ‖h_l‖", stream),
-    ("Size of the true gradient, ‖g_l‖ at N = 128", gradient),
-    ("Cosine of credit and gradient, by block", cosines),
-    ("Small, or noise?", noise),
-    ("First firings", firings),
-    ("Penalty", penalty),
-    ("Ladder", ladder),
-    ("A net at init", init),
-    ("Controls", controls),
-    ("ViT-Mini", vit),
-    ("What differs, what was tried, what we think", differences),
+from walkback.checks import DEFAULT, Judgement, first_fired, judge
+from walkback.records import Baseline, IdentityRecord, Run, RunConfig, evidence_of_runs, subject_of
+from walkback.report import INKS, Stat
+from walkback.train import SEEDS, plan
+from walkback_paper.published import (
+    BATCH,
+    CITATION,
+    DATA,
+    GROUPS,
+    VERDICTS,
+    Comparison,
+    PublishedCell,
+    compare,
 )
+from walkback_paper.quantities import (
+    ACCURACY,
+    GRADIENT,
+    GROWTH,
+    QUANTITIES,
+    STREAM,
+    Quantity,
+    cosine_at,
+    gradient_at,
+    hidden_at,
+)
+
+LISTS: Mapping[str, tuple[Callable[[int], Quantity], int]] = {  # by layer: one more than there are blocks
+    "streams": (hidden_at, 1), "gradients": (gradient_at, 1), "cosines": (cosine_at, 0),
+}  # fmt: skip
+Row = tuple[PublishedCell, str, int, Comparison]  # a cell, ours in words, how many seeds, and the comparison
+
+
+class Records:
+    """Our finished runs, by their config but for the seed."""
+
+    def __init__(self, runs: Sequence[Run]):
+        self.left_out: list[str] = []
+        self._runs: dict[str, dict[int, Run]] = {}
+        self._used: set[str] = set()
+        for run in runs:
+            if run.ended != "finished" or run.result is None or not run.snapshots:
+                why = "unfinished" if run.result is None else run.result.says
+                self.left_out.append(
+                    f"{run.config.label()}, {run.config.epochs} epochs, seed {run.config.seed} ({why})"
+                )
+                continue
+            same = self._runs.setdefault(subject_of(run.config), {})
+            other = same.get(run.config.seed)  # a copy may lack what was measured later
+            if other is None or _measured(run) > _measured(other):
+                same[run.config.seed] = run
+
+    def of(self, rule: str, settings: Mapping[str, Any], epochs: int) -> list[Run]:
+        """The runs of one setting, the published seeds first."""
+        if ".py:" in rule:  # a rule of a file, which need not be here: like fa but for its options
+            options, plain = settings["rule_options"], _config("fa", {}, epochs)
+            for same in self._runs.values():
+                config = next(iter(same.values())).config
+                given = config.rule_options
+                if Path(config.rule).name == Path(rule).name and options.items() <= given.items():
+                    rest = {name: value for name, value in given.items() if name not in options}
+                    fa = {"rule": "fa", "rule_options": rest, "rule_source": plain.rule_source}
+                    if subject_of(config.changed(**fa)) == subject_of(plain):
+                        return list(same.values())
+            return []
+        key = subject_of(_config(rule, settings, epochs))
+        self._used.add(key)
+        order = {seed: place for place, seed in enumerate(SEEDS)}
+        same = self._runs.get(key, {})
+        return [same[seed] for seed in sorted(same, key=lambda seed: (order.get(seed, len(order)), seed))]
+
+    def every(self) -> list[Run]:
+        """All of them."""
+        return [run for same in self._runs.values() for run in same.values()]
+
+
+def _measured(run: Run) -> int:
+    return (run.probes is not None) + (run.identity is not None)
+
+
+def _config(rule: str, settings: Mapping[str, Any], epochs: int) -> RunConfig:
+    given = {"data": "cifar10", "epochs": epochs, "net_options": {}, **settings}
+    return plan(rules=[rule], seeds=[0], **given)[0]
+
+
+# --- what of ours is held against a cell ----------------------------------------------------------------------------
+
+
+def _at_init(name: str, pick: Callable[[IdentityRecord], float]) -> Quantity:
+    return Quantity(name, name, "share", lambda _: math.nan, partly=True,
+                    at_end=lambda run: math.nan if run.identity is None else pick(run.identity))  # fmt: skip
+
+
+def first_epoch(run: Run, check: str, batch: int = BATCH) -> float:
+    """The first epoch at which a check fired, with ‖g_L‖ stated at that N; infinite where it never did."""
+    dates = first_fired(evidence_of_runs(run.config.rule, [run]), DEFAULT.but("reference.batch", batch))
+    epoch = dates[check].epochs[str(run.config.seed)]
+    return math.inf if epoch is None else epoch
+
+
+def _stop(run: Run, batch: int) -> tuple[float, float]:
+    """Stopped when D1 or D2 first fires: the accuracy there less that at the end, and the share of epochs saved."""
+    epoch = min(first_epoch(run, "scale", batch), first_epoch(run, "reference floor", batch))
+    there = next((s.accuracy for s in run.snapshots if s.epoch == epoch), math.nan)
+    return there - run.snapshots[-1].accuracy, 1 - epoch / run.config.epochs
+
+
+def _chord(run: Run) -> float:
+    top = None if run.probes is None else run.probes.precision[-1]
+    return math.nan if top is None or top.chord is None else top.chord
+
+
+def _quantities(cell: PublishedCell, blocks: int) -> list[Quantity]:
+    """The quantity that a cell names; of a list one for each layer or block."""
+    if cell.of in LISTS:
+        make, more = LISTS[cell.of]
+        return [make(layer) for layer in range(blocks + more)]
+    if cell.of == "branches at init":
+        return [_at_init(cell.of, lambda record, b=b: record.branch[b]) for b in range(blocks)]  # type: ignore[misc]
+    at_end: Mapping[str, tuple[Any, Callable[[Run], float]]] = {
+        "first D1": ("share", lambda run: first_epoch(run, "scale")),
+        "first D2": ("share", lambda run: first_epoch(run, "reference floor", cell.batch)),
+        "stopped": ("points", lambda run: _stop(run, cell.batch)[0]),
+        "saved": ("share", lambda run: _stop(run, cell.batch)[1]),
+        "largest growth": ("size", lambda run: max(map(GROWTH.pick, run.snapshots))),
+        "chord": ("size", _chord),
+    }
+    if cell.of in at_end:
+        form, pick = at_end[cell.of]
+        return [Quantity(cell.of, cell.of, form, lambda _: math.nan, at_end=pick)]
+    if cell.of in ("moved at init", "cosine at init"):
+        name = cell.of.removesuffix(" at init")
+        return [_at_init(cell.of, lambda record: float(getattr(record, name)))]
+    return [QUANTITIES.get(cell.of)]
+
+
+def _values(cell: PublishedCell, quantity: Quantity, runs: Sequence[Run], base: Sequence[Run]) -> list[float]:
+    """Seed by seed, of a gain over `base`; a gradient at the N of the cell."""
+    if cell.over:
+        other = {run.config.seed: quantity.last(run) for run in base}
+        return [quantity.last(run) - other[run.config.seed] for run in runs if run.config.seed in other]
+    if cell.at is not None:
+        return [quantity.pick(s) for run in runs for s in run.snapshots if s.epoch == cell.at]
+    found = [quantity.last(run) for run in runs]
+    if cell.of in ("gradient", "gradients"):
+        found = [value * BATCH / cell.batch for value in found]
+    return [value for value in found if not math.isnan(value)]
+
+
+def row(records: Records, cell: PublishedCell) -> Row:
+    """Ours beside one published figure."""
+    runs, budget = records.of(cell.rule, cell.set, cell.epochs), ""
+    if not runs and cell.instead is not None:
+        runs = records.of(cell.rule, cell.set, cell.instead)
+        budget = f" ({cell.instead} epochs)" if runs else ""
+    over = dict(cell.over)
+    base = records.of(over.pop("rule"), over, over.pop("epochs", cell.epochs)) if over else []
+    blocks = runs[0].config.blocks if runs else 0
+    quantities = _quantities(cell, blocks)
+    form = "points" if cell.over else quantities[0].form if quantities else "share"
+    lists = [_values(cell, quantity, runs, base) for quantity in quantities]
+    if cell.of in LISTS or cell.of.startswith("branches"):
+        shape = "+.3f" if form == "cosine" else ""
+        means = [Stat(tuple(each), form) for each in lists]
+        ours = " ".join(
+            f"{m.mean:{shape}}" if shape and m.mean is not None else str(m).partition(" ")[0] for m in means
+        )
+        return cell, (ours or "missing") + budget, len(runs), compare(cell, form, lists)
+    (values,) = lists
+    stat = Stat(tuple(values), form)
+    if cell.of.startswith("first ") and values:
+        dates = ["never" if value == math.inf else f"{value:g}" for value in values]
+        ours = " / ".join(dates) if set(dates) != {"never"} else "never"
+    else:
+        ours = str(stat) if values else "missing"
+    return cell, ours + budget, len(values), compare(cell, form, values)
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def largest(rows: Sequence[Row]) -> list[Row]:
+    """The two accuracies and the three sizes of the main audit that differ most, each quantity of a method once."""
+    kinds = {"accuracy": 2, "stream": 3, "gradient": 3}
+    ordered = sorted((r for r in rows if r[3].far > 0 and r[0].of in kinds), key=lambda r: -r[3].far)
+    accuracies = [r for r in ordered if r[0].of == "accuracy"][:2]
+    return accuracies + [r for r in ordered if r[0].of != "accuracy"][:3]
+
+
+def _beside(records: Records, cell: PublishedCell) -> str:
+    """The quantity of ours that a difference is to be read with."""
+    runs = records.of(cell.rule, cell.set, cell.epochs)
+    if not runs and cell.instead is not None:
+        runs = records.of(cell.rule, cell.set, cell.instead)
+    quantity = QUANTITIES.get(cell.beside)
+    return f"its {quantity.symbol} cosine with the true gradient is {quantity.over(runs)}"
+
+
+def verdicts(records: Records) -> list[Row]:
+    """By method the published verdict, beside that of the published protocol on our runs.
+
+    That protocol takes one frozen net for every rule: the one whose rest DFA trained.
+    """
+    found = []
+    for rule, published in VERDICTS.items():
+        claim = PublishedCell(f"{INKS[rule].name}, verdict", rule, "verdict", words=published)
+        epochs = next((e for e in (100, 30) if records.of(rule, {}, e)), 100)
+        runs = records.of(rule, {}, epochs)
+        if not runs:
+            found.append((claim, "missing", 0, Comparison("", "missing")))
+            continue
+        evidence = evidence_of_runs(INKS[rule].name, runs, records.every())
+        frozen = {run.config.seed: ACCURACY.last(run) for run in records.of("dfa", {"train_last": 0}, epochs)}
+        if frozen:
+            evidence = evidence.changed(baselines={**evidence.baselines, "frozen": Baseline.by_seed(frozen)})
+        ours = _fired(judge(evidence, protocol="published"))
+        right = "D2" not in ours if published == "D2 does not fire" else ours == published
+        budget = "" if epochs == 100 else f" ({epochs} epochs)"
+        found.append((claim, ours + budget, len(runs), Comparison("", "as published" if right else "not as published")))
+    return found
+
+
+def _fired(judged: Judgement) -> str:
+    codes = {"scale": "D1", "reference": "D2", "depth": "D3"}
+    fired = sorted(codes[f.check] for f in judged.findings if f.outcome == "fires" and f.check in codes)
+    return f"{', '.join(fired)} fire{'s' * (len(fired) == 1)}" if fired else judged.verdict
+
+
+def tried(records: Records) -> list[list[str]]:
+    """What was tried to explain FA and DFA: ours by setting."""
+    found = []
+    for entry in DATA["tried"]:
+        runs = records.of(entry["rule"], entry["set"], 100)
+        cosines = [cosine_at(block).over(runs).mean for block in range(4)] if runs else []
+        numbers = [str(q.over(runs)) if runs else "missing" for q in (ACCURACY, STREAM, GRADIENT)]
+        found.append([entry["name"], *numbers, " ".join(f"{c or 0:+.2f}" for c in cosines) or "–", str(len(runs))])
+    return found
 
 
 def page(runs: Sequence[Run]) -> str:
-    """The whole page. Runs that are not there are named as missing; none is guessed."""
-    writer = Writer(Found(runs))
-    found = writer.found
-    sections = [[f"## {title}", *write(writer)] for title, write in SECTIONS]
-    counts = ", ".join(f"{method.name} {found.of(method).n}" for method in METHODS)
-    return "\n\n".join([
-        "# Reproduction",
-        f"Published figures: {paper.CITATION}. They are what the authors report, typed in from the paper and its "
-        "drafts. Everything else on this page is computed from records by the last command below. Two choices that the "
-        "figures leave open follow quick trainings made before this tool, because they fitted better: no trained gains "
-        "in the blocks, and FA's credit not normalised. Nothing else was tuned to agree.",
-        "## How it was run",
-        f"```console\n{_commands(found)}\n```",
-        _recipe(found), _times(found), _rule(),
-        "*Earlier re-run*: quick trainings of seed 42, made before this tool; neither published nor among these "
-        "records. A cell without a finished run says *missing*.",
-        *_continued(found),
-        "## In short",
-        f"Finished seeds of the main audit: {counts}.",
-        writer.ledger.says(),
-        *(part for section in sections for part in section),
-    ])  # fmt: skip
+    """The whole page."""
+    records = Records(runs)
+    main, *others = [(group, [row(records, cell) for cell in group.cells]) for group in GROUPS]
+    tables: dict[str, list[Row]] = {}
+    for group, rows in others:
+        tables.setdefault(group.title, verdicts(records) if not tables else []).extend(rows)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=False,
+    )  # fmt: skip
+    text = environment.get_template("reproduction.md.jinja").render(
+        citation=CITATION, main=main[1], tables=tables, largest=largest(main[1]), tried=tried(records),
+        left_out=records.left_out, count=len(records.every()), form=_form,
+        beside=lambda cell: _beside(records, cell),
+    )  # fmt: skip
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _commands(found: Found) -> str:
-    return "\n".join([
-        f"walkback data fetch {DATA}",
-        "walkback study run all",
-        *beside_studies(found),
-        "walkback export runs --to results",
-        "walkback reproduction results",
-    ])  # fmt: skip
-
-
-def _continued(found: Found) -> list[str]:
-    """What would train the runs that are missing."""
-    commands = "\n".join(to_continue(found))
-    return [f"What trains the runs that are missing here:\n\n```console\n{commands}\n```"] if commands else []
-
-
-def _recipe(found: Found) -> str:
-    config = found.of(BP).config
-    return (
-        f"Unless it says otherwise: {net_words(config)}, CIFAR-10 with crops and flips, {config.epochs} epochs, AdamW "
-        f"{config.lr:g} with weight decay {config.weight_decay:g} and cosine decay, batch {config.batch_size}. Norms "
-        f"are medians over the first {config.probe_images:,} test images; gradients are stated as in a batch-mean loss "
-        f"over N = {DEFAULT['reference.batch']:g}. *Trained gains*: the LayerNorms inside the blocks train gains and "
-        "biases (ours have none unless it says so). *k*: the last k blocks train, the others stay at their random "
-        "init; embedding, terminal norm and head always train. *D1, D2, D3*: the published checks of growth, of the "
-        "gradient's size, and of depth."
-    )
-
-
-def _rule() -> str:
-    n, sure = paper.SEEDS, percent(CONFIDENCE)
-    return (
-        f"*Agreement.* A published mean ± std over {n} seeds has the {sure} Student-t interval mean ± t·std/√{n} (t = "
-        f"{two_sided(CONFIDENCE, n - 1):.2f}); two or more seeds of ours have theirs likewise. The figures are *not "
-        "told apart* if the intervals overlap, otherwise they *differ*. With three seeds the intervals are wide: a "
-        "true difference of three standard deviations overlaps in most cases, so overlap is no agreement. One seed of "
-        f"ours is compared with the interval for one more published seed, mean ± t·std·√(1 + 1/{n}), which is wider "
-        "still: *inside* or *outside*. A published figure without a spread can be neither: of sizes we give the factor "
-        "between them (ours is the geometric mean, with the smallest and largest seed), called *within a factor "
-        f"{NEAR:g}* or by how much they are *apart*; of others the difference. A *statement* about a direction is "
-        "shown only if the whole interval of our paired differences lies on its side. A dash in a published column: "
-        "not in our reference, which does not mean that it was not published."
-    )
-
-
-def _times(found: Found) -> str:
-    used = found.used()
-    sentences = [_used(used)] if used else ["No run that this page asks for is there."]
-    sentences += [f"Left out: {'; '.join(found.left_out)}."] if found.left_out else []
-    if found.doubtful:
-        sentences.append(f"There twice with different ends, of which one is taken: {'; '.join(found.doubtful)}.")
-    sentences += [f"Given, and without a place on this page: {found.others()}."] if found.others() else []
-    return " ".join(sentences)
-
-
-def _used(used: Sequence[Run]) -> str:
-    kinds: dict[str, list[Run]] = {}
-    for run in used:
-        kinds.setdefault(f"{net_words(run.config)} for {run.config.epochs} epochs", []).append(run)
-    counted = "; ".join(f"{len(runs)} of {kind}{_each(runs)}" for kind, runs in kinds.items())
-    sittings = sittings_of(*used)
-    if not sittings:
-        return f"Runs used: {counted}."
-    least = "at least " if any(sitting.seconds is None for sitting in sittings) else ""
-    total = duration(sum(sitting.seconds or 0 for sitting in sittings))
-    threads = ", one thread each" if {sitting.threads for sitting in sittings} == {1} else ""
-    torch = ", ".join(sorted({f"torch {sitting.torch}" for sitting in sittings}))
-    return f"Runs used: {counted}. Together {least}{total}{threads} ({torch})."
-
-
-def _each(runs: Sequence[Run]) -> str:
-    """How long they took. Of a run that was killed on its way a part is unknown: it does not stand for the others."""
-    spent = [seconds for run in runs if (seconds := seconds_of(run)) is not None]
-    if not spent:
-        return " (no times)"
-    low, high = duration(min(spent)), duration(max(spent))
-    return f" ({low})" if low == high else f" ({low} to {high} each)"
+def _form(cell: PublishedCell) -> str:
+    """The form in which a cell's figure is printed."""
+    return "share" if cell.of == "verdict" else "points" if cell.over else _quantities(cell, 1)[0].form

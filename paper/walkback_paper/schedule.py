@@ -47,9 +47,9 @@ def tables(g: Collected) -> list[Table]:
     """Where each variant ended, beside the published figures."""
     rows: list[list[Cell]] = []
     for rule in ("dfa", "fa"):
-        sizes = [published.LAST_HIDDEN[rule].words, published.LAST_GRADIENT[rule].words]
-        cosines = " ".join(f"{c:+.2f}" for c in published.COSINES[rule])
-        rows.append([f"{INKS[rule].name}, published", str(published.ACCURACY[rule]), None, *sizes, cosines, "3"])
+        figures = [published.CELLS[f"{of} {rule}"].text() for of in ("accuracy", "stream", "gradient")]
+        cosines = " ".join(f"{c:+.2f}" for c in published.CELLS[f"cosines {rule}"].layers)
+        rows.append([f"{INKS[rule].name}, published", figures[0], None, *figures[1:], cosines, "3"])
         rows += [
             [name, g.last(name, ACCURACY), g.last(f"{name}, frozen", ACCURACY), *g.cells(name, STREAM, GRADIENT),
              _cosines(g, name), g.seeds(name)]
