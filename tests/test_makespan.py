@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from walkback.train import Event, plan
 from walkback_paper import Extent, train_studies
 from walkback_paper.base import Arm, Study
-from walkback_paper.makespan import in_time, makespan
+from walkback_paper.sizing import in_time, makespan
 
 LENGTHS = st.lists(st.one_of(st.none(), st.floats(0.1, 1000)), max_size=60)
 

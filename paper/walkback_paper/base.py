@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walkback.checks import Finding, Judgement, judge
 from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
-from walkback.records import Run, RunConfig, read_run
+from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs, read_run
 from walkback.registry import Registry
-from walkback.report import Cell, Stat, Table, gain, variant_words
+from walkback.report import GLYPHS, Cell, Stat, Table, gain, variant_words
 from walkback.train import SEEDS, plan
 from walkback_paper.quantities import Quantity
 
@@ -326,3 +327,43 @@ def _count(seeds: int) -> str:
 
 
 DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
+
+
+# --- arms that are judged ---
+
+
+class BothVerdicts(NamedTuple):
+    """What is put before everybody who decides: the evidence, and what was made of it by either protocol."""
+
+    evidence: Evidence
+    ours: Judgement
+    published: Judgement
+
+
+def both(evidence: Evidence) -> BothVerdicts:
+    """The judgement of either protocol."""
+    return BothVerdicts(evidence, judge(evidence), judge(evidence, protocol="published"))
+
+
+def known_of(
+    g: Collected, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
+) -> Evidence | None:
+    """The evidence of an arm; None if no run of it ended. Without `baselines` they are found among the study's runs."""
+    if not g.ended(arm):
+        return None
+    if baselines is None:
+        others: list[Run] = [run for each in g.arms for run in g.ended(each)]
+        return evidence_of_runs(name or arm, g.ended(arm), others)
+    given = {role: g.ended(other) for role, other in baselines.items() if other in g.arms and g.ended(other)}
+    return evidence_of_runs(name or arm, g.ended(arm), baselines=given)
+
+
+def finding(judgement: Judgement | None, check: str) -> Finding | None:
+    """What one check found."""
+    return next((f for f in judgement.findings if f.check == check), None) if judgement else None
+
+
+def glyph(judgement: Judgement | None, check: str) -> str:
+    """The sign of what it found; nothing where it was not asked."""
+    found = finding(judgement, check)
+    return GLYPHS[found.outcome] if found else ""

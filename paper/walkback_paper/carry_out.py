@@ -15,8 +15,7 @@ from walkback.records import RunConfig, sittings_of
 from walkback.report import Table, print_table, relative
 from walkback.train import Event, cores, train_all
 from walkback_paper.base import Arm, Collected, Extent, Study, gather, in_order, next_up
-from walkback_paper.makespan import in_time
-from walkback_paper.sizing import Paces
+from walkback_paper.sizing import Paces, in_time
 
 
 def carry_out(

@@ -1,4 +1,5 @@
-"""What every figure shares: the style, one ink a rule, curves over seeds, the note below, and how it is saved.
+"""What every figure shares: the style, one ink a rule, curves over seeds, the note below, how it is saved; and
+quantities through training, which several studies draw.
 
 Nothing is measured here: a figure is drawn from records. What is not there is a gap, and the note says so.
 """
@@ -7,7 +8,7 @@ import io
 import math
 import statistics
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from walkback.records import Run, Snapshot
 from walkback.report import INKS as INKS
 from walkback.report import Ink as Ink
 from walkback.report import Stat
+from walkback_paper.base import Collected
+from walkback_paper.quantities import Quantity
 
 STYLE = Path(__file__).with_name("walkback.mplstyle")
 PAGE = 7.0  # inches; a column is half of it
@@ -201,3 +204,54 @@ def say_empty(axes: Axes, words: str = "no finished run") -> None:
     """A panel of which nothing is there says so, and shows no numbers."""
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=7)
     axes.tick_params(labelbottom=False, labelleft=False, length=0)
+
+
+# --- what several studies draw ---
+
+BANDS = "Lines: mean over seeds; bands: ± one standard deviation (of the logarithm, where the scale is logarithmic)."
+Lines = Mapping[str, Ink]  # by arm how its line looks
+
+
+def draw_curves(g: Collected, axes: Axes, lines: Lines, quantity: Quantity) -> None:
+    """One quantity of some arms through training, on its own scale and with its level."""
+    for arm, ink in lines.items():
+        draw_curve(axes, curve(g[arm], quantity.pick, log=quantity.log), ink)
+    scaled(axes, quantity, any(g[arm] for arm in lines))
+    whole_epochs(axes)
+
+
+def scaled(axes: Axes, quantity: Quantity, known: bool = True) -> None:
+    """The axis that a quantity asks for; a panel of which nothing is there says so."""
+    if known and quantity.level is not None:
+        level(axes, *quantity.level)
+    if quantity.log:
+        log_scale(axes)
+    elif quantity.form == "share":
+        axes.set_ylim(bottom=0)
+    if not known:
+        say_empty(axes)
+    axes.set_ylabel(quantity.axis)
+
+
+def through_training(
+    g: Collected, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
+    height: float = 1.75, share: bool = False, also: Callable[[Axes, Quantity], None] = lambda *_: None,
+) -> Figure:  # fmt: skip
+    """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
+    arms = list(dict.fromkeys(arm for lines in rows.values() for arm in lines))
+    bands = BANDS if any(len(g[arm]) > 1 for arm in arms) else ""
+    note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, bands])), arms)
+    rows = {title: lines for title, lines in rows.items() if any(g[arm] for arm in lines)} or rows
+    fig = figure(width, height * len(rows) + 0.35, note)
+    panels = fig.subplots(len(rows), len(columns), squeeze=False, sharex=share, sharey="col" if share else False)
+    for place, (row, (title, lines)) in enumerate(zip(panels, rows.items(), strict=True), 1):
+        for axes, quantity in zip(row, columns, strict=True):
+            draw_curves(g, axes, lines, quantity)
+            if any(g[arm] for arm in lines):
+                also(axes, quantity)
+            axes.set_xlabel("epoch" if place == len(rows) else "")
+        row[0].set_title(title)
+    inks = dict.fromkeys(ink for lines in rows.values() for ink in lines.values())
+    drawn = {ink for lines in rows.values() for arm, ink in lines.items() if g[arm]}  # in one row, if not in all
+    legend(fig, [ink for ink in inks if ink in drawn or not drawn])
+    return fig

@@ -1,10 +1,9 @@
 """hero: the whole story in four panels, all from the same runs and the same N.
 
 A diagram of the net with each rule's credits; accuracy against Γ, the two numbers that are usually reported; the
-cosine and the gradient that they average away. The sentences below are computed from the answers.
+cosine and the gradient that they average away.
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,15 +13,12 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.checks import DEFAULT, Judgement, judge, listed
 from walkback.records import Evidence, subjects_of_runs
-from walkback.report import KEY, LEGEND, VERDICT_GLYPHS, Cell, Table, depth_cell, gamma_cells, lower_cell, number
+from walkback.report import KEY, LEGEND, VERDICT_GLYPHS, Cell, Table, depth_cell, gamma_cells, lower_cell
 from walkback_paper.base import CHANCE, Arm, Collected, Extent, Study, register
-from walkback_paper.drawing import scaled
-from walkback_paper.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level
-from walkback_paper.judged import finding
-from walkback_paper.quantities import ACCURACY, FLOOR, GAMMA, cosine_at, gradient_at, hidden_at
+from walkback_paper.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level, scaled
+from walkback_paper.quantities import ACCURACY, GAMMA, cosine_at, gradient_at, hidden_at
 
 RULES = ("bp", "fa", "dfa")
-Judgements = Mapping[str, tuple[Evidence, Judgement]]
 
 
 def arms(extent: Extent) -> list[Arm]:
@@ -40,41 +36,6 @@ def subjects(g: Collected) -> dict[str, tuple[Evidence, Judgement]]:
     return {str(each.rule): (each, judge(each)) for each in found}
 
 
-def draw(g: Collected) -> Figure:
-    """Four panels, each with its legend; what the findings say of them stands below."""
-    judged = subjects(g)
-    captioned = captions(judged)
-    sentences = " ".join(
-        f"{letter}: {words}" for letter, words in zip(("", "A", "B", "C"), captioned.values(), strict=True)
-    )
-    fig = figure(PAGE, 4.9, g.note(f"Gradients at N = 128. Means ± std over seeds. {sentences.removeprefix(': ')}"))
-    panels = fig.subplots(2, 2).flatten()
-    _diagram(panels[0])
-    _two_numbers(g, panels[1])
-    _cosines(g, panels[2])
-    _gradients(g, panels[3])
-    for axes, title in zip(panels, captioned, strict=True):
-        axes.set_title(title)
-    return fig
-
-
-def _legend(axes: Axes, place: Any) -> None:
-    """The rules, and whatever else is drawn, in the panel itself."""
-    levels = [line for line in axes.lines if line.get_gid() == LEVEL]
-    axes.legend(handles=[*(handle(INKS[rule]) for rule in RULES), *levels], loc=place, fontsize=6.5)
-
-
-# --- the sentences --------------------------------------------------------------------------------------------------
-
-
-def captions(judged: Judgements) -> dict[str, str]:
-    """Panel by panel what the findings say; of a rule without runs they say nothing."""
-    if not judged:
-        return dict.fromkeys(TITLES, "No run of the main audit is there.")
-    sentences = (_verdicts(judged), _by_two_numbers(judged), _spread(judged), _reference(judged))
-    return dict(zip(TITLES, sentences, strict=True))
-
-
 TITLES = (
     "The credit of each block",
     "A  Two numbers: accuracy and Γ",
@@ -83,55 +44,25 @@ TITLES = (
 )
 
 
-def _verdicts(judged: Judgements) -> str:
-    verbs = {"walked back": "is walked back", "open": "is open"}
-    parts = [f"{INKS[rule].name} {verbs.get(j.verdict, j.answer)}" for rule, (_, j) in judged.items()]
-    gains = {rule: finding(judgement, "depth") for rule, (_, judgement) in judged.items()}
-    frozen = {rule: f.parts["frozen"] for rule, f in gains.items() if f and "frozen" in f.parts}
-    worse = [INKS[rule].name for rule, gain in frozen.items() if gain.high is not None and gain.high < 0]
-    tail = f" Left at random init, the blocks of {listed(worse)} would do better." if worse else ""
-    return f"Accuracy: {listed(parts)}.{tail}"
+def draw(g: Collected) -> Figure:
+    """Four panels, each with its legend."""
+    answers = [f"{INKS[rule].name} {judgement.answer}" for rule, (_, judgement) in subjects(g).items()]
+    words = f" Answers on accuracy: {listed(answers)}." if answers else ""
+    fig = figure(PAGE, 4.9, g.note(f"Gradients at N = 128. Means ± std over seeds.{words}"))
+    panels = fig.subplots(2, 2).flatten()
+    _diagram(panels[0])
+    _two_numbers(g, panels[1])
+    _cosines(g, panels[2])
+    _gradients(g, panels[3])
+    for axes, title in zip(panels, TITLES, strict=True):
+        axes.set_title(title)
+    return fig
 
 
-def _by_two_numbers(judged: Judgements) -> str:
-    """Who looks fine by accuracy and Γ: above chance and above zero on every seed."""
-    fine: list[str] = []
-    poor: list[str] = []
-    for rule, (evidence, _) in judged.items():
-        finals = [seed.final for seed in evidence.seeds]
-        above = all((m.accuracy or 0) > CHANCE and (m.gamma or 0) > 0 for m in finals)
-        (fine if above else poor).append(INKS[rule].name)
-    if not poor:
-        return f"{listed(fine)} all lie above chance and above Γ = 0: these two numbers show no problem."
-    return f"Not above chance and Γ = 0 on every seed: {listed(poor)}." + (f" Above: {listed(fine)}." if fine else "")
-
-
-def _spread(judged: Judgements) -> str:
-    """For how many of its blocks each rule's Γ speaks."""
-    parts = []
-    for rule, (evidence, judgement) in judged.items():
-        found = finding(judgement, "spread")
-        if found and found.value is not None and judgement.verdicts is not None:
-            speaks = f"{INKS[rule].name} {found.value:.1f} of {evidence.blocks}"
-            parts.append(f"{speaks} ({judgement.verdicts.gamma})")
-    return (
-        f"Γ speaks for so many blocks: {'; '.join(parts)}." if parts else "For how many blocks Γ speaks is not known."
-    )
-
-
-def _reference(judged: Judgements) -> str:
-    parts = []
-    for rule, (evidence, judgement) in judged.items():
-        norms = [seed.final.gradient_norms[-1] for seed in evidence.seeds if seed.final.gradient_norms]
-        known, found = [n for n in norms if n is not None], finding(judgement, "reference")
-        if not known or max(known) >= FLOOR[0] or found is None:
-            continue
-        how = {"passes": "small, but not noise", "fires": "noise"}.get(found.outcome, "of a precision not known")
-        turned = f" (float32 turns it by at most {found.high:.0e})" if found.high is not None else ""
-        name, norm = INKS[rule].name, number(max(known))
-        parts.append(f"{name}'s ‖g$_L$‖ is at most {norm}, below the published floor: {how}{turned}")
-    none = f"No gradient at the last hidden state lies below the published floor of {FLOOR[0]:g}"
-    return ("; ".join(parts) or none) + "."
+def _legend(axes: Axes, place: Any) -> None:
+    """The rules, and whatever else is drawn, in the panel itself."""
+    levels = [line for line in axes.lines if line.get_gid() == LEVEL]
+    axes.legend(handles=[*(handle(INKS[rule]) for rule in RULES), *levels], loc=place, fontsize=6.5)
 
 
 # --- the panels -----------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from walkback.records import BaselineName, Evidence
 from walkback.report import Cell, Table
 from walkback.train import SEEDS, seed_list
 from walkback_paper import planted
-from walkback_paper.base import Arm, Collected, Extent, Study, register
-from walkback_paper.judged import finding, known_of
+from walkback_paper.base import Arm, Collected, Extent, Study, finding, known_of, register
 
 FEW = 5  # seeds: fewer can show neither that accuracy holds nor that Γ is even
 

@@ -7,7 +7,6 @@ it *identity*: how near the untrained blocks are to doing nothing, which is why 
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from matplotlib.figure import Figure
 
@@ -18,7 +17,7 @@ from walkback.nets import find_net
 from walkback.report import Cell, Stat, Table
 from walkback.train import Trainer, arithmetic, identity_now
 from walkback_paper.base import CHANCE, Arm, Collected, Extent, Study, register
-from walkback_paper.figures import GREY, INKS, PAGE, Ink, draw_steps, figure, legend, level, say_empty
+from walkback_paper.figures import GREY, INKS, PAGE, draw_steps, figure, legend, level, say_empty
 from walkback_paper.quantities import ACCURACY, branch_at
 
 RULES = ("bp", "fa", "dfa")
@@ -142,28 +141,6 @@ def _identity_table(g: Collected) -> Table:
     return Table("identity", "How near the untrained blocks are to the identity", headings, rows, [words])
 
 
-MOMENTS: tuple[tuple[int, Literal["-", ":"], str], ...] = ((0, "-", "at init"), (-1, ":", "at the end"))
-
-
-def draw_identity(g: Collected) -> Figure:
-    """What the blocks add to the stream, at init and at the end of training the rest."""
-    note = g.note("Frozen nets (k = 0), embedding and head trained by bp.", [_key(net, "bp", 0) for net in NETS])
-    fig = figure(PAGE / 2, 2.2, note)
-    axes = fig.subplots()
-    inks = []
-    for net, colour, marker in (("d256", "#333333", "o"), ("d512", "#999999", "s")):
-        depth, runs = NETS[net][1], g[_key(net, "bp", 0)]
-        for moment, line, words in MOMENTS:
-            inks.append(Ink(f"{_title(g, net).rpartition(',')[0]}, {words}", colour, marker, line))
-            draw_steps(axes, range(depth), [branch_at(block, moment).over(runs) for block in range(depth)], inks[-1])
-    axes.set_xticks(range(max(depth for _, depth, _ in NETS.values())))
-    axes.set_xlabel("block l")
-    axes.set_ylabel("‖f$_l$‖ / ‖h$_l$‖")
-    axes.set_ylim(bottom=0)
-    legend(fig, inks)
-    return fig
-
-
 def measure(g: Collected, data_folder: Path | None) -> None:
     """The identity of the frozen nets at init, kept beside their runs."""
     for run in (run for net in NETS for run in g[_key(net, "bp", 0)] if run.identity is None):
@@ -174,5 +151,5 @@ def measure(g: Collected, data_folder: Path | None) -> None:
 
 register(Study(
     "ladder", "What does each further trained block gain?",
-    arms, tables, {"ladder": draw, "identity": draw_identity}, measure, place=50,
+    arms, tables, {"ladder": draw}, measure, place=50,
 ))  # fmt: skip

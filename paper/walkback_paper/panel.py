@@ -20,11 +20,9 @@ from walkback.checks import Judgement, VerdictName, judge, listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import BaselineName, Choice, CostRecord, Run, choose
-from walkback.report import Cell, Stat, Table, asked
+from walkback.report import KEY, Cell, Stat, Table, asked
 from walkback.train import arithmetic
-from walkback_paper.base import CLASSES, Arm, Collected, Extent, Study, register
-from walkback_paper.judged import KEY, glyph, known_of
-from walkback_paper.panel_figure import draw
+from walkback_paper.base import CLASSES, Arm, Collected, Extent, Study, glyph, known_of, register
 from walkback_paper.quantities import ACCURACY
 
 ALWAYS = ("bp", "mono-forward", "random")  # what every rule is held against, and the control that must fail
@@ -295,5 +293,5 @@ def _shape(data: str, data_folder: Path | None) -> tuple[int, ...]:
 
 register(Study(
     "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
-    {"panel": lambda g: draw(g, standings(g))}, measure, place=68, then=then, could=could,
+    measure=measure, place=68, then=then, could=could,
 ))  # fmt: skip

@@ -12,18 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
-
-from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, in_order, judge
+from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, judge
 from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_log, join_seeds
-from walkback.report import GLYPHS, Cell, Table, number
+from walkback.report import GLYPHS, KEY, Cell, Table, number
 from walkback_paper import penalty
 from walkback_paper.base import Collected, Study, register
-from walkback_paper.drawing import matrix
-from walkback_paper.figures import GREY, INKS, PAGE, figure
-from walkback_paper.judged import KEY
 
 LAYER = 2  # where such logs keep their one gradient
 FULL, LOG, MORE = SOURCES = ("full evidence", "log", "log + ‖h_0‖")
@@ -207,80 +200,8 @@ def _counts(relations: Mapping[Relation, int]) -> str:
 
 # --- the figure -----------------------------------------------------------------------------------------------------
 
-COLOURS = {"✗": INKS["dfa"].colour, "✓": INKS["bp"].colour}
-# What an answer rests on: darker is more; a proxy, which is something else, is hatched.
-BASES: Mapping[str, Mapping[str, Any]] = {
-    "exact": {"facecolor": "#cfcfcf"},
-    "bound": {"facecolor": "#ebebeb"},
-    "proxy": {"facecolor": "white", "hatch": "//////"},
-    "missing": {"facecolor": "white"},
-}
-SHORT = {FULL: "full", LOG: "log", MORE: "+h$_0$"}
-EDGE: Mapping[str, Any] = {"edgecolor": "#a9a9a9", "linewidth": 0.5}
-
-
-def draw(g: Collected) -> Figure:
-    """A matrix a protocol: rows are subjects, columns the checks, each from three sources."""
-    both: Mapping[Protocol, dict[str, list[Line]]] = {p: compare(g, p) for p in ("ours", "published")}
-    counts = {
-        protocol: sum(
-            line.relation(source) == "contradicts"
-            for lines in found.values() for line in lines for source in (LOG, MORE) if line.question != VERDICT
-        )
-        for protocol, found in both.items()
-    }  # fmt: skip
-    note = g.note(
-        f"Full: all that was recorded. Log: ‖h$_L$‖, ‖g$_{LAYER}$‖ and accuracy alone. "
-        "+h$_0$: with ‖h$_0$‖. Framed: contradicts the full evidence "
-        f"(ours {counts['ours']}, published {counts['published']})."
-    )  # fmt: skip
-    fig = figure(PAGE, 2.75, note)
-    checks = {protocol: [check.name for check in in_order(protocol)] for protocol in both}
-    panels = fig.subplots(1, 2, width_ratios=[len(each) for each in checks.values()])
-    for axes, (protocol, found) in zip(panels, both.items(), strict=True):
-        _matrix(axes, found, checks[protocol])
-        axes.set_title({"ours": "our protocol", "published": "published protocol"}[protocol], pad=24)
-    panels[1].set_yticklabels([])
-    handles = [Patch(**looks, **EDGE, label=basis) for basis, looks in BASES.items()]
-    handles.append(Patch(facecolor="white", edgecolor="black", linewidth=1.6, label="contradicts"))
-    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles), title=KEY, title_fontsize=7.5)
-    return fig
-
-
-def _matrix(axes: Axes, found: Mapping[str, Sequence[Line]], checks: Sequence[str]) -> None:
-    step = len(SOURCES) + 0.35  # the checks stand a little apart
-    wide = step * len(checks) - 0.35
-    for row, lines in enumerate(found.values()):
-        by_check = {line.question: line for line in lines}
-        if not lines:
-            axes.text(wide / 2, row + 0.5, "no run", ha="center", va="center", fontsize=6.5, color=GREY)
-        for group, check in enumerate(checks):
-            for place, source in enumerate(SOURCES):
-                if lines:
-                    _cell(axes, group * step + place, row, by_check[check], source)
-    for group, check in enumerate(checks):
-        axes.text(group * step + len(SOURCES) / 2, -0.85, check, ha="center", va="bottom", fontsize=7.5)
-        for place, source in enumerate(SOURCES):
-            axes.text(group * step + place + 0.5, -0.15, SHORT[source], ha="center", va="bottom", fontsize=6)
-    matrix(
-        axes, [subject.replace(rule, INKS[rule].name, 1) for subject in found for rule in [penalty.rule_of(subject)]]
-    )
-    axes.set(xlim=(-0.1, wide + 0.1), ylim=(len(found) + 0.1, -0.1))
-
-
-def _cell(axes: Axes, x: float, y: float, line: Line, source: str) -> None:
-    answer = line.answers[source]
-    axes.add_patch(Rectangle((x, y), 1, 1, **BASES[answer.basis], **EDGE))
-    glyph = GLYPHS[answer.outcome]
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6} if answer.basis == "proxy" else None
-    axes.text(
-        x + 0.5, y + 0.5, glyph, ha="center", va="center", fontsize=8, color=COLOURS.get(glyph, "black"), bbox=box
-    )
-    if source != FULL and line.relation(source) == "contradicts":
-        axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="black", linewidth=1.6, zorder=3))
-
 
 register(Study(
     "partial", "What can be judged from a log of three numbers, and is it what all the evidence says?",
-    penalty.arms, tables, {"partial": draw}, place=30,
+    penalty.arms, tables, place=30,
 ))  # fmt: skip

@@ -5,23 +5,17 @@ blocks then do anything is another question, and depth asks it: every net is hel
 rule. A frozen net has no block that a penalty could act on, so one of λ = 0 serves every λ.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from walkback.checks import DEFAULT, Judgement, judge
 from walkback.records import BaselineName, Evidence, Run
 from walkback.report import GLYPHS, Cell, Table
-from walkback_paper.base import Arm, Collected, Extent, Study, register
-from walkback_paper.drawing import BANDS, scaled
-from walkback_paper.figures import INKS, PAGE, Ink, curve, draw_curve, draw_steps, figure, handle, legend, level
-from walkback_paper.figures import whole_epochs as epochs_axis
-from walkback_paper.judged import finding, known_of
-from walkback_paper.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIENT, GROWTH, STREAM, Quantity, rhos
+from walkback_paper.base import Arm, Collected, Extent, Study, finding, known_of, register
+from walkback_paper.figures import INKS, Ink, through_training
+from walkback_paper.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIENT, STREAM, Quantity, rhos
 
 RULES = ("dfa", "bp")
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -35,15 +29,6 @@ SHADES = {
     1e-2: Ink("DFA, λ = $10^{-2}$", "#93152b", "D", ":"),
     1e-1: Ink("DFA, λ = $10^{-1}$", "#420611", "v", "-"),
 }
-FROZEN = {rule: {"color": INKS[rule].colour, "linewidth": 1.0, "linestyle": line} for rule, line in
-          (("dfa", (0, (1, 1.2))), ("bp", (0, (1, 1.2, 4, 1.2))))}  # fmt: skip
-BESIDE: Mapping[str, tuple[str, Mapping[str, Any]]] = {  # arm and look of what stands beside DFA's curves
-    "BP, λ = 0": ("bp λ=0", {"color": INKS["bp"].colour, "linewidth": 1.0, "linestyle": (0, (7, 2))}),
-    "DFA, frozen": ("dfa frozen", FROZEN["dfa"]),
-}
-WIDTHS = (3.4, 3.0, 2.4, 1.7, 0.9)  # a wide line below a narrow one is still seen
-TICKS = {each: "0" if each == 0 else ink.name.removeprefix("DFA, λ = ") for each, ink in SHADES.items()}
-PLACES = (0.0, 1.6, 2.6, 3.6, 4.6)  # λ = 0 stands apart: it is not one step of ten below 1e-4
 
 
 def name(rule: str, penalty: float) -> str:
@@ -101,82 +86,11 @@ def _not_measured(g: Collected) -> list[str]:
     return [f"{what}: {', '.join(dict.fromkeys(arms))}" for what, arms in gaps.items()]
 
 
-# --- figures --------------------------------------------------------------------------------------------------------
-
-
 def draw(g: Collected) -> Figure:
-    """Through training: the stream, the gradient, the accuracy, and the accuracy of DFA alone; one line a λ."""
-    drawn = [*(name("dfa", each) for each in PENALTIES), *(arm for arm, _ in BESIDE.values())]
-    words = (
-        f"{BANDS} Where lines lie on each other, the smaller λ is the wider line below; marks of different λ stand at "
-        "different epochs. (d): (c) without BP and from epoch 1 on; the bars at its right are ± one standard deviation."
-    )
-    fig = figure(PAGE, 4.6, g.note(words, drawn))
-    panels = fig.subplots(2, 2).flatten()
-    titles = ("(a) size of the stream", "(b) true gradient at N = 128", "(c) accuracy", "(d) accuracy of DFA, closer")
-    for axes, title, quantity in zip(panels, titles, (STREAM, GRADIENT, ACCURACY, ACCURACY), strict=True):
-        _lines(g, axes, quantity, alone=axes is panels[3])
-        axes.set_title(title)
-    inks = [handle(ink, linestyle="-", linewidth=w) for ink, w in zip(SHADES.values(), WIDTHS, strict=True)]
-    legend(fig, [], [*inks, *(Line2D([], [], label=words, **look) for words, (_, look) in BESIDE.items())])
-    return fig
-
-
-def _lines(g: Collected, axes: Axes, quantity: Quantity, alone: bool) -> None:
-    epochs = g.arms[name("dfa", 0)].configs[0].epochs
-    for place, (each, ink) in enumerate(SHADES.items()):
-        found = curve(g[name("dfa", each)], quantity.pick, log=quantity.log)
-        every = max(len(SHADES), len(found.epochs) // 4)
-        looks = {"linewidth": WIDTHS[place], "markevery": (place * every // len(SHADES), every)}
-        if alone:  # bands would hide each other: the spread stands at the right, one bar a λ
-            later = epochs * (1.03 + 0.025 * place)
-            draw_steps(axes, [later], [g.last(name("dfa", each), quantity)], ink, linestyle="none")
-            found = replace(found, epochs=found.epochs[1:], middle=found.middle[1:], n=0)
-        draw_curve(axes, found, ink, linestyle="-", zorder=2 + 0.1 * place, **looks)
-    beside = {ACCURACY: ("DFA, frozen",) if alone else tuple(BESIDE), STREAM: ("BP, λ = 0",)}.get(quantity, ())
-    for arm, look in (BESIDE[words] for words in beside):
-        found = curve(g[arm], quantity.pick, log=quantity.log)
-        found = replace(found, epochs=found.epochs[1:], middle=found.middle[1:], n=0) if alone else found
-        draw_curve(axes, found, INKS[rule_of(arm)], marker=None, zorder=3, **look)
-    epochs_axis(axes)
-    scaled(axes, quantity)
-    if alone:
-        axes.autoscale(axis="y")
-        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= epochs])
-
-
-def draw_sweep(g: Collected) -> Figure:
-    """Six quantities of the final nets against λ, for both rules; λ = 0 is not joined to the others."""
-    gaps = _not_measured(g)
-    note = g.note(
-        "Final nets: mean ± std over seeds (ddof = 1); sizes and growth: geometric mean, smallest and "
-        "largest. (e), (f): over the blocks l ≥ 1; (e) only where all of them could be measured, (f) over those in "
-        "which ρ could." + (f" Gaps: {'; '.join(gaps[:2])}{' …' if len(gaps) > 2 else ''}." if gaps else "")
-    )
-    fig = figure(PAGE, 3.7, note)
-    panels = fig.subplots(2, 3).flatten()
-    for letter, axes, quantity in zip("abcdef", panels, SWEPT, strict=True):
-        for rule in RULES:
-            stats = [g.last(name(rule, each), quantity) for each in PENALTIES]
-            draw_steps(axes, PLACES[:1], stats[:1], INKS[rule])
-            draw_steps(axes, PLACES[1:], stats[1:], INKS[rule])
-        scaled(axes, quantity)
-        axes.set_title(f"({letter}) {quantity.axis}")
-        axes.set_ylabel("")
-        axes.set_xticks(PLACES, list(TICKS.values()))
-        axes.set_xlim(PLACES[0] - 0.5, PLACES[-1] + 0.5)
-        axes.set_xlabel("λ", labelpad=1)
-        if quantity.form == "cosine":
-            axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.09)
-    for rule in RULES:
-        level(panels[0], g.last(frozen(rule), ACCURACY).mean, f"{INKS[rule].name}, frozen", **FROZEN[rule])
-    legend(fig, [INKS[rule] for rule in RULES])
-    return fig
-
-
-# --- tables ---------------------------------------------------------------------------------------------------------
-
-SWEPT = (ACCURACY, STREAM, GROWTH, GRADIENT, DEEP_COSINE, DEEP_RHO)
+    """Through training: the stream, the gradient and the accuracy of DFA by λ, beside BP and the frozen net."""
+    lines = {name("dfa", each): ink for each, ink in SHADES.items()}
+    lines |= {"bp λ=0": replace(INKS["bp"], name="BP, λ = 0"), "dfa frozen": Ink("DFA, frozen", "#555555", "", ":")}
+    return through_training(g, {"": lines}, (STREAM, GRADIENT, ACCURACY), height=2.4)
 
 
 def tables(g: Collected) -> list[Table]:
@@ -236,5 +150,5 @@ def _or_why(g: Collected, arm: str, quantity: Quantity) -> Cell:
 
 register(Study(
     "penalty", "What does a penalty on the blocks' outputs repair, and what not?",
-    arms, tables, {"penalty": draw, "penalty-sweep": draw_sweep}, place=20,
+    arms, tables, {"penalty": draw}, place=20,
 ))  # fmt: skip

@@ -13,8 +13,7 @@ from walkback.checks import DEFAULT, FirstFired, first_fired
 from walkback.records import Run, subjects_of_runs
 from walkback.report import Cell, Stat, Table
 from walkback_paper.base import Arm, Collected, Extent, Study, register
-from walkback_paper.drawing import through_training
-from walkback_paper.figures import INKS, PAGE, Ink
+from walkback_paper.figures import INKS, PAGE, Ink, through_training
 from walkback_paper.quantities import ACCURACY, GRADIENT, STREAM, gradient_at
 
 BARE = "ResMLP without terminal norm"

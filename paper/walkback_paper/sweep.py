@@ -24,8 +24,6 @@ class Swept:
     low: float
     high: float
     scale: Literal["linear", "log", "logit"]
-    words: str
-    ticks: Mapping[float, str]
     answer: Literal["accuracy", "lower half", "Γ", "published"]
 
     @property

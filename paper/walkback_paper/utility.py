@@ -8,24 +8,14 @@ here: an answer is a pure function of the evidence and the thresholds.
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
-
-from walkback.checks import DEFAULT, DIGITS, Verdicts, known, listed
+from walkback.checks import DIGITS, Verdicts, known, listed
 from walkback.records import BaselineName, Evidence
-from walkback.report import Cell, Table
+from walkback.report import INKS, Cell, Table
 from walkback_paper import published
-from walkback_paper.base import Arm, Collected, Extent, Study, register
-from walkback_paper.drawing import matrix
-from walkback_paper.figures import GREY, INKS, PAGE, figure
-from walkback_paper.judged import BothVerdicts, both, known_of
-from walkback_paper.quantities import ACCURACY, GAMMA
-from walkback_paper.sweep import Stretch, Swept, by_verdict, moves_table, stretches, thresholds_table
+from walkback_paper.base import Arm, BothVerdicts, Collected, Extent, Study, both, known_of, register
+from walkback_paper.sweep import Swept, moves_table, stretches, thresholds_table
 
 PENALTY = 0.01
 NO_NORM = {"terminal_norm": False}
@@ -176,18 +166,14 @@ def counts(found: Mapping[Contender, Mapping[str, Decision]]) -> dict[str, list[
 
 SWEPT = (
     # No further than BP itself gains on CIFAR-10: above that no depth can be asked for.
-    Swept("depth.margin", 1e-4, 0.2, "log", "gain in points", {1e-4: ".01", 1e-3: ".1", 0.01: "1", 0.1: "10"},
-          "accuracy"),
-    Swept("depth.confidence", 0.5, 0.999, "logit", "confidence", {0.5: ".5", 0.9: ".9", 0.99: ".99", 0.999: ".999"},
-          "accuracy"),
-    Swept("reach.margin", 1e-4, 0.2, "log", "gain in points", {1e-4: ".01", 1e-3: ".1", 0.01: "1", 0.1: "10"},
-          "lower half"),
-    Swept("chance.small", 1e-3, 0.5, "log", "Γ", {1e-3: ".001", 1e-2: ".01", 1e-1: ".1"}, "Γ"),
-    Swept("spread.share", 0.01, 0.99, "linear", "share of the blocks",
-          {0: "0", 0.25: "¼", 0.5: "½", 0.75: "¾", 1: "1"}, "Γ"),
-    Swept("scale.growth", 2, 1e5, "log", "growth over one block", {1e1: "10", 1e3: "10³", 1e5: "10⁵"}, "published"),
-    Swept("reference.floor", 1e-12, 1e-3, "log", "‖g$_L$‖", {1e-12: "10⁻¹²", 1e-8: "10⁻⁸", 1e-4: "10⁻⁴"}, "published"),
-)  # fmt: skip
+    Swept("depth.margin", 1e-4, 0.2, "log", "accuracy"),
+    Swept("depth.confidence", 0.5, 0.999, "logit", "accuracy"),
+    Swept("reach.margin", 1e-4, 0.2, "log", "lower half"),
+    Swept("chance.small", 1e-3, 0.5, "log", "Γ"),
+    Swept("spread.share", 0.01, 0.99, "linear", "Γ"),
+    Swept("scale.growth", 2, 1e5, "log", "published"),
+    Swept("reference.floor", 1e-12, 1e-3, "log", "published"),
+)
 
 
 # Tables
@@ -228,138 +214,7 @@ def _apart(g: Collected) -> str:
     )
 
 
-# Figures
-
-
-class Appearance(NamedTuple):
-    """How an answer looks: told apart by colour, by lightness, by hatch and by glyph."""
-
-    colour: str
-    hatch: str
-    glyph: str
-    ink: str = "black"
-
-
-LOOKS: Mapping[Decision, Appearance] = {
-    "walked back": Appearance("#8e2a35", "", "✗", "white"), "not": Appearance("#b5d4ea", "", "✓"),
-    "open": Appearance("#f1f1f1", "//////", "?"), "not asked": Appearance("#ffffff", "....", "–"),
-}  # fmt: skip
-HATCH = "#b8b8b8"
-
-
-def _glyph(axes: Axes, x: float, y: float, look: Appearance, size: float) -> None:
-    """A glyph in the middle of its place, on a ground of its own where a hatch would run through it."""
-    ground = {"boxstyle": "round,pad=0.12", "facecolor": look.colour, "edgecolor": "none"} if look.hatch else None
-    axes.text(x, y, look.glyph, color=look.ink, ha="center", va="center_baseline", bbox=ground,
-              fontsize=size if len(look.glyph) == 1 else 0.75 * size)  # fmt: skip
-
-
-def _legend() -> list[Patch]:
-    return [
-        Patch(facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch,
-              label=f"{look.glyph}  {'not walked back' if name == 'not' else name}")
-        for name, look in LOOKS.items()
-    ]  # fmt: skip
-
-
-ACCURACY_AT, GAMMA_AT, LEFT = 0.6, 1.85, 2.6  # in cells: the two numbers, and where the matrix begins
-
-
-def draw(g: Collected) -> Figure:
-    """Subjects down, deciders across; to the left the two numbers that are usually reported, below the counts."""
-    found = {subject: decided(known_of) for subject, known_of in evidence(g).items()}
-    note = g.note(f"Claims: all but BP and random credit, which are controls. The paper counts "
-                  f"{listed(PAPER_METHODS)}: its counts are no repetition of ours. {_apart(g)}")  # fmt: skip
-    fig = figure(PAGE, 3.3, note)
-    axes = fig.subplots()
-    rows, columns = len(SUBJECTS), len(DECIDERS)
-    for row, subject in enumerate(SUBJECTS):
-        for x, quantity, shape in ((ACCURACY_AT, ACCURACY, ".3f"), (GAMMA_AT, GAMMA, "+.3f")):
-            stat = g.last(subject.arm, quantity)
-            words = "no run" if not stat.n else "not finite" if stat.mean is None else f"{stat.mean:{shape}}"
-            axes.text(x, row + 0.5, words.replace("-", "−"), ha="center", va="center_baseline", fontsize=7,
-                      color="black" if stat.n else GREY)  # fmt: skip
-        for column, decider in enumerate(DECIDERS):
-            look = LOOKS[found[subject][decider]] if subject in found else Appearance("white", "", "")
-            axes.add_patch(Rectangle((LEFT + column + 0.03, row + 0.04), 0.94, 0.92, linewidth=0.6,
-                                     facecolor=look.colour, edgecolor=HATCH, hatch=look.hatch))  # fmt: skip
-            if look.glyph:
-                _glyph(axes, LEFT + column + 0.5, row + 0.5, look, 9)
-    small: dict[str, Any] = {"va": "center_baseline", "color": GREY, "fontsize": 7}
-    for place, (title, row_of) in enumerate(counts(found).items()):
-        y = rows + 0.75 + 0.72 * place
-        axes.text(LEFT - 0.15, y, title, ha="right", **small)
-        for column, count in enumerate(row_of):
-            axes.text(LEFT + column + 0.5, y, count or "–", ha="center", **small)
-    heads = {ACCURACY_AT: "accuracy", GAMMA_AT: "Γ"} | {LEFT + n + 0.5: name for n, name in enumerate(DECIDERS)}
-    for x, words in heads.items():
-        axes.text(x, -0.2, words.replace(" + ", "\n+ "), ha="center", va="bottom", fontsize=7.5)
-    for x, words in (((ACCURACY_AT + GAMMA_AT) / 2, "reported"), (LEFT + columns / 2, "walked back by")):
-        axes.text(x, -1.35, words, ha="center", va="baseline", fontsize=8, color=GREY)
-    matrix(axes, [subject.name for subject in SUBJECTS])
-    axes.set(xlim=(0, LEFT + columns), ylim=(rows + 2.6, -1.9))
-    fig.legend(handles=_legend(), loc="outside upper center", ncols=4)
-    return fig
-
-
-def draw_thresholds(g: Collected) -> Figure:
-    """One panel a threshold: along it the answer on every subject, and where the default stands."""
-    subjects = evidence(g)
-    note = g.note("One threshold moves, the others keep their defaults; ends of bars are exact. "
-                  "Above each: the answer that it moves; published: that protocol's verdict.")  # fmt: skip
-    fig = figure(PAGE, 3.9, note)
-    panels = list(fig.subplots(2, 4, sharey=True).flat)
-    for axes, swept in zip(panels, SWEPT, strict=False):
-        _panel(axes, swept, subjects)
-    panels[-1].set_axis_off()
-    default = Line2D([], [], color="black", linestyle=(0, (3, 1.5)), linewidth=1.2, label="default")
-    panels[-1].legend(handles=[*_legend(), default], loc="center left", handlelength=2.4, labelspacing=0.9)
-    return fig
-
-
-def _panel(axes: Axes, swept: Swept, subjects: Mapping[Contender, Evidence]) -> None:
-    default = DEFAULT[swept.name]
-    axes.set_xscale(swept.scale)
-    axes.set(xlim=(swept.low, swept.high), ylim=(len(SUBJECTS) - 0.45, -0.55))
-    for row, subject in enumerate(SUBJECTS):
-        if subject not in subjects:
-            middle, _ = _room(axes, swept.low, swept.high, default)
-            axes.text(middle, row, "no run", ha="center", va="center_baseline", fontsize=6.5, color=GREY)
-            continue
-        for part in by_verdict(stretches(subjects[subject], swept)):
-            _bar(axes, row, part, default)
-    axes.axvline(default, color="white", linewidth=2.6, zorder=4)  # a rim, so that it is seen on dark bars
-    axes.axvline(default, color="black", linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=5)
-    axes.set_title(f"{swept.name}\n{swept.answer}", fontsize=8)
-    axes.set_xlabel(swept.words, fontsize=7)
-    axes.set_xticks(list(swept.ticks), list(swept.ticks.values()), fontsize=7)
-    axes.minorticks_off()
-    axes.set_yticks(range(len(SUBJECTS)), [subject.name for subject in SUBJECTS])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(False)
-    axes.spines["left"].set_visible(False)
-
-
-def _bar(axes: Axes, row: int, part: Stretch, default: float) -> None:
-    """One stretch of one verdict, with its glyph where there is room, beside the line of the default."""
-    look = LOOKS[IN_SHORT[part.verdict]]
-    axes.barh(row, part.high - part.low, 0.8, left=part.low, color=look.colour, edgecolor=HATCH, hatch=look.hatch,
-              linewidth=0.6)  # fmt: skip
-    middle, width = _room(axes, part.low, part.high, default)
-    if width > (0.1 if len(look.glyph) == 1 else 0.2):
-        _glyph(axes, middle, row, look, 7.5)
-
-
-def _room(axes: Axes, low: float, high: float, default: float) -> tuple[float, float]:
-    """The wider part of a stretch on either side of the default: its middle, and its width as a share of the panel."""
-    to_axes = axes.transScale + axes.transLimits
-    ends = [low, *([default] if low < default < high else []), high]
-    places = [float(to_axes.transform((end, 0))[0]) for end in ends]
-    start, end = max(pairwise(places), key=lambda room: room[1] - room[0])
-    return float(to_axes.inverted().transform(((start + end) / 2, 0))[0]), end - start
-
-
 register(Study(
     "utility", "Which claims does each answer walk back, and how do the answers move with the thresholds?",
-    arms, tables, {"utility": draw, "utility-thresholds": draw_thresholds}, place=60,
+    arms, tables, place=60,
 ))  # fmt: skip

@@ -5,7 +5,6 @@ Every file of this folder is imported, and a check in it registers itself.
 
 from walkback.checks.audit import Audit, Control, SettingValidity
 from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
-from walkback.checks.by_seed import seeds_said
 from walkback.checks.chance import chance
 from walkback.checks.depth import depth
 from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known, listed
@@ -16,7 +15,6 @@ from walkback.checks.reference import reference
 from walkback.checks.scale import growth, scale
 from walkback.checks.size import size
 from walkback.checks.spread import spread
-from walkback.checks.student import mean_interval, two_sided
 from walkback.checks.thresholds import LIMITS, PAPER, Limit, Threshold, Thresholds
 from walkback.checks.thresholds_file import completed, load_thresholds
 from walkback.checks.verdict import Verdict, VerdictName, Verdicts, verdict
@@ -63,13 +61,10 @@ __all__ = [
     "known",
     "listed",
     "load_thresholds",
-    "mean_interval",
     "reach",
     "reference",
     "scale",
-    "seeds_said",
     "size",
     "spread",
-    "two_sided",
     "verdict",
 ]
