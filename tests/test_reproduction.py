@@ -17,7 +17,7 @@ from walkback.records.training import Contents
 from walkback.train import plan
 from walkback_paper import Extent, studies
 from walkback_paper.published import DATA, GROUPS, PublishedCell, compare, welch
-from walkback_paper.reproduction import Records, largest, page, row
+from walkback_paper.reproduction import OurRuns, largest, page, row
 
 SEEDS = (42, 123, 456)
 HEALTHY = (9.0, 1.1, 4e-4)  # ‖h_0‖, growth of every block, ‖g_l‖
@@ -160,7 +160,7 @@ def test_every_cell_names_a_quantity_and_a_recipe_that_exist():
     for group in GROUPS:
         assert group.source
         for cell in group.cells:
-            assert row(Records([]), cell)[3].word == ("missing"), cell.cell
+            assert row(OurRuns([]), cell)[3].word == ("missing"), cell.cell
             kinds = [cell.value is not None, bool(cell.each), cell.low is not None, cell.never]
             kinds += [cell.least is not None or cell.most is not None]
             assert sum(kinds) == 1, cell.cell
@@ -285,7 +285,7 @@ def test_what_was_measured_at_init_is_read_from_the_frozen_net():
 
 def test_the_largest_differences_are_two_accuracies_and_three_sizes_in_order():
     runs = [*MAIN, *seeds("cb", 0.1, 0.12, 0.11), *seeds("dfa", 0.33, 0.33, 0.33, net_options={"terminal_norm": False})]
-    rows = largest([row(Records(runs), cell) for cell in GROUPS[0].cells])
+    rows = largest([row(OurRuns(runs), cell) for cell in GROUPS[0].cells])
     assert [r[0].of == "accuracy" for r in rows] == [True, True, False, False, False]
     assert [r[0].cell for r in rows[:2]] == ["Credit Bridge, accuracy", "FA, accuracy"]
     fars = [r[3].far for r in rows]

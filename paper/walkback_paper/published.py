@@ -112,7 +112,7 @@ GROUPS = [
 CELLS = {each.key: each for group in GROUPS for each in group.cells if each.key}  # those that a study shows too
 
 
-class Comparison(NamedTuple):
+class Apart(NamedTuple):
     """The difference in words, what that amounts to, and how far it is: decades of a size, else the difference."""
 
     difference: str
@@ -136,26 +136,26 @@ def welch(mean: float, spread: float, n: int, ours: Sequence[float]) -> tuple[fl
     return middle - half, middle + half
 
 
-def compare(claim: PublishedCell, form: Form, ours: Sequence[float] | Sequence[Sequence[float]]) -> Comparison:
+def compare(claim: PublishedCell, form: Form, ours: Sequence[float] | Sequence[Sequence[float]]) -> Apart:
     """Our seeds held against a published figure; of a list by layer ours are one list of seeds for each."""
     if not ours or not any(map(_some, ours)):
-        return Comparison("", "missing")
+        return Apart("", "missing")
     if claim.unlike:
-        return Comparison("", f"not comparable: {claim.unlike}")
+        return Apart("", f"not comparable: {claim.unlike}")
     if claim.text(form) == "–":
-        return Comparison("", "not in our reference")
+        return Apart("", "not in our reference")
     if isinstance(ours[0], Sequence):
         return _by_layer(claim, form, [list(each) for each in ours if isinstance(each, Sequence)])
     values = [value for value in ours if isinstance(value, float | int)]
     known = [value for value in values if math.isfinite(value)]
     if claim.never:
-        return Comparison("", "not as published" if known else "as published")
+        return Apart("", "not as published" if known else "as published")
     if claim.least is not None or claim.most is not None:
         low, high = claim.least, claim.most
         right = all((low is None or v >= low) and (high is None or v <= high) for v in values)
-        return Comparison("", "as published" if right else "not as published")
+        return Apart("", "as published" if right else "not as published")
     if len(known) < len(values):
-        return Comparison("", f"not as published: not in {len(values) - len(known)} of {len(values)} seeds")
+        return Apart("", f"not as published: not in {len(values) - len(known)} of {len(values)} seeds")
     if claim.low is not None and claim.high is not None:
         return _unspread(claim, claim.low, claim.high, form, known)
     mean, spread, n = claim.statistics
@@ -166,7 +166,7 @@ def compare(claim: PublishedCell, form: Form, ours: Sequence[float] | Sequence[S
     unit, shape, factor = _unit(claim, form)
     ends = f"{factor * low_end:{shape}} to {factor * high_end:{shape}}"
     word = "not told apart" if low_end <= 0 <= high_end else "told apart"
-    return Comparison(f"{factor * off:{shape}} {unit}".rstrip() + f" ({ends})", word, abs(off))
+    return Apart(f"{factor * off:{shape}} {unit}".rstrip() + f" ({ends})", word, abs(off))
 
 
 def _some(value: float | Sequence[float]) -> bool:
@@ -181,18 +181,18 @@ def _unit(claim: PublishedCell, form: Form) -> tuple[str, str, int]:
     return "", "+.3g" if form == "size" else "+.3f", 1
 
 
-def _unspread(claim: PublishedCell, low: float, high: float, form: Form, ours: Sequence[float]) -> Comparison:
+def _unspread(claim: PublishedCell, low: float, high: float, form: Form, ours: Sequence[float]) -> Apart:
     """A figure without a spread: the factor or the difference, to the nearer end of a range; no judgement."""
     mean = Stat(tuple(ours), form).mean or 0.0
     near = min(max(mean, low), high)
     if form != "size":
         unit, shape, factor = _unit(claim, form)
-        return Comparison(f"{factor * (mean - near):{shape}} {unit}".rstrip(), "no spread published", abs(mean - near))
+        return Apart(f"{factor * (mean - near):{shape}} {unit}".rstrip(), "no spread published", abs(mean - near))
     if mean <= 0 or near <= 0:
-        return Comparison("", "zero or not a number")
+        return Apart("", "zero or not a number")
     ratio = mean / near
     words = "inside" if ratio == 1 and low < high else _factor(ratio)
-    return Comparison(words, "no spread published", abs(math.log10(ratio)))
+    return Apart(words, "no spread published", abs(math.log10(ratio)))
 
 
 def _factor(ratio: float) -> str:
@@ -205,14 +205,14 @@ def _factor(ratio: float) -> str:
     return f"a factor {number(factor, 3 if factor >= 100 else 2)} {'above' if ratio > 1 else 'below'}"
 
 
-def _by_layer(claim: PublishedCell, form: Form, ours: Sequence[Sequence[float]]) -> Comparison:
+def _by_layer(claim: PublishedCell, form: Form, ours: Sequence[Sequence[float]]) -> Apart:
     """A list by layer or block: the factors or the differences, one each; nothing is judged."""
     lows, highs = (claim.layers or [end or 0.0] * len(ours) for end in (claim.low, claim.high))
     if form == "size":
         ratios = [
             geometric_mean(o) / min(max(geometric_mean(o), a), b) for o, a, b in zip(ours, lows, highs, strict=True)
         ]
-        return Comparison("× " + " ".join(number(ratio, 2) for ratio in ratios), "no spread published")
+        return Apart("× " + " ".join(number(ratio, 2) for ratio in ratios), "no spread published")
     means = [statistics.fmean(each) for each in ours]
     offs = [mean - min(max(mean, a), b) for mean, a, b in zip(means, lows, highs, strict=True)]
-    return Comparison(" ".join(f"{off:+.3f}" for off in offs), "no spread published")
+    return Apart(" ".join(f"{off:+.3f}" for off in offs), "no spread published")

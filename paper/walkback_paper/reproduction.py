@@ -22,7 +22,7 @@ from walkback_paper.published import (
     DATA,
     GROUPS,
     VERDICTS,
-    Comparison,
+    Apart,
     PublishedCell,
     compare,
 )
@@ -41,10 +41,10 @@ from walkback_paper.quantities import (
 LISTS: Mapping[str, tuple[Callable[[int], Quantity], int]] = {  # by layer: one more than there are blocks
     "streams": (hidden_at, 1), "gradients": (gradient_at, 1), "cosines": (cosine_at, 0),
 }  # fmt: skip
-Row = tuple[PublishedCell, str, int, Comparison]  # a cell, ours in words, how many seeds, and the comparison
+Row = tuple[PublishedCell, str, int, Apart]  # a cell, ours in words, how many seeds, and the comparison
 
 
-class Records:
+class OurRuns:
     """Our finished runs, by their config but for the seed."""
 
     def __init__(self, runs: Sequence[Run]):
@@ -160,7 +160,7 @@ def _values(cell: PublishedCell, quantity: Quantity, runs: Sequence[Run], base: 
     return [value for value in found if not math.isnan(value)]
 
 
-def row(records: Records, cell: PublishedCell) -> Row:
+def row(records: OurRuns, cell: PublishedCell) -> Row:
     """Ours beside one published figure."""
     runs, budget = records.of(cell.rule, cell.set, cell.epochs), ""
     if not runs and cell.instead is not None:
@@ -200,7 +200,7 @@ def largest(rows: Sequence[Row]) -> list[Row]:
     return accuracies + [r for r in ordered if r[0].of != "accuracy"][:3]
 
 
-def _beside(records: Records, cell: PublishedCell) -> str:
+def _beside(records: OurRuns, cell: PublishedCell) -> str:
     """The quantity of ours that a difference is to be read with."""
     runs = records.of(cell.rule, cell.set, cell.epochs)
     if not runs and cell.instead is not None:
@@ -209,7 +209,7 @@ def _beside(records: Records, cell: PublishedCell) -> str:
     return f"its {quantity.symbol} cosine with the true gradient is {quantity.over(runs)}"
 
 
-def verdicts(records: Records) -> list[Row]:
+def verdicts(records: OurRuns) -> list[Row]:
     """By method the published verdict, beside that of the published protocol on our runs.
 
     That protocol takes one frozen net for every rule: the one whose rest DFA trained.
@@ -220,7 +220,7 @@ def verdicts(records: Records) -> list[Row]:
         epochs = next((e for e in (100, 30) if records.of(rule, {}, e)), 100)
         runs = records.of(rule, {}, epochs)
         if not runs:
-            found.append((claim, "missing", 0, Comparison("", "missing")))
+            found.append((claim, "missing", 0, Apart("", "missing")))
             continue
         evidence = evidence_of_runs(INKS[rule].name, runs, records.every())
         frozen = {run.config.seed: ACCURACY.last(run) for run in records.of("dfa", {"train_last": 0}, epochs)}
@@ -229,7 +229,7 @@ def verdicts(records: Records) -> list[Row]:
         ours = _fired(judge(evidence, protocol="published"))
         right = "D2" not in ours if published == "D2 does not fire" else ours == published
         budget = "" if epochs == 100 else f" ({epochs} epochs)"
-        found.append((claim, ours + budget, len(runs), Comparison("", "as published" if right else "not as published")))
+        found.append((claim, ours + budget, len(runs), Apart("", "as published" if right else "not as published")))
     return found
 
 
@@ -239,7 +239,7 @@ def _fired(judged: Judgement) -> str:
     return f"{', '.join(fired)} fire{'s' * (len(fired) == 1)}" if fired else judged.verdict
 
 
-def tried(records: Records) -> list[list[str]]:
+def tried(records: OurRuns) -> list[list[str]]:
     """What was tried to explain FA and DFA: ours by setting."""
     found = []
     for entry in DATA["tried"]:
@@ -252,7 +252,7 @@ def tried(records: Records) -> list[list[str]]:
 
 def page(runs: Sequence[Run]) -> str:
     """The whole page."""
-    records = Records(runs)
+    records = OurRuns(runs)
     main, *others = [(group, [row(records, cell) for cell in group.cells]) for group in GROUPS]
     tables: dict[str, list[Row]] = {}
     for group, rows in others:
