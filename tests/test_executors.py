@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from walkback.train.makespan import makespan
 
 from executed import assert_none_twice, begun, files, serially, sittings, small, wait_until
 from walkback.data.base import Split
@@ -35,6 +34,7 @@ from walkback.rules import RULES
 from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
 from walkback.train.folders import Folders
 from walkback.train.work import STOPPED, hand_over, set_aside, work
+from walkback_paper.sizing import makespan
 
 ROOT = Path(__file__).parent.parent
 
