@@ -16,7 +16,7 @@ from walkback.records import Environment, IdentityRecord, Run, Sitting, Snapshot
 from walkback.records.training import Contents
 from walkback.train import plan
 from walkback_paper import Extent, studies
-from walkback_paper.published import DATA, GROUPS, PublishedCell, compare, welch
+from walkback_paper.published import DATA, PUBLISHED, PublishedCell, compare, welch
 from walkback_paper.reproduction import OurRuns, largest, page, row
 
 SEEDS = (42, 123, 456)
@@ -155,16 +155,15 @@ def test_planted_overlapping_intervals_that_are_told_apart():
 
 
 def test_every_cell_names_a_quantity_and_a_recipe_that_exist():
-    names = [cell.cell for group in GROUPS for cell in group.cells]
+    names = [cell.cell for cell in PUBLISHED]
     assert len(set(names)) == len(names) > 70
-    for group in GROUPS:
-        assert group.source
-        for cell in group.cells:
-            assert row(OurRuns([]), cell)[3].word == ("missing"), cell.cell
-            kinds = [cell.value is not None, bool(cell.each), cell.low is not None, cell.never]
-            kinds += [cell.least is not None or cell.most is not None]
-            assert sum(kinds) == 1, cell.cell
-            assert cell.spread is None or cell.seeds > 1
+    for cell in PUBLISHED:
+        assert cell.source
+        assert row(OurRuns([]), cell)[3].word == "missing", cell.cell
+        kinds = [cell.value is not None, bool(cell.each), cell.low is not None, cell.never]
+        kinds += [cell.least is not None or cell.most is not None]
+        assert sum(kinds) == 1, cell.cell
+        assert cell.spread is None or cell.seeds > 1
 
 
 # The page
@@ -285,7 +284,7 @@ def test_what_was_measured_at_init_is_read_from_the_frozen_net():
 
 def test_the_largest_differences_are_two_accuracies_and_three_sizes_in_order():
     runs = [*MAIN, *seeds("cb", 0.1, 0.12, 0.11), *seeds("dfa", 0.33, 0.33, 0.33, net_options={"terminal_norm": False})]
-    rows = largest([row(OurRuns(runs), cell) for cell in GROUPS[0].cells])
+    rows = largest([row(OurRuns(runs), cell) for cell in PUBLISHED if cell.title == "The main audit"])
     assert [r[0].of == "accuracy" for r in rows] == [True, True, False, False, False]
     assert [r[0].cell for r in rows[:2]] == ["Credit Bridge, accuracy", "FA, accuracy"]
     fars = [r[3].far for r in rows]
@@ -315,15 +314,14 @@ def test_second_implementation_the_commands_train_all_that_the_page_compares():
         assert not {subject_of(config) for config in configs} & declared, command
         planned |= {subject_of(config) for config in configs}
     asked_for = {"data": "cifar10", "net_options": {}}
-    for group in GROUPS:
-        for cell in group.cells:
-            wanted = [(cell.rule, cell.set, cell.epochs)]
-            if cell.over:
-                over = dict(cell.over)
-                wanted.append((over.pop("rule"), over, over.pop("epochs", cell.epochs)))
-            for rule, settings, epochs in wanted:
-                (config,) = plan(rules=[rule], seeds=[0], **{**asked_for, "epochs": epochs, **settings})
-                assert subject_of(config) in declared | planned, cell.cell
+    for cell in PUBLISHED:
+        wanted = [(cell.rule, cell.set, cell.epochs)]
+        if cell.over:
+            over = dict(cell.over)
+            wanted.append((over.pop("rule"), over, over.pop("epochs", cell.epochs)))
+        for rule, settings, epochs in wanted:
+            (config,) = plan(rules=[rule], seeds=[0], **{**asked_for, "epochs": epochs, **settings})
+            assert subject_of(config) in declared | planned, cell.cell
     for entry in DATA["tried"]:
         (config,) = plan(rules=[entry["rule"]], seeds=[0], **{**asked_for, **entry["set"]})
         assert subject_of(config) in planned, entry["name"]

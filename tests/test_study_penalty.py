@@ -358,7 +358,7 @@ def test_property_a_log_never_contradicts_by_our_protocol(number: int, seeds: in
         for source in (partial.LOG, partial.MORE):
             assert line.relation(source) != "contradicts", line
             if line.question != partial.VERDICT:
-                assert line.answers[partial.FULL].outcome in MAY_BECOME[line.answers[source].outcome], line
+                assert line.answers[partial.FULL][0] in MAY_BECOME[line.answers[source][0]], line
 
 
 def test_the_drawn_runs_would_show_it() -> None:
@@ -369,7 +369,7 @@ def test_the_drawn_runs_would_show_it() -> None:
         g = synthetic(dice)
         for protocol, count in seen.items():
             for line in partial.compare(g, protocol)["dfa λ=0.01"]:  # type: ignore[arg-type]
-                count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE].outcome)] += 1
+                count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE][0])] += 1
     ours, published = seen["ours"], seen["published"]
     assert ours[("scale", "agrees", "fires")]
     assert ours[("scale", "silent", "open")]

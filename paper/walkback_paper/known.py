@@ -91,130 +91,120 @@ def arms(extent: Extent) -> list[Arm]:
     return [_arm(extent, name) for name in dict.fromkeys(names)]
 
 
-@dataclass(frozen=True)
-class Exam:
-    """What is judged, what must come out, and how that is read; `right` decides by what was read."""
-
-    words: str
-    expected: str
-    made: str  # trained, a small loop, or by hand
-    got: Callable[[Collected], str | None]  # None: its runs are not there
-    right: Callable[[str], bool]
-
-
 def _evidence(g: Collected, name: str) -> Evidence | None:
     subject = SUBJECTS[name]
     arm = f"{subject.rule}, {subject.recipe}"
     return known_of(g, arm, _parts(subject), name) if arm in g.arms else None
 
 
-def _read(judgement: Judgement, what: str) -> str:
-    """The answers that a case is about, in words."""
-    answers = judgement.verdicts
-    assert answers is not None
+def accuracy(judgement: Judgement) -> str:
+    """The answer on accuracy, with the points over the frozen and over the shallow net."""
     depth = finding(judgement, "depth")
     gains = [] if depth is None else [depth.parts[name].value for name in ("frozen", "shallow") if name in depth.parts]
     points = f" ({', '.join(f'{100 * gain:+.1f}' for gain in gains if gain is not None)})" if gains else ""
-    accuracy = f"{judgement.answer}{points}"
-    return {"accuracy": accuracy, "Γ": f"Γ {answers.gamma}", "both": f"{accuracy}; Γ {answers.gamma}"}[what]
+    return f"{judgement.answer}{points}"
 
 
-def _trained(name: str, what: str) -> Callable[[Collected], str | None]:
-    def got(g: Collected) -> str | None:
-        known = _evidence(g, name)
-        return None if known is None else _read(judge(known), what)
-
-    return got
+def gamma(judgement: Judgement) -> str:
+    """The answer on Γ."""
+    assert judgement.verdicts is not None
+    return f"Γ {judgement.verdicts.gamma}"
 
 
-def _made(make: Callable[[], Evidence], what: str) -> Callable[[Collected], str]:
-    return lambda _: _read(judge(make()), what)
+def both(judgement: Judgement) -> str:
+    """The two."""
+    return f"{accuracy(judgement)}; {gamma(judgement)}"
 
 
-def _depth_says(make: Callable[[], Evidence], *phrases: str) -> Callable[[Collected], str]:
-    """The answer on accuracy, and which of some phrases are in the reason."""
-
-    def got(_: Collected) -> str:
-        judgement = judge(make())
-        depth = finding(judgement, "depth")
-        found = [phrase for phrase in phrases if depth is not None and phrase in depth.says]
-        return "; ".join([_read(judgement, "accuracy"), *found])
-
-    return got
-
-
-def _control(make: Callable[[], Evidence]) -> Callable[[Collected], str]:
-    """Whether bp's control accepts it, by its accuracy alone."""
-
-    def got(_: Collected) -> str:
-        control = control_bp(judge(make()))
-        return f"{'passes' if control.ok else 'fails'}: {control.got.partition(';')[0]}"
-
-    return got
-
-
-def _small(g: Collected) -> str | None:
+def small(judgement: Judgement) -> str:
     """Γ's size, and what chance says of it."""
-    known = _evidence(g, "fg")
-    if known is None:
-        return None
-    found = finding(judge(known), "chance")
+    found = finding(judgement, "chance")
     if found is None or found.value is None:
         return "Γ not known"
     return f"Γ {found.value:.3f}, chance {found.outcome}{', small' if found.value < found.threshold else ''}"
 
 
-def _seen(**options: Any) -> Callable[[Collected], str]:
-    hidden, tied = options.pop("hidden", False), options.pop("tied", False)
-    return lambda _: planted.witnessed(planted.SmallStream(hidden, tied), **options)
-
-
-def _symptom(_: Collected) -> str:
-    judgement = judge(planted.small_embedding())
+def symptom(judgement: Judgement) -> str:
+    """The answer on accuracy, and what scale says beside it."""
     scale = finding(judgement, "scale")
-    return f"{_read(judgement, 'accuracy')}; scale {scale.outcome if scale else '–'}"
+    return f"{accuracy(judgement)}; scale {scale.outcome if scale else '–'}"
 
 
-def _has(*words: str) -> Callable[[str], bool]:
-    return lambda got: all(word in got for word in words)
+def control(judgement: Judgement) -> str:
+    """Whether bp's control accepts it, by its accuracy alone."""
+    found = control_bp(judgement)
+    return f"{'passes' if found.ok else 'fails'}: {found.got.partition(';')[0]}"
 
 
-def _lacks(*words: str) -> Callable[[str], bool]:
-    return lambda got: not any(word in got for word in words)
+def because(*phrases: str) -> Callable[[Judgement], str]:
+    """The answer on accuracy, and which of some phrases are in the reason."""
+
+    def read(judgement: Judgement) -> str:
+        depth = finding(judgement, "depth")
+        found = [phrase for phrase in phrases if depth is not None and phrase in depth.says]
+        return "; ".join([accuracy(judgement), *found])
+
+    return read
+
+
+def seen(hidden: bool = False, tied: bool = False, **options: Any) -> Callable[[], str]:
+    """What a witness of a small loop answers."""
+    return lambda: planted.witnessed(planted.SmallStream(hidden, tied), **options)
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What is judged, what must come out, and how that is read: right if all of `has` is in it, and none of `lacks`.
+
+    of  a subject that is trained, by its name; or what gives evidence, or an answer
+    """
+
+    words: str
+    expected: str
+    made: str  # trained, a small loop, or by hand
+    of: str | Callable[[], Evidence | str]
+    read: Callable[[Judgement], str] = both
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    def got(self, g: Collected) -> str | None:
+        """What came out; None: its runs are not there."""
+        found = _evidence(g, self.of) if isinstance(self.of, str) else self.of()
+        return found if found is None or isinstance(found, str) else self.read(judge(found))
+
+    def right(self, got: str) -> bool:
+        """Whether that is as expected."""
+        return all(word in got for word in self.has) and not any(word in got for word in self.lacks)
 
 
 LOOP, HAND, TRAINED = "a small loop", "by hand", "trained"
 CASES = (
-    Exam("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, _trained("fa-layer", "both"),
-         _has("holds", "Γ even")),
-    Exam("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, _trained("dfa-plain", "accuracy"), _has("holds")),
-    Exam("dfa normalised per sample, same, few epochs", "walked back", TRAINED, _trained("dfa", "accuracy"),
-         _has("walked back")),
-    Exam("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, _trained("fitted", "Γ"), _has("Γ even")),
-    Exam("bp, 12 blocks", "Γ even", TRAINED, _trained("deep", "Γ"), _has("Γ even")),
-    Exam("forward gradient", "Γ small, above chance", TRAINED, _small, _has("chance passes, small")),
-    Exam("bp on random labels", "accuracy does not hold", TRAINED, _trained("random labels", "accuracy"),
-         _lacks("holds")),
-    Exam("usf, MNIST-1D", "none beforehand", TRAINED, _trained("usf", "both"), _lacks()),
-    Exam("kp, MNIST-1D", "none beforehand", TRAINED, _trained("kp", "both"), _lacks()),
-    Exam("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, _trained("dfa, small-cnn", "both"), _lacks()),
-    Exam("exact bp, one block a step in turn", "not walked back, Γ even", LOOP, _made(planted.in_turn, "both"),
-         lambda got: "walked back" not in got and "Γ even" in got),
-    Exam("+g on 65 % of the samples, −10 g on the rest", "walked back, Γ open", LOOP,
-         _made(planted.climbing, "both"), _has("walked back", "Γ open")),
-    Exam("bp on a linear teacher", "open: no depth is needed", LOOP,
-         _depth_says(planted.linear_teacher, "needs no depth", "does not need this depth", "worse than no depth"),
-         lambda got: got.startswith("open") and "depth" in got),
-    Exam("bp that overfits 300 samples", "bp's control fails", LOOP, _control(planted.overfitting), _has("fails")),
+    Exam("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, "fa-layer", both, ("holds", "Γ even")),
+    Exam("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, "dfa-plain", accuracy, ("holds",)),
+    Exam("dfa normalised per sample, same, few epochs", "walked back", TRAINED, "dfa", accuracy, ("walked back",)),
+    Exam("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, "fitted", gamma, ("Γ even",)),
+    Exam("bp, 12 blocks", "Γ even", TRAINED, "deep", gamma, ("Γ even",)),
+    Exam("forward gradient", "Γ small, above chance", TRAINED, "fg", small, ("chance passes, small",)),
+    Exam("bp on random labels", "accuracy does not hold", TRAINED, "random labels", accuracy, (), ("holds",)),
+    Exam("usf, MNIST-1D", "none beforehand", TRAINED, "usf"),
+    Exam("kp, MNIST-1D", "none beforehand", TRAINED, "kp"),
+    Exam("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, "dfa, small-cnn"),
+    Exam("exact bp, one block a step in turn", "not walked back, Γ even", LOOP, planted.in_turn, both, ("Γ even",),
+         ("walked back",)),
+    Exam("+g on 65 % of the samples, −10 g on the rest", "walked back, Γ open", LOOP, planted.climbing, both,
+         ("walked back", "Γ open")),
+    Exam("bp on a linear teacher", "open: no depth is needed", LOOP, planted.linear_teacher,
+         because("needs no depth", "does not need this depth", "worse than no depth"), ("open", "depth")),
+    Exam("bp that overfits 300 samples", "bp's control fails", LOOP, planted.overfitting, control, ("fails",)),
     Exam("a rule that diverges on one seed in ten", "the share of failing seeds is stated", HAND,
-         _depth_says(planted.fails_on_one_in_ten, "1 of 10; their share is at most 39 %"), _has("1 of 10")),
-    Exam("three blocks aligned, one opposed", "Γ not even", HAND, _made(planted.one_opposed, "Γ"), _lacks("Γ even")),
-    Exam("bp with a small embedding: one block grows 76×", "holds; scale fires", HAND, _symptom,
-         _has("holds", "scale fires")),
-    Exam("local losses that show the true gradient to a probe", "not seen", LOOP, _seen(local=True), _has("not seen")),
-    Exam("random feedback hidden inside a block's backward", "not seen", LOOP, _seen(hidden=True), _has("not seen")),
+         planted.fails_on_one_in_ten, because("1 of 10; their share is at most 39 %"), ("1 of 10",)),
+    Exam("three blocks aligned, one opposed", "Γ not even", HAND, planted.one_opposed, gamma, (), ("Γ even",)),
+    Exam("bp with a small embedding: one block grows 76×", "holds; scale fires", HAND, planted.small_embedding,
+         symptom, ("holds", "scale fires")),
+    Exam("local losses that show the true gradient to a probe", "not seen", LOOP, seen(local=True), has=("not seen",)),
+    Exam("random feedback hidden inside a block's backward", "not seen", LOOP, seen(hidden=True), has=("not seen",)),
     *(
-        Exam(f"bp with {words}", "seen", LOOP, _seen(**options), lambda got: got == "seen")
+        Exam(f"bp with {words}", "seen", LOOP, seen(**options), has=("seen",), lacks=("not",))
         for words, options in (
             ("tied weights", {"tied": True}), ("coupled decay", {"decay": 0.5}),
             ("clipping", {"between": planted.clipped}), ("bfloat16", {"half": True}),

@@ -60,19 +60,7 @@ def read(
 # --- both audits ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SourceAnswer:
-    """What one check (or all of them: the verdict) says, and what it rests on."""
-
-    outcome: str
-    basis: str  # of a verdict: nothing
-    says: str
-    growth: str = ""  # of scale: what it went by
-
-    def __str__(self) -> str:
-        if not self.basis:
-            return self.outcome
-        return " ".join([GLYPHS[self.outcome], ", ".join(filter(None, (self.basis, self.growth)))])
+Answer = tuple[str, str, str]  # an outcome, how a table shows it with what it rests on, and its sentence
 
 
 @dataclass(frozen=True)
@@ -81,11 +69,11 @@ class Line:
 
     subject: str
     question: str
-    answers: Mapping[str, SourceAnswer]
+    answers: Mapping[str, Answer]
 
     def relation(self, source: str) -> Relation:
         """How the answer of a part stands to that of the whole."""
-        return relation(self.answers[FULL].outcome, self.answers[source].outcome)
+        return relation(self.answers[FULL][0], self.answers[source][0])
 
 
 def relation(full: str, part: str) -> Relation:
@@ -123,11 +111,13 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
     return found
 
 
-def _answers(judged: Judgement) -> dict[str, SourceAnswer]:
-    found: dict[str, SourceAnswer] = {
-        f.check: SourceAnswer(OURS.get(f.outcome, f.outcome), f.basis, f.says, _growth(f)) for f in judged.findings
-    }
-    return {**found, VERDICT: SourceAnswer(OURS.get(judged.verdict, judged.verdict), "", judged.says)}
+def _answers(judged: Judgement) -> dict[str, Answer]:
+    found: dict[str, Answer] = {}
+    for f in judged.findings:
+        outcome = OURS.get(f.outcome, f.outcome)
+        found[f.check] = (outcome, f"{GLYPHS[outcome]} {', '.join(filter(None, (f.basis, _growth(f))))}", f.says)
+    verdict = OURS.get(judged.verdict, judged.verdict)
+    return {**found, VERDICT: (verdict, verdict, judged.says)}
 
 
 def _growth(finding: Finding) -> str:
@@ -157,7 +147,7 @@ def _table(g: Collected, name: str, title: str, protocol: Protocol) -> Table:
         rows += [[subject, "–", *["no run"] * 3, "–", "–"]] if not lines else []
         rows += [
             [
-                subject, line.question, *(str(line.answers[source]) for source in SOURCES), line.relation(LOG),
+                subject, line.question, *(line.answers[source][1] for source in SOURCES), line.relation(LOG),
                 line.relation(MORE),
             ]
             for line in lines
@@ -185,8 +175,8 @@ def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
             f"({_counts(verdicts)})."
         )
     return words + [
-        f"Contradiction, {line.subject}, {line.question}, {source}: “{line.answers[source].says}” All the evidence: "
-        f"“{line.answers[FULL].says}”"
+        f"Contradiction, {line.subject}, {line.question}, {source}: “{line.answers[source][2]}” All the evidence: "
+        f"“{line.answers[FULL][2]}”"
         for line in lines
         for source in (LOG, MORE)
         if line.relation(source) == "contradicts"

@@ -34,6 +34,7 @@ class PublishedCell:
     cell: str
     rule: str
     of: str
+    title: str = ""
     key: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
     value: float | Sequence[float] | None = None
@@ -94,22 +95,12 @@ class PublishedCell:
         return f"{factor * mean:{shape}}" + ("" if spread is None else f" ± {factor * spread:{shape.lstrip('+')}}")
 
 
-class Group(NamedTuple):
-    """Cells under one title. `all`: rows without a run of ours are shown too."""
-
-    title: str
-    all: bool
-    source: str
-    cells: Sequence[PublishedCell]
-
-
-GROUPS = [
-    Group(g["title"], g.get("all", False), g["source"], [PublishedCell(**entry) for entry in g["cells"]])
-    for g in DATA["group"]
+PUBLISHED = [
+    PublishedCell(**{"title": group["title"], "source": group["source"], **entry})
+    for group in DATA["group"]
+    for entry in group["cells"]
 ]
-
-
-CELLS = {each.key: each for group in GROUPS for each in group.cells if each.key}  # those that a study shows too
+CELLS = {each.key: each for each in PUBLISHED if each.key}  # those that a study shows too
 
 
 class Apart(NamedTuple):

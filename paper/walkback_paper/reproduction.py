@@ -20,7 +20,7 @@ from walkback_paper.published import (
     BATCH,
     CITATION,
     DATA,
-    GROUPS,
+    PUBLISHED,
     VERDICTS,
     Apart,
     PublishedCell,
@@ -253,16 +253,17 @@ def tried(records: OurRuns) -> list[list[str]]:
 def page(runs: Sequence[Run]) -> str:
     """The whole page."""
     records = OurRuns(runs)
-    main, *others = [(group, [row(records, cell) for cell in group.cells]) for group in GROUPS]
     tables: dict[str, list[Row]] = {}
-    for group, rows in others:
-        tables.setdefault(group.title, verdicts(records) if not tables else []).extend(rows)
+    for cell in PUBLISHED:
+        tables.setdefault(cell.title, []).append(row(records, cell))
+    main = tables.pop(next(iter(tables)))
+    next(iter(tables.values()))[:0] = verdicts(records)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
     text = environment.get_template("reproduction.md.jinja").render(
-        citation=CITATION, main=main[1], tables=tables, largest=largest(main[1]), tried=tried(records),
+        citation=CITATION, main=main, tables=tables, largest=largest(main), tried=tried(records),
         left_out=records.left_out, count=len(records.every()), form=_form,
         beside=lambda cell: _beside(records, cell),
     )  # fmt: skip

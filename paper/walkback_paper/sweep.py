@@ -133,19 +133,17 @@ class Edge(NamedTuple):
 
 def first_changes(sweeps: Mapping[str, Sequence[Stretch]], at: float) -> tuple[Edge, Edge] | None:
     """From the value `at` downwards and upwards: the range in which no answer changes, and who ends it."""
-    below: list[tuple[float, str, Stretch, Stretch | None]] = []
-    above: list[tuple[float, str, Stretch, Stretch | None]] = []
-    for name, parts in sweeps.items():
-        here = next(index for index, part in enumerate(parts) if part.low <= at <= part.high)
-        below.append((parts[here].low, name, parts[here], parts[here - 1] if here else None))
-        above.append((parts[here].high, name, parts[here], parts[here + 1] if here + 1 < len(parts) else None))
-    if not below:
-        return None
-    return _edge(below, max(end for end, *_ in below)), _edge(above, min(end for end, *_ in above))
 
+    def edge(step: int) -> Edge:
+        ends = []
+        for name, parts in sweeps.items():
+            here = next(index for index, part in enumerate(parts) if part.low <= at <= part.high)
+            then = parts[here + step] if 0 <= here + step < len(parts) else None
+            ends.append((parts[here].low if step < 0 else parts[here].high, name, parts[here], then))
+        nearest = max(end for end, *_ in ends) if step < 0 else min(end for end, *_ in ends)
+        return Edge(nearest, [(who, was, then) for end, who, was, then in ends if end == nearest and then is not None])
 
-def _edge(ends: Sequence[tuple[float, str, Stretch, Stretch | None]], at: float) -> Edge:
-    return Edge(at, [(who, was, then) for end, who, was, then in ends if end == at and then is not None])
+    return (edge(-1), edge(1)) if sweeps else None
 
 
 Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
