@@ -336,23 +336,6 @@ def test_the_ladder_gains_are_paired_by_seed(tmp_path):
     assert (absent[3], absent[4], absent[5]) == (None, None, "0 of 2")
 
 
-def test_the_ladder_names_the_blocks_that_help_and_harm_by_their_intervals(tmp_path):
-    study, extent = STUDIES.get("ladder"), Extent(seeds=(1, 2), epochs=1)
-    arms = {arm.name: arm for arm in study.arms(extent)}
-    accuracies = {
-        "d256 bp": [(0.30, 0.30), (0.50, 0.51), (0.40, 0.41), (0.40, 0.43)],  # up, down, and not told by two seeds
-        "d256 dfa": [(0.30, 0.30), (0.31, 0.25)],
-        "d512 fa": [(0.30,), (0.50,)],  # one seed has no interval
-    }
-    for name, rungs in accuracies.items():
-        for k, ends in enumerate(rungs):
-            for config, accuracy in zip(arms[f"{name} k={k}"].configs, ends, strict=False):
-                write_run(tmp_path, config, accuracy=accuracy)
-    notes = " ".join(study.tables(gather(study, extent, tmp_path))[0].notes)
-    assert "L = 4, 1 epochs: BP helped by block 1, harmed by block 2; DFA by none." in notes
-    assert "L = 2" not in notes.partition("Missing")[0]
-
-
 def test_first_firings_and_what_stopping_there_saves(tmp_path):
     """Growth over one block first exceeds 50 where 9 + 800·epoch/8 > 450: at epoch 5; half of the accuracy is there."""
     (config,) = plan(rules=["dfa"], seeds=[42], epochs=8)

@@ -374,7 +374,7 @@ def test_runs_are_those_of_every_other_study_and_audit() -> None:
     names = [arm.name for arm in STUDY.arms(Extent())]
     assert names[:3] == ["bp", "fa", "dfa"]
     assert names[-2:] == ["random", "random frozen"]
-    assert {s.arm for s in utility.SUBJECTS} | {b for s in utility.SUBJECTS for b in s.baselines.values()} == set(names)
+    assert {s.arm for s in utility.SUBJECTS} < set(names)
 
 
 @pytest.mark.parametrize("seeds", [0, 1])

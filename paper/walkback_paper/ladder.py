@@ -10,7 +10,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from walkback.checks import listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.nets import find_net
@@ -102,25 +101,10 @@ def tables(g: Collected) -> list[Table]:
             for k in range(depth + 1):
                 seeds = g.seeds(_key(net, rule, k))
                 rows.append([_title(g, net), INKS[rule].name, str(k), rungs[k], added[k], seeds])
-    gains = "Gain: over k − 1, by seed, in points, with the 95 % interval of its mean."
-    notes = g.notes(" ".join([gains, *(shown for net in NETS if (shown := _shown(g, net)))]))
+    notes = g.notes("Gain: over k − 1, by seed, in points, with the 95 % interval of its mean.")
     headings = ["net", "rule", "k", "accuracy", "gain of block k", "seeds"]
     ladder = Table("ladder", "Accuracy against the number k of trained blocks", headings, rows, notes)
     return [ladder, _identity_table(g)]
-
-
-def _shown(g: Collected, net: str) -> str:
-    """Which blocks are shown to help and which to harm, rule by rule; nothing where no gain has an interval."""
-    parts = []
-    for rule in RULES:
-        known = {k: stat.interval for k, stat in enumerate(_gains(g, net, rule), 1) if stat and stat.interval}
-        ways = {
-            "helped by": [str(k) for k, (low, _) in known.items() if low > 0],
-            "harmed by": [str(k) for k, (_, high) in known.items() if high < 0],
-        }
-        words = [f"{way} block {listed(blocks)}" for way, blocks in ways.items() if blocks]
-        parts += [f"{INKS[rule].name} {', '.join(words) or 'by none'}"] if known else []
-    return f"Shown by their whole interval, {_title(g, net)}: {'; '.join(parts)}." if parts else ""
 
 
 def _identity_table(g: Collected) -> Table:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, judge
-from walkback.records import Baseline, BaselineName, Evidence, Run, evidence_of_log, join_seeds
+from walkback.records import Baseline, Evidence, Run, evidence_of_log, join_seeds
 from walkback.report import GLYPHS, KEY, Cell, Table, number
 from walkback_paper import penalty
 from walkback_paper.base import Collected, Study, register
@@ -44,17 +44,12 @@ def reduced(run: Run, entry_norm: bool = False) -> dict[str, Any]:
     return {"config": config, "log": entries, "final_test_acc": final.accuracy}
 
 
-def read(
-    subject: str, runs: Sequence[Run], baselines: Mapping[BaselineName, Sequence[Run]], entry_norm: bool
-) -> Evidence:
-    """The evidence of some runs' logs, as text and back; baselines are the final accuracies that their logs state."""
+def read(whole: Evidence, runs: Sequence[Run], entry_norm: bool) -> Evidence:
+    """The evidence of some runs' logs, as text and back; of its baselines the final accuracies, which a log states."""
     logs = [json.loads(json.dumps(reduced(run, entry_norm))) for run in runs]
-    (joined,) = join_seeds([each for log in logs for each in evidence_of_log(log, f"the log of {subject}")])
-    stated: dict[BaselineName, Baseline] = {}
-    for key, others in baselines.items():
-        finals = [reduced(run) for run in others]
-        stated[key] = Baseline.by_seed({log["config"]["seed"]: log["final_test_acc"] for log in finals})
-    return joined.changed(name=subject, baselines=stated)
+    (joined,) = join_seeds([each for log in logs for each in evidence_of_log(log, f"the log of {whole.name}")])
+    stated = {role: Baseline(accuracy=each.accuracy) for role, each in whole.baselines.items()}
+    return joined.changed(name=whole.name, baselines=stated)
 
 
 # --- both audits ----------------------------------------------------------------------------------------------------
@@ -97,12 +92,8 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
         if whole is None:
             found[subject] = []
             continue
-        baselines = penalty.baselines(g, subject)
-        evidences = {
-            FULL: whole,
-            LOG: read(subject, g.ended(subject), baselines, entry_norm=False),
-            MORE: read(subject, g.ended(subject), baselines, entry_norm=True),
-        }
+        runs = g.ended(subject)
+        evidences = {FULL: whole, LOG: read(whole, runs, entry_norm=False), MORE: read(whole, runs, entry_norm=True)}
         answers = {source: _answers(judge(each, DEFAULT, protocol)) for source, each in evidences.items()}
         found[subject] = [
             Line(subject, question, {source: answers[source][question] for source in SOURCES})

@@ -5,13 +5,12 @@ blocks then do anything is another question, and depth asks it: every net is hel
 rule. A frozen net has no block that a penalty could act on, so one of λ = 0 serves every λ.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from matplotlib.figure import Figure
 
 from walkback.checks import DEFAULT, Judgement, judge
-from walkback.records import BaselineName, Evidence, Run
+from walkback.records import Evidence
 from walkback.report import GLYPHS, Cell, Table
 from walkback_paper.base import Arm, Collected, Extent, Study, finding, known_of, register
 from walkback_paper.figures import INKS, Ink, through_training
@@ -50,24 +49,9 @@ def arms(extent: Extent) -> list[Arm]:
     return full + [extent.arm(frozen(rule), rule, epochs=EPOCHS, train_last=0) for rule in RULES]
 
 
-def rule_of(subject: str) -> str:
-    """The rule that an arm's name begins with."""
-    return subject.partition(" ")[0]
-
-
-def baseline_arms(subject: str) -> dict[BaselineName, str]:
-    """Which arms are a subject's baselines. What the task has to give is what bp gains without a penalty."""
-    return {"frozen": frozen(rule_of(subject)), "frozen_bp": frozen("bp"), "bp": name("bp", 0)}
-
-
 def evidence(g: Collected, subject: str) -> Evidence | None:
     """All that is known of one arm, with its baselines; None if it has no run."""
-    return known_of(g, subject, baseline_arms(subject))
-
-
-def baselines(g: Collected, subject: str) -> dict[BaselineName, Sequence[Run]]:
-    """The baselines of a subject of which a run ended."""
-    return {key: g.ended(arm) for key, arm in baseline_arms(subject).items() if g.ended(arm)}
+    return known_of(g, subject)
 
 
 def _not_measured(g: Collected) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from walkback.checks import DIGITS, Verdicts, known, listed
-from walkback.records import BaselineName, Evidence
+from walkback.records import Evidence
 from walkback.report import INKS, Cell, Table
 from walkback_paper import published
 from walkback_paper.base import Arm, BothVerdicts, Collected, Extent, Study, both, known_of, register
@@ -25,40 +25,26 @@ Decision = Literal["walked back", "not", "open", "not asked"]
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """An arm that is judged, what it is called, its baselines by arm, and, for a control, what must not come out.
+    """An arm that is judged, what it is called, and, for a control, what must not come out.
 
     A control is right wherever that does not come out: that something could not be asked is no blame.
     """
 
     arm: str
     name: str
-    baselines: Mapping[BaselineName, str]
     wrong: Literal["walked back", "not"] | None = None
-
-
-def _baselines(rule: str) -> dict[BaselineName, str]:
-    found: dict[BaselineName, str] = {
-        "frozen": f"{rule} frozen", "frozen_bp": "bp frozen", "bp": "bp", "shallow": "shallow", "half_bp": "bp half",
-    }  # fmt: skip
-    return found if rule == "random" else {**found, "half": f"{rule} half"}
-
-
-def _without_norm(rule: str) -> dict[BaselineName, str]:
-    return {"frozen": f"{rule} no norm frozen", "frozen_bp": "bp no norm frozen", "bp": "bp no norm"}
 
 
 PENALISED = f"dfa λ={PENALTY:g}"
 SUBJECTS = (
-    Contender("bp", "BP", _baselines("bp"), wrong="walked back"),
-    Contender("fa", "FA", _baselines("fa")),
-    Contender("dfa", "DFA", _baselines("dfa")),
-    # Held against nets of its own budget. The penalty acts on blocks that train: a frozen net is the same without it.
-    Contender(PENALISED, f"DFA λ={PENALTY:g}",
-              {"frozen": "dfa frozen short", "frozen_bp": "bp frozen short", "bp": "bp short"}),
-    Contender("bp no norm", "BP without norm", _without_norm("bp"), wrong="walked back"),
-    Contender("dfa no norm", "DFA without norm", _without_norm("dfa")),
-    Contender("random", INKS["random"].name, _baselines("random"), wrong="not"),
-)  # fmt: skip
+    Contender("bp", "BP", wrong="walked back"),
+    Contender("fa", "FA"),
+    Contender("dfa", "DFA"),
+    Contender(PENALISED, f"DFA λ={PENALTY:g}"),
+    Contender("bp no norm", "BP without norm", wrong="walked back"),
+    Contender("dfa no norm", "DFA without norm"),
+    Contender("random", INKS["random"].name, wrong="not"),
+)
 CLAIMS = tuple(subject for subject in SUBJECTS if subject.wrong is None)
 CONTROLS = tuple(subject for subject in SUBJECTS if subject.wrong is not None)
 
@@ -83,7 +69,7 @@ def arms(extent: Extent) -> list[Arm]:
 
 def evidence(g: Collected) -> dict[Contender, Evidence]:
     """What is known of every subject of which a run is there."""
-    found = {subject: known_of(g, subject.arm, subject.baselines, subject.name) for subject in SUBJECTS}
+    found = {subject: known_of(g, subject.arm, name=subject.name) for subject in SUBJECTS}
     return {subject: each for subject, each in found.items() if each is not None}
 
 
