@@ -34,8 +34,8 @@ from walkback.records.plan_file import (
 )
 from walkback.rules import RULES
 from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
-from walkback.train.makespan import makespan
 from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
+from walkback_paper.sizing import makespan
 
 ROOT = Path(__file__).parent.parent
 
@@ -442,7 +442,7 @@ def test_the_arithmetic_of_a_queue():
 
 
 def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
-    from walkback.studies import Extent, in_order, sizing, studies
+    from walkback_paper import Extent, in_order, sizing, studies
 
     page = (ROOT / "docs/cluster.md").read_text()
     overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
@@ -454,7 +454,7 @@ def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
 
 
 def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
-    from walkback.studies import sizing
+    from walkback_paper import sizing
 
     out.mkdir()
     with pytest.raises(BadValue, match="is not known"):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from walkback.audits.coming import coming as coming
     from walkback.audits.compared import compare_paths as compare_paths
+    from walkback.audits.controls import control_bp as control_bp
+    from walkback.audits.controls import control_random as control_random
     from walkback.audits.model import audit as audit
     from walkback.audits.records import audits_of as audits_of
     from walkback.audits.records import fired_by as fired_by
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from walkback.audits.rule_cards import cards_of_folder as cards_of_folder
     from walkback.audits.rule_cards import make_card as make_card
     from walkback.audits.rule_cards import measure_cards as measure_cards
+    from walkback.audits.rule_cards import step_cost as step_cost
     from walkback.audits.rules_audit import audit_plan as audit_plan
     from walkback.audits.rules_audit import audit_rules as audit_rules
     from walkback.audits.rules_audit import usual as usual
@@ -29,9 +32,10 @@ if TYPE_CHECKING:
 _HOME = {
     "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
     "audit_subjects": "spine", "audit_training": "user_training", "audits_of": "records",
-    "cards_of_folder": "rule_cards", "coming": "coming", "compare_paths": "compared", "fired_by": "records",
-    "judge_paths": "records", "make_card": "rule_cards", "measure_cards": "rule_cards", "report_paths": "records",
-    "stopping": "records", "usual": "rules_audit", "watch": "watching",
+    "cards_of_folder": "rule_cards", "coming": "coming", "compare_paths": "compared", "control_bp": "controls",
+    "control_random": "controls", "fired_by": "records", "judge_paths": "records", "make_card": "rule_cards",
+    "measure_cards": "rule_cards", "report_paths": "records", "step_cost": "rule_cards", "stopping": "records",
+    "usual": "rules_audit", "watch": "watching",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import WHAT, WHERE, check_rows, option, read_options
+from walkback.cli.options import WHAT, WHERE, check_rows, option, paper, read_options
 from walkback.cli.shown import give_table, make_console, progress
 from walkback.errors import BadValue, WalkbackError
 from walkback.files import is_folder
@@ -128,9 +128,8 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
         Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
-    from walkback.studies.reproduction import page
 
-    print(lines(page([read_run(path) for path in find_runs(*places)])))
+    print(lines(paper().page([read_run(path) for path in find_runs(*places)])))
     return 0
 
 

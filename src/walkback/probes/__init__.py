@@ -15,6 +15,7 @@ from walkback.probes.proof import Proof, prove
 from walkback.probes.reading import Null, Reading
 from walkback.probes.replay import LossFrom, Replay, nudging, pearson, perturbation, replay_module, replay_net
 from walkback.probes.unwrap import find_blocks
+from walkback.probes.witness import Witness
 from walkback.registry import walk
 
 walk("walkback.probes")
@@ -34,6 +35,7 @@ __all__ = [
     "Reading",
     "Replay",
     "View",
+    "Witness",
     "accuracy_and_loss",
     "credit_cosine",
     "drift",
