@@ -14,8 +14,8 @@ from walkback.checks import Audit
 from walkback.cli import app
 from walkback.cli.shown import show_audit
 from walkback.report.audit_tables import audit_tables
+from walkback.report.case import VARIANTS, variant, variants
 from walkback.report.catalogue import catalogue
-from walkback.report.variants import VARIANTS, variant, variants
 from walkback.rules import RULES, rule_words
 
 WORDS = "dfa: normalised per sample; fa: a chain by blocks with the exact top."

@@ -41,8 +41,8 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def show_audit(audit: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
     """Print an audit, write its audit.json if a folder is given; the exit status."""
+    from walkback.report.case import variants
     from walkback.report.numbers import relative
-    from walkback.report.variants import variants
     from walkback.report.verdicts import print_audit
 
     console = make_console()

@@ -23,11 +23,11 @@ from walkback.report.answers import (
     stands_words,
     value_of,
 )
-from walkback.report.case import Case
+from walkback.report.case import Case, variants
+from walkback.report.fitting import literal
 from walkback.report.measured import measured_table
 from walkback.report.summary import finding_of
 from walkback.report.tables import Cell, Column, Stat, Table
-from walkback.report.variants import variants
 from walkback.version import own_version
 
 T = TypeVar("T")
@@ -41,7 +41,6 @@ INTERVALS = (
     "how many blocks Γ speaks."
 )
 LEFT = {"justify": "left"}
-GAINS: dict[BaselineName, str] = {"frozen": "over frozen", "shallow": "over shallow", "half": "over half"}
 
 
 def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str = "") -> list[Column]:
@@ -56,7 +55,7 @@ def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str 
     scored, n = of(lambda judged: accuracy(judged.accuracy)), of(lambda judged: judged.accuracy.n)
     if protocol == "published":
         return [
-            Column("subject", subject_name, "\nsubject", looks=name),
+            Column("subject", subject_name, "\nsubject", shown_name, name),
             Column("verdict", lambda case: _marked(case, case.judgement.verdict), "\nverdict", answer,
                    {**LEFT, "min_width": 14}),
             Column("accuracy", scored, "\naccuracy", of(accuracy_cell)),
@@ -64,17 +63,16 @@ def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str 
             *(Column(check, of(partial(_found, check)), f"{one_line(check)}\n{check_named(check).heading}", looks=LEFT)
               for check in asked(subjects)),
         ]  # fmt: skip
-    frozen, shallow, half = (Column(heading, of(partial(_gain, name))) for name, heading in GAINS.items())
     return [
-        Column("subject", subject_name, "subject", looks=name),
+        Column("subject", subject_name, "subject", shown_name, name),
         Column("accuracy", lambda case: _marked(case, case.judgement.answer), "accuracy", answer, words),
         Column("test accuracy", scored, "mean ± sd", of(accuracy_cell)),
         Column("n", n, "n"),
-        frozen,
-        shallow,
+        Column("over frozen", of(partial(_gain, "frozen"))),
+        Column("over shallow", of(partial(_gain, "shallow"))),
         Column("", subject_name, "depth f / s", of(depth_cell)),
         Column("lower half", partial(_answer, "lower_half"), "lower", of(lower_cell), LEFT),
-        half,
+        Column("over half", of(partial(_gain, "half"))),
         Column("Γ", partial(_answer, "gamma")),
         Column("mean cosine", of(lambda judged: value_of(judged, "chance")), "Γ", of(lambda j: gamma_cells(j)[0])),
         Column("median block", of(lambda judged: judged.median_cosine)),
@@ -92,6 +90,7 @@ def of(take: Callable[[Judgement], T]) -> Callable[[Case], T]:
 
 
 subject_name = of(lambda judged: judged.name)
+shown_name = of(lambda judged: literal(judged.name))
 
 
 def answer_text(case: Case, mark: str) -> Text:

@@ -26,11 +26,10 @@ from walkback.report.audit_tables import (
     quantities,
     trained_with,
 )
-from walkback.report.case import Case, gammas_of
+from walkback.report.case import Case, gammas_of, net_sizes
 from walkback.report.form_tables import BLANK, baselines, layers, mean_null
 from walkback.report.harmless import for_markdown
 from walkback.report.pitfalls import pitfalls
-from walkback.report.sizes import net_sizes
 from walkback.report.tables import Stat, Table
 from walkback.rules import RuleWords, rule_words
 

@@ -14,8 +14,8 @@ from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
 from walkback.records import Run, RunConfig, read_run
 from walkback.registry import Registry
+from walkback.report.case import variants
 from walkback.report.tables import Cell, Stat, Table, gain
-from walkback.report.variants import variants
 from walkback.studies.quantities import Quantity
 from walkback.train import SEEDS, plan
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
+from walkback.report.case import net_sizes
 from walkback.report.figures import INKS, PAGE, draw_steps, figure, legend, level
-from walkback.report.sizes import net_sizes
 from walkback.report.tables import Cell, Stat, Table
 from walkback.studies.base import Arm, Collected, Extent, Study, register
 from walkback.studies.drawing import scaled
