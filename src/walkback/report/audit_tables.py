@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from rich.text import Text
@@ -132,42 +133,31 @@ def accuracy(known: Accuracy) -> Stat:
     return Stat(given=(known.mean, known.std, known.n))
 
 
-def _points(value: float | None, points: bool = True) -> float | None:
-    return value if value is None or not points else 100 * value
+def _of_finding(name: str, pair: tuple[Judgement, Finding]) -> Cell:
+    """A field of a finding; a gain in points."""
+    found = getattr(pair[1], name)
+    if found is None or isinstance(found, str):
+        return found
+    scaled = found * (100 if check_named(pair[1].check).form == "points" else 1)
+    return f"{scaled:g}" if name == "threshold" else scaled
 
 
-def finding_columns(of_subject: bool = True) -> list[Column]:
-    """Of a judgement and one of its findings; a gain in points."""
-
-    def scaled(pair: tuple[Judgement, Finding], name: str) -> float | None:
-        return _points(getattr(pair[1], name), check_named(pair[1].check).form == "points")
-
-    return [
-        *([Column("subject", lambda pair: pair[0].name)] if of_subject else []),
-        Column("check", lambda pair: pair[1].check),
-        Column("outcome", lambda pair: pair[1].outcome),
-        Column("value", lambda pair: scaled(pair, "value")),
-        Column("low", lambda pair: scaled(pair, "low")),
-        Column("high", lambda pair: scaled(pair, "high")),
-        Column("threshold", lambda pair: f"{scaled(pair, 'threshold'):g}"),
-        Column("basis", lambda pair: pair[1].basis),
-    ]
+def _of_part(name: str, part: tuple[Judgement, Finding, str, Interval]) -> Cell:
+    end = getattr(part[3], name)
+    return None if end is None else 100 * end
 
 
-PART_COLUMNS = (  # of a judgement, a finding, a baseline's name and the gain over it
-    Column("subject", lambda part: part[0].name),
-    Column("check", lambda part: part[1].check),
-    Column("gain over", lambda part: part[2]),
-    Column("points", lambda part: _points(part[3].value)),
-    Column("low", lambda part: _points(part[3].low)),
-    Column("high", lambda part: _points(part[3].high)),
-)
-CONTROL_COLUMNS = (
-    Column("control", lambda control: control.name),
-    Column("must be", lambda control: control.expected),
-    Column("is", lambda control: control.got),
+FOUND = ("check", "outcome", "value", "low", "high", "threshold", "basis")
+FINDING_COLUMNS = [Column(name, partial(_of_finding, name)) for name in FOUND]  # of a judgement and a finding of it
+NAMED = Column("subject", lambda pair: pair[0].name)
+PART_COLUMNS = [  # of a judgement, a finding, a baseline's name and the gain over it
+    NAMED, Column("check", lambda part: part[1].check), Column("gain over", lambda part: part[2]),
+    *(Column(name, partial(_of_part, "value" if name == "points" else name)) for name in ("points", "low", "high")),
+]  # fmt: skip
+CONTROL_COLUMNS = [
+    Column("control", attrgetter("name")), Column("must be", attrgetter("expected")), Column("is", attrgetter("got")),
     Column("as it must", lambda control: "yes" if control.ok else "no"),
-)
+]  # fmt: skip
 
 
 def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
@@ -180,7 +170,7 @@ def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
              for part in pair[1].parts.items()]  # fmt: skip
     tables = [
         Table.of(name, title, answer_columns(audit.protocol, audit.subjects), audit.cases, *below, audit.says, made),
-        Table.of(f"{name}-findings", "What each check found", finding_columns(), found, words, made),
+        Table.of(f"{name}-findings", "What each check found", [NAMED, *FINDING_COLUMNS], found, words, made),
         Table.of(f"{name}-intervals", "The gains behind the answers", PART_COLUMNS, parts, INTERVALS, made),
         controls_table(audit, f"{name}-controls", made),
         measured_table(audit.subjects, f"{name}-measured", made),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from rich.console import Console
 from rich.text import Text
@@ -60,10 +61,8 @@ def _yes(value: bool) -> str:
 
 
 COLUMNS = (
-    Column("rule", lambda card: card.rule),
-    _column("inside", lambda card: card.inside),
-    _column("blocks", lambda card: card.blocks),
-    _column("readout", lambda card: card.readout),
+    Column("rule", attrgetter("rule")),
+    *(_column(place, attrgetter(place)) for place in ("inside", "blocks", "readout")),
     _column("labels", lambda card: _yes(card.labels)),
     _column("bp", _near),
     _column("by rule", lambda card: f"{100 * card.by_rule / card.parameters:.0f}%"),

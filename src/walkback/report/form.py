@@ -19,9 +19,9 @@ from walkback.records import RunConfig
 from walkback.report import latex
 from walkback.report.answers import answers, effort_words, gains_words, stands_words
 from walkback.report.audit_tables import (
+    FINDING_COLUMNS,
     accuracy,
     controls_table,
-    finding_columns,
     footnote,
     quantities,
     trained_with,
@@ -233,7 +233,7 @@ def _checks(case: Case, audit: Audit) -> list[Entry]:
 def _findings(case: Case) -> Table:
     pairs = [(case.judgement, finding) for finding in case.judgement.findings]
     note = quantities([finding.check for _, finding in pairs], case.judgement.protocol)
-    return Table.of("checks", "What each check found", finding_columns(of_subject=False), pairs, note)
+    return Table.of("checks", "What each check found", FINDING_COLUMNS, pairs, note)
 
 
 def _about(name: str, registry: Any) -> str:
