@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with Python 3.11, make and git: `make demo` and `make test`.
-# pip finds torch's CPU build through constraints.txt; one environment, .venv, made anew when pyproject.toml changes. The
-# demo needs walkback alone; the tests bring what they need beside it.
+# pip finds torch's CPU build through constraints.txt; one environment, .venv, made anew when a pyproject.toml changes. The
+# demo needs walkback alone, beside which the paper is installed; the tests bring what they need beside it.
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -20,10 +20,10 @@ FUZZ ?= 10000
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(PLAIN): pyproject.toml constraints.txt
+$(PLAIN): pyproject.toml paper/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "walkback needs $(PYTHON); name another with make PYTHON=python3.13 (3.11 to 3.13)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e . -e ./paper
 	@touch $@
 
 $(STAMP): $(PLAIN)
@@ -82,7 +82,8 @@ docs-serve: docs  ## The same, served on this machine at port 8000, where its se
 
 golden: $(STAMP)  ## Write the golden oracle anew: its diff says which answers changed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/oracle.py
-	@git diff --stat -- tests/golden/oracle
+	$(BIN)/python tests/checks_golden.py
+	@git diff --stat -- tests/golden
 
 rules-page: $(STAMP)  ## Measure the rules' cards anew and write them, with the docstrings, into docs/rules-and-nets.md
 	OMP_NUM_THREADS=1 $(BIN)/python tests/rules_page.py

@@ -24,13 +24,12 @@ from walkback.data import Dataset, Split
 from walkback.data.batches import TrainBatches
 from walkback.files import write_whole
 from walkback.nets import make_net
-from walkback.probes import measure as probe_all
-from walkback.probes import net_precision
+from walkback.probes import feedback_null, net_precision, observe, quantities
 from walkback.rules import RULES, Batch, Clock, Rule, make_rule
 from walkback.rules.layerwise import LayerFeedback
 from walkback.train import cores, plan
 from walkback.train.adamw import AdamW
-from walkback.train.computing import keep_memory
+from walkback.train.environment import keep_memory
 from walkback.train.streams import stream
 from walkback.train.trainer import Trainer
 from watching import ratios as watch_ratios
@@ -211,14 +210,19 @@ def snapshot(dataset: Dataset) -> Callable[[], None]:
 
 
 def audit_probes(name: str, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], object]:
-    """All judged probes: norms, growth, cosines at both places, fresh-feedback null."""
+    """All judged probes: norms, cosines at both places, fresh-feedback null."""
     model = net()
     rule = make_rule(name, model, torch.Generator().manual_seed(1), {})
 
     def fresh(draw: int) -> Rule:
         return make_rule(name, model, torch.Generator().manual_seed(100 + draw), {})
 
-    return lambda: probe_all(model, rule, fresh, images, labels, torch.Generator().manual_seed(2))
+    def probed() -> None:
+        draws = torch.Generator().manual_seed(2)
+        quantities(observe(model, rule, images, labels, draws))
+        feedback_null(model, rule, fresh, images, labels, draws)
+
+    return probed
 
 
 def forward_backward(images: torch.Tensor, labels: torch.Tensor) -> Callable[[], object]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from walkback.audits.measured import measured
-from walkback.audits.reference import Asked
+from walkback.loops.model_measured import measured
+from walkback.loops.true_gradient import Asked
 
 WIDTH, DEPTH, CLASSES, INPUTS, BATCH, SAMPLES = 256, 24, 10, 3072, 128, 1280
 

@@ -8,7 +8,8 @@ import ast
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent / "src/walkback"
+ROOT = Path(__file__).parent.parent
+PLACES = (ROOT / "src/walkback", ROOT / "paper/walkback_paper")
 WORDS = 3  # fewer are names and headings
 
 
@@ -51,7 +52,9 @@ def sentences(path: Path) -> list[str]:
 
 def main() -> None:
     """All of them, or those of the files named."""
-    for path in [Path(name) for name in sys.argv[1:]] or sorted(ROOT.rglob("*.py")):
+    for path in [Path(name) for name in sys.argv[1:]] or sorted(
+        path for place in PLACES for path in place.rglob("*.py")
+    ):
         found = sentences(path)
         if found:
             print(f"\n## {path.resolve().relative_to(ROOT)}\n")

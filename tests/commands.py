@@ -50,10 +50,7 @@ def _carried_out(order: dict[str, object], timeout: float) -> int:
 
 def _serve() -> None:
     """Carry out the orders on the standard input, each in a fork: tell its process, then how it ended."""
-    import walkback.audits
-    import walkback.cli
-    import walkback.report.page
-    import walkback.studies  # noqa: F401
+    import walkback_paper  # noqa: F401
 
     gc.freeze()
     for line in sys.stdin:

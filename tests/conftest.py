@@ -1,15 +1,20 @@
 """What the tests share: one thread, small runs, and a data cache of the session's own."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
 
-from commands import walkback
-from walkback.data import Dataset, Split
-from walkback.rules import RULES
+PAPER = Path(__file__).parent.parent / "paper"  # here whether it is installed or not, and in every command below
+sys.path.append(str(PAPER))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(PAPER))))
+
+from commands import walkback  # noqa: E402
+from walkback.data import Dataset, Split  # noqa: E402
+from walkback.rules import RULES  # noqa: E402
 
 torch.set_num_threads(1)
 

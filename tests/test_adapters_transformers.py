@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 import walkback as wb
 from walkback.audits.alarms import WatchWarning
 from walkback.errors import BadValue
-from walkback.probes.theirs import COMPILED
+from walkback.probes.backward_listener import COMPILED
 from walkback.records import read_log
 
 transformers = pytest.importorskip("transformers")

@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 import walkback as wb
 from strangers import with_backward
-from walkback.audits.measured import measured
-from walkback.audits.reference import Asked
 from walkback.errors import BadValue
+from walkback.loops.model_measured import measured
+from walkback.loops.true_gradient import Asked
 from walkback.probes import credit_cosine, gradient_norm, look
-from walkback.probes.parameters import against_probe, left_in
-from walkback.probes.proof import Proof, Slopes, _alike, agreement, prove
-from walkback.probes.rotated import turned_null
-from walkback.probes.worker import Worker, double_worker, spread
+from walkback.probes.at_output import null_of
+from walkback.probes.perturb import Worker, double_worker, spread
+from walkback.probes.proof import Proof, _alike, agreement, prove
+from walkback.probes.update import against_probe, left_in
 from walkback.records import Moment
 
 WIDTH, DEPTH, CLASSES, INPUTS = 24, 4, 3, 6
@@ -104,6 +104,15 @@ PROVED = ["proved"] * (DEPTH + 1)
 
 
 # --- healthy nets are proved ----------------------------------------------------------------------------------------
+
+
+def test_planted_one_output_per_sample_is_proved() -> None:
+    """Outputs (N,), as of a regression: a pass took them for (N, classes), so nothing could be proved."""
+    ((x, y),) = batches()
+    model = nn.Sequential(*net(()), nn.Linear(CLASSES, 1), nn.Flatten(0))
+    own = Worker(model, x, y, NAMES, lambda output, labels: (output - labels) ** 2)
+    twin = double_worker(own, NAMES, own.still.losses)[0]
+    assert [proof.standing for proof in prove(own, twin, torch.Generator().manual_seed(0))] == PROVED
 
 
 class Tokens(nn.Module):
@@ -349,7 +358,7 @@ def test_second_implementation_without_autograd_gives_the_true_cosines_and_norms
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An untrained net with random backward weights: autograd called itself the truth, at cosine 1."""
-    monkeypatch.setattr("walkback.probes.slopes.FEW", few)
+    monkeypatch.setattr("walkback.probes.finite_differences.FEW", few)
     model = net(tuple(range(DEPTH)))
     data = batches()
     close = 1e-3 if few else 0.25  # two standard deviations of a norm from 32 directions that all samples share
@@ -362,8 +371,8 @@ def test_second_implementation_without_autograd_gives_the_true_cosines_and_norms
     norms = [gradient_norm(g) for g in true.gradients]
     assert found.gradient_norms == pytest.approx(norms, rel=close)
     assert found.gamma == pytest.approx(sum(cosines[1:]) / DEPTH, rel=close)
-    closed = turned_null(seen.gradients[1:], seen.gradients[1:], [None, *true.gradients[1:]], [None] * (DEPTH + 1))
-    assert [n.std for n in found.null_out] == pytest.approx([n.std for n in closed.at_output], rel=0.01 if few else 0.6)
+    closed = [null_of(a, g, None).std for a, g in zip(seen.gradients[1:], true.gradients[1:], strict=True)]
+    assert [n.std for n in found.null_out] == pytest.approx(closed, rel=0.01 if few else 0.6)
 
 
 def test_given_credits_are_held_against_the_truth_where_backward_is_wrong() -> None:
@@ -680,9 +689,8 @@ class Scaled(nn.Module):
 def test_closed_form_of_two_steps_that_agree() -> None:
     one = torch.linspace(1, 2, 8).double()
 
-    def slopes(central: Tensor, own: Tensor) -> Slopes:
-        zero = [0 * central]
-        return Slopes([central], zero, zero, [own], [own])
+    def slopes(central: Tensor, own: Tensor) -> Tensor:
+        return torch.stack([central, 0 * central, 0 * central, own, own])
 
     assert _alike(slopes(one, 3 * one), slopes(1.001 * one, 3 * one))
     assert not _alike(slopes(one, 3 * one), slopes(2 * one, 3 * one))

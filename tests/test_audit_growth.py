@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import walkback as wb
 from walkback.checks import Judgement
 from walkback.probes import look
-from walkback.probes.sizes import block_growth, sample_sizes, token_norms
+from walkback.probes.norms import block_growth, sample_sizes, token_norms
 
 WIDTH, CLASSES, TOKENS = 8, 3, 20
 

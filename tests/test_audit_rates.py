@@ -11,14 +11,14 @@ from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
 from walkback.audits import audit_plan, coming, judge_paths, report_paths, rules_audit
 from walkback.audits.records import subjects_at
-from walkback.audits.rules_audit import rates_in
-from walkback.audits.tuning import GRID, MOST, at_its_rate, beyond, trial
+from walkback.audits.rules_audit import at_its_rate, rates_in, trial
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, read_run
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
 from walkback.report.terminal import LiveTable
 from walkback.train import Event
+from walkback.train.rate_grid import GRID, MOST, beyond
 
 NET = {"epochs": 2, "data": "mnist1d-10k", "net_options": {"width": 8, "depth": 4}}
 BEST = {"bp": 3e-3, "bp k=0": 1e-2, "bp k=2": 3e-3, "bp shallow": 1e-2, "dfa": 1e-3, "random": 1e-3}
@@ -223,9 +223,9 @@ def test_planted_trials_of_another_seed_count_as_other_trials(audited, tmp_path)
 
 def test_planted_trials_on_the_test_split_choose_nothing(audited, tmp_path):
     audited(Tuned())
-    before = rates_in(tmp_path / "runs").text()
+    before = vars(rates_in(tmp_path / "runs"))
     plant(tmp_path / "runs", arms()["dfa"], [0.03], 0.9, validation=0.0)
-    assert rates_in(tmp_path / "runs").text() == before
+    assert vars(rates_in(tmp_path / "runs")) == before
 
 
 def test_planted_a_subject_that_was_not_trained_at_its_rate(audited, tmp_path):

@@ -13,7 +13,7 @@ from report_material import write_run
 from walkback.audits import audit_plan, judge_paths, report_paths, rules_audit, usual
 from walkback.audits.adaptive_seeds import undecided
 from walkback.checks import DEFAULT, Audit, Finding
-from walkback.checks.looks import looks_of
+from walkback.checks.sequential import looks_of
 from walkback.cli import app
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Moment, RunConfig, find_runs, read_run

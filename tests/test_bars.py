@@ -6,7 +6,7 @@ import pytest
 
 from conftest import small_plan
 from walkback.nets import NETS
-from walkback.records.bars import BARS, KINDS, bar_for, net_class, weak_bp
+from walkback.records.baselines import BARS, weak_bp
 
 
 def config(data="mnist", net="mlp", **changes):
@@ -15,12 +15,12 @@ def config(data="mnist", net="mlp", **changes):
 
 
 def test_every_bar_is_in_order_and_has_a_source_that_is_not_ours():
-    for bar in BARS.values():
-        assert 0 < bar.weak_below < bar.adequate_from <= bar.strong < 1
-        assert len(bar.source) > 10
-        assert "walkback" not in bar.source
-        assert not bar.source.lower().startswith("same")
-    assert all(net in NETS.names() for net in KINDS)
+    for (_, net, _), (weak_below, strong, source) in BARS.items():
+        assert 0 < weak_below < strong < 1
+        assert len(source) > 10
+        assert "walkback" not in source
+        assert not source.lower().startswith("same")
+        assert net in NETS.names()
 
 
 def test_closed_form_the_sentence_names_both_figures_and_the_source():
@@ -54,6 +54,4 @@ def test_an_accuracy_that_is_not_known_is_not_weak(accuracy):
 
 
 def test_a_kind_without_rows_of_others_has_no_bar():
-    assert bar_for("cifar10", "resmlp", False) is bar_for("cifar10", "resmlp", True) is None
-    assert bar_for("fashion-mnist", "resnet", True) is None
-    assert net_class(config(net="resmlp")) is None
+    assert not {net for _, net, _ in BARS} & {"resmlp", "vit-mini", "small-resnet"}

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from walkback.audits.measured import measured
-from walkback.audits.reference import Asked
 from walkback.data import load
+from walkback.loops.model_measured import measured
+from walkback.loops.true_gradient import Asked
 from walkback.probes.observe import credits_of, one_pass
 from walkback.records import moment_of_snapshot, with_probes
 from walkback.rules import Batch

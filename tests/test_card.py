@@ -15,12 +15,12 @@ from torch.nn import functional as F
 
 import walkback as wb
 from rules_page import CARDS, ENTRIES, PAGE, between, entries, lacking, stated
-from walkback.audits.card import make_card, what_it_uses
+from walkback.audits.rule_cards import make_card, what_it_uses
 from walkback.cli import app
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.own import is_ours
-from walkback.probes.expense import expense
+from walkback.probes.step_cost import products_and_memory
 from walkback.probes.transport import TooNarrow, condition, inputs_of, questions, replaced, turned
 from walkback.records.card import Card
 from walkback.report.cards import cards_table, print_cards, sheet
@@ -71,11 +71,11 @@ def test_property_weights_turned_behind_the_data_change_no_hidden_state_and_no_n
 
 def test_closed_form_expense():
     a, b = torch.randn(5, 6), torch.randn(6, 7)
-    spent = expense(lambda: (a @ b).relu().sum())
-    assert spent.flops == 2 * 5 * 6 * 7
-    assert spent.bytes == 4 * (35 + 35)  # the product is freed before the sum is there
+    flops, peak = products_and_memory(lambda: (a @ b).relu().sum())
+    assert flops == 2 * 5 * 6 * 7
+    assert peak == 4 * (35 + 35)  # the product is freed before the sum is there
     grown = torch.zeros(5, 7)
-    assert expense(lambda: grown.addmm_(a, b)).flops == 2 * 5 * 6 * 7
+    assert products_and_memory(lambda: grown.addmm_(a, b))[0] == 2 * 5 * 6 * 7
 
 
 # Our rules.

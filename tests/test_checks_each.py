@@ -12,9 +12,9 @@ import test_checks_planted as planted
 from test_checks_planted import INF, NAN, dead, moment, null, ok, precise
 from walkback.checks import DEFAULT, fires_at, first_fired, judge, reference, scale
 from walkback.checks.finding import Finding, agreed, stable_range
-from walkback.checks.reference import cause, chord, norm
+from walkback.checks.paired_gain import mean_interval, two_sided
+from walkback.checks.reference import chord, norm
 from walkback.checks.scale import growth, growth_over_init
-from walkback.checks.student import central, mean_interval, two_sided
 from walkback.checks.verdict import not_finite
 from walkback.records import Evidence, Moment, Training
 from walkback.records.record import parse
@@ -51,9 +51,6 @@ def closed_form(t: float, df: int) -> float:
 
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 5, 6, 7, 10, 29, 30, 101])
 def test_student_agrees_with_its_closed_form(df: int) -> None:
-    for t in (0.0, 0.3, 1.0, 2.5, 12.7, 100.0):
-        assert central(t, df) == pytest.approx(closed_form(t, df), abs=1e-12)
-        assert central(t, df) == pytest.approx(2 * stats.t.cdf(t, df) - 1, abs=1e-12)
     for confidence in (0.5, 0.9, 0.95, 0.99, 0.999):
         t = two_sided(confidence, df)
         assert closed_form(t, df) == pytest.approx(confidence, rel=1e-12)
@@ -127,19 +124,6 @@ def test_one_seed_is_enough_for_scale() -> None:
     assert scale(subject(accuracy=(0.5,))).outcome == "passes"
 
 
-def test_the_limit_itself_is_within_it_in_words_too() -> None:
-    apart = subject({"hidden_norms": [1, 50, 50, 50, 50]}, {"hidden_norms": [1, 60, 60, 60, 60]}, {})
-    assert scale(apart).says == (
-        "Largest growth over one block: 1.11–60× where it is known; above the limit of 50× in seed 123, "
-        "within the limit in seeds 42 and 456."
-    )
-    by_paper = scale(subject(residual=False), protocol="published")
-    assert answered(by_paper) == (
-        "not applicable",
-        "The net has no residual stream whose growth could be judged.",
-    )
-
-
 def test_growth_is_per_block_and_not_to_the_first_state() -> None:
     slow = [40.0**layer for layer in range(5)]
     assert scale(subject({"hidden_norms": slow})).outcome == "passes"
@@ -178,39 +162,6 @@ def test_bounds_of_growth() -> None:
     assert growth(Moment(hidden_at={0: 2.0, 1: 8.0}, deepest_hidden=1e9)) == (4.0, None)
     assert growth(Moment(hidden_at={3: 16.0, 1: 1.0})) == (pytest.approx(4.0, rel=1e-8), None)
     assert growth(Moment()) == (None, None)
-
-
-def test_what_scale_says() -> None:
-    apart = subject({"hidden_norms": [1, 60, 60, 60, 60]}, {"hidden_norms": [1, 70, 70, 70, 70]}, {})
-    assert answered(scale(apart)) == (
-        "open",
-        "Largest growth over one block: 1.11–70× where it is known; above the limit of 50× in seeds 42 and "
-        "123, within the limit in seed 456.",
-    )
-    ends = subject({"hidden_norms": [1.0, None, None, None, 5e8]})
-    found = scale(ends)
-    assert answered(found) == (
-        "fires",
-        "One block grows the stream at least 150×, on every seed (limit 50×).",
-    )  # fmt: skip
-    assert (found.basis, found.high) == ("bound", None)
-    assert found.stable_range == (None, found.low)
-    one = subject({"hidden_norms": None}, {}, {"hidden_norms": [1, 60, 60, 60, 60]})
-    found = scale(one)
-    assert answered(found) == (
-        "open",
-        "Largest growth over one block: at least 1.11–60× where it is known; above the limit of 50× in seed "
-        "456, within the limit in seed 123, not settled in seed 42, where not every norm is known.",
-    )
-    assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
-
-
-def test_a_norm_that_is_not_a_number_is_named() -> None:
-    found = scale(subject({"hidden_norms": [9.0, 0.0, 9.0, NAN, 900.0]}, {}, {}))
-    assert found.warnings == [
-        "seed 42: the norm of h_1 is 0, and is treated as not known",
-        "seed 42: the norm of h_3 is nan, and is treated as not known",
-    ]
 
 
 # --- scale of a plain net -------------------------------------------------------------------------------------------
@@ -254,66 +205,6 @@ def test_bounds_of_growth_over_init() -> None:
     assert of([5e-324, 1.7e308], [1.7e308, 5e-324]) == (None, None)  # q is no number there
 
 
-def test_what_scale_says_of_a_plain_net() -> None:
-    loud = {"hidden_norms": [9.0, 10.0, 11e3, 12e3, 13e3]}
-    assert answered(scale(plain(loud))) == (
-        "fires",
-        "One block grows its input 1,000× as much as at init, on every seed (limit 50×). "
-        "‖h_L‖ has grown 1,000× since init.",
-    )  # fmt: skip
-    assert answered(scale(plain())) == (
-        "passes",
-        "Largest growth over one block, compared with init: 1× (limit 50×). ‖h_L‖ has grown 1× since init.",
-    )  # fmt: skip
-    assert answered(scale(subject(residual=False))) == (
-        "open",
-        "The norms of the hidden states at init are not known, so growth cannot be judged.",
-    )  # fmt: skip
-    assert answered(scale(subject({"hidden_norms": None}, residual=False))) == (
-        "open",
-        "The norms of the hidden states are not known, so growth cannot be judged.",
-    )  # fmt: skip
-    apart = plain(loud, {}, {"hidden_norms": [9.0, None, 11.0, 12.0, 13.0]})
-    assert scale(apart).says == (
-        "Largest growth over one block, compared with init: at least 1–1,000× where it is known; above the "
-        "limit of 50× in seed 42, within the limit in seed 123, not settled in seed 456, where not every "
-        "norm is known. ‖h_L‖ has grown 1–1,000× since init."
-    )
-    part = plain({"hidden_norms": [9.0, None, 11e9, 12e9, 13e9]})
-    assert answered(scale(part)) == (
-        "fires",
-        "One block grows its input at least 31,600× as much as at init, on every seed (limit 50×). "
-        "‖h_L‖ has grown 1e+09× since init, above the limit of 1000×.",
-    )  # fmt: skip
-    assert scale(part).basis == "bound"
-
-
-def test_where_it_is_not_known_whether_there_is_a_stream_both_ways_must_agree() -> None:
-    loud = {"hidden_norms": [9.0, 900.0, 900.0, 900.0, 900.0]}
-    assert answered(scale(subject(loud, residual=None))) == (
-        "open",
-        "One block grows its input 100× (limit 50×). That fires in a residual net, but it is not known "
-        "whether the net is one. Say so with residual=.",
-    )
-    assert scale(plain(loud, residual=None)).outcome == "fires"
-    assert list(scale(plain(residual=None)).ranges) == ["scale.growth", "scale.growth_over_init", "scale.since_init"]
-    assert answered(scale(subject(residual=None))) == (
-        "open",
-        "Largest growth over one block: 1.11× (limit 50×). That passes in a residual net, but it is not "
-        "known whether the net is one, and compared with init it is not known how much a block grows. Say "
-        "so with residual=.",
-    )
-    shrinks = plain(
-        {"hidden_norms": [9.0] * 5, "start": {"hidden_norms": [9.0, 0.09, 0.09, 0.09, 0.09]}}, residual=None
-    )
-    assert scale(shrinks).says.endswith(
-        "one block grows too much. Say so with residual=. ‖h_L‖ has grown 100× since init."
-    )
-    assert scale(shrinks).outcome == "open"
-    missing = subject({"hidden_norms": [9.0, None, 9.0, 9.0, 9.0]}, residual=None)
-    assert scale(missing).says.endswith("; not settled in seeds 42, 123 and 456, where not every norm is known.")
-
-
 # --- reference ------------------------------------------------------------------------------------------------------
 
 
@@ -322,19 +213,6 @@ def test_reference_fires_strictly_above_the_chord(value: float, outcome: str) ->
     found = reference(subject({"precision": precise(value)}))
     assert (found.check, found.outcome, found.basis, found.threshold) == ("reference", outcome, "exact", 0.01)
     assert found.value == found.low == found.high == value
-
-
-def test_reference_is_per_seed() -> None:
-    found = reference(subject({}, {"precision": precise(0.5)}, {"precision": None}))
-    assert answered(found) == (
-        "open",
-        "The deepest gradient is not equally precise on every seed: rounding to float32 turns its direction "
-        "by 1e-06 to 0.5; above the limit of 0.01 in seed 123, not measured in seed 456. Its norm at N "
-        "= 128 is 0.0004, not below the published floor of 1e-07.",
-    )
-    assert (found.basis, found.value, found.low, found.high) == ("bound", None, None, None)
-    spread = reference(subject({}, {"precision": precise(2e-6)}, {"precision": precise(5e-6)}))
-    assert (spread.value, spread.low, spread.high) == (2e-6, 1e-6, 5e-6)
 
 
 def test_precision_counts_only_where_it_was_measured() -> None:
@@ -361,90 +239,6 @@ def test_the_norm_is_of_the_deepest_state_at_the_reference_batch() -> None:
     assert of() is None
 
 
-def test_the_floor_is_a_warning_and_says_why() -> None:
-    at = {"gradient_norms": [1e-4] * 4 + [1e-7]}
-    assert reference(subject(at)).warnings == []
-    below = {"gradient_norms": [1e-4] * 4 + [next_to(1e-7, 0)], "precision": precise(3e-7, 0.25)}
-    found = reference(subject(below))
-    assert found.outcome == "passes"
-    assert found.warnings == [
-        "seeds 42, 123 and 456: below the published floor. F.cosine_similarity clamps small norms, and "
-        "would be off by 0.25 here. Neither a large stream nor a small loss explains it.",
-    ]
-    assert found.says == (
-        "The deepest gradient is precise: rounding to float32 turns its direction by 3e-07 (limit 0.01). "
-        "Its norm at N = 128 is 1e-07, below the published floor of 1e-07."
-    )
-    some = reference(subject(below, {}, {}))
-    assert some.says.endswith(
-        "Its norm at N = 128 is 1e-07 to 0.0004, on some seeds below the published floor of 1e-07."
-    )
-    assert "clamps" not in reference(subject(below | {"precision": precise(3e-7, NAN)})).warnings[0]
-    unmeasured = reference(subject(below | {"precision": precise(NAN, 0.25, "not finite")}))
-    assert unmeasured.warnings == [
-        "seeds 42, 123 and 456: no precision, not finite",
-        "seeds 42, 123 and 456: below the published floor. Neither a large stream nor a small loss explains it.",
-    ]
-
-
-def test_an_embedding_that_grew_is_seen_from_the_start_of_the_training() -> None:
-    first, last = moment(epoch=0), moment(hidden_norms=[2e4] * 5, gradient_norms=[1e-9] * 5)
-    found = reference(Evidence(name="x", seeds=[Training(seed=1, moments=[first, last])]))
-    assert found.warnings == [
-        "seed 1: below the published floor. F.cosine_similarity clamps small norms, and would be off by "
-        "1e-06 here. It is small because the stream is large (at its end 2,220× its size at the start).",
-    ]
-
-
-def test_norms_at_another_batch_are_converted_before_the_floor() -> None:
-    small = {"gradient_norms": [1e-4] * 4 + [5e-8]}
-    assert len(reference(subject(small)).warnings) == 1
-    assert reference(subject(small | {"reference_batch": 2048})).warnings == []
-    unknown = reference(subject(small | {"reference_batch": None}))
-    assert unknown.warnings == []
-    assert unknown.says.endswith(
-        "Its norm is 5e-08 at an unknown batch size, so it cannot be compared with the floor of 1e-07."
-    )
-
-
-def test_a_gradient_at_layer_two_is_a_proxy_that_never_decides() -> None:
-    proxy = {"gradient_norms": [None, None, 1e-9, None, None], "precision": None}
-    found = reference(subject(proxy))
-    assert (found.outcome, found.basis, found.warnings) == ("open", "proxy", [])
-    assert found.says == (
-        "The precision of the deepest gradient was not measured. Only the gradient at layer 2 is known, a "
-        "proxy: its norm at N = 128 is 1e-09, which suggests that it is below the published floor of 1e-07."
-    )
-
-
-def test_why_a_gradient_is_small() -> None:
-    large = [1.0, 2.0, 3.0, 4.0, 51.0]
-    at_limit = [1.0, 2.0, 3.0, 4.0, 50.0]
-    assert (
-        cause(moment(hidden_norms=large))
-        == "It is small because the stream is large (at its end 51× its size at the start)."
-    )
-    assert cause(moment(hidden_norms=at_limit)) == "Neither a large stream nor a small loss explains it."
-    assert cause(moment(loss=0.05)) == "It is small because the loss is small (0.05: the net fits its data)."
-    assert cause(moment(loss=0.1)) == "Neither a large stream nor a small loss explains it."
-    assert cause(moment(hidden_norms=large, loss=0.05)) == (
-        "It is small because the stream is large (at its end 51× its size at the start) and the loss is "
-        "small (0.05: the net fits its data)."
-    )
-    unknown = "It is not known whether the stream is large or the loss small."
-    assert cause(Moment()) == unknown
-    assert cause(moment(loss=None)) == unknown
-    assert cause(moment(hidden_norms=[0.0, 1, 1, 1, 1])) == unknown
-    assert cause(moment(hidden_norms=[1.0, 1, 1, 1, NAN])) == unknown
-    assert cause(Moment(hidden_at={0: 1.0}, deepest_hidden=60.0)).startswith("It is small because the stream is large")
-    grown = moment(hidden_norms=[2e4] * 5)
-    assert (
-        cause(grown, start=moment(hidden_norms=[9.0] * 5))
-        == "It is small because the stream is large (at its end 2,220× its size at the start)."
-    )
-    assert cause(grown, start=moment(hidden_norms=None)) == "Neither a large stream nor a small loss explains it."
-
-
 # --- through time, and what is said of all ---------------------------------------------------------------------------
 
 
@@ -463,18 +257,6 @@ def test_what_one_moment_tells() -> None:
     assert fires_at(moment(gradient_norms=[1e-9] * 5, reference_batch=None))["reference floor"] is None
     assert fires_at(moment(gradient_norms=[1e-9] * 4 + [None]))["reference floor"] is None
     assert fires_at(moment(), DEFAULT.but("scale.growth", 1.05))["scale"] is True
-
-
-def test_first_fired_says_what_it_does_not_know() -> None:
-    undated = Training(seed=1, moments=[Moment(hidden_norms=[1, 99])])
-    never = Training(seed=2, moments=[Moment(epoch=3, hidden_norms=[1, 2]), Moment(epoch=4)])
-    found = first_fired(Evidence(name="x", residual=True, seeds=[undated]))
-    assert found["scale"].epochs == {"1": None}
-    assert found["scale"].says == "known at 1 of 1 moments; it fired, at an epoch that is not recorded"
-    found = first_fired(Evidence(name="x", residual=True, seeds=[never]))
-    assert found["scale"].says == "known at 1 of 2 moments; it never fired"
-    assert found["reference"].says == "it cannot be dated"
-    assert set(found) == {"scale", "reference", "reference floor", "depth", "reach", "chance", "spread", "size"}
 
 
 def test_the_judgement_carries_everything() -> None:

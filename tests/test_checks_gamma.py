@@ -8,8 +8,8 @@ from scipy import stats
 
 from test_checks_planted import L, answers, credits, dead, null, ok, precise, sizes, subject, updates
 from walkback.checks import DEFAULT, chance, judge, reference, size, spread
-from walkback.checks.gamma import effective, gamma_of, spread_interval, standing_of
-from walkback.checks.spread import bar, others_needed
+from walkback.checks.gamma import gamma_of, standing_of
+from walkback.checks.spread import bar, effective, others_needed, spread_interval
 from walkback.records import Evidence
 
 T5 = stats.t.ppf((1 + 0.9875) / 2, 4)
@@ -183,8 +183,8 @@ def test_the_weakest_seed_decides_whether_it_was_seen() -> None:
     seeds = subject().seeds
     some = [seed.changed(standing=word) for seed, word in zip(seeds, ("seen", "in part", "seen", "seen",
             "declared"), strict=True)]  # fmt: skip
-    assert standing_of(subject().changed(seeds=some)).word == "in part"
-    assert standing_of(Evidence(name="x")).word == "declared"
+    assert standing_of(subject().changed(seeds=some))[0] == "in part"
+    assert standing_of(Evidence(name="x"))[0] == "declared"
 
 
 def test_a_confidence_of_ones_own_widens_gamma_too() -> None:

@@ -7,7 +7,17 @@ import pytest
 from scipy import stats
 
 from walkback.checks import DEFAULT, Finding
-from walkback.checks.looks import FAR, LOOKS, Need, each_look, looks_of, looks_up_to, needed, with_looks
+from walkback.checks.sequential import (
+    FAR,
+    LOOKS,
+    each_look,
+    looks_of,
+    looks_up_to,
+    margin_words,
+    seeds_advice,
+    seeds_needed,
+    with_looks,
+)
 from walkback.errors import BadValue
 from walkback.records.record import parse
 
@@ -112,24 +122,23 @@ def test_oracle_the_seeds_needed_by_trying_every_number(confidence, spread, seed
     gains = np.random.default_rng(seeds).normal(0.0, spread, seeds)
     gains += 0.005 - gains.mean()
     low, high = interval(gains, confidence)
-    need = needed(finding(value=0.005, low=low, high=high), seeds, confidence)
+    need = seeds_needed(finding(value=0.005, low=low, high=high), seeds, confidence)
     std = gains.std(ddof=1)
     fits = [n for n in range(seeds + 1, FAR + 1) if stats.t.ppf((1 + confidence) / 2, n - 1) * std / n**0.5 < 0.015]
-    assert need.seeds == fits[0]
+    assert need == fits[0]
 
 
 def test_a_margin_at_what_is_required_needs_more_than_anybody_trains():
-    need = needed(finding(value=0.02, low=0.01, high=0.03), 3, 0.95)
-    assert need.seeds is None
-    assert need.says() == (
-        "depth is +2 points (+1 to +3), +2 required: at this spread more than 1000 seeds would be needed"
-    )
+    at_it = finding(value=0.02, low=0.01, high=0.03)
+    assert seeds_needed(at_it, 3, 0.95) is None
+    assert margin_words(at_it) == "depth is +2 points (+1 to +3), +2 required"
+    assert seeds_advice(None) == "at this spread more than 1000 seeds would be needed"
 
 
 def test_the_advice_in_words():
-    need = Need(finding(check="reach", value=-0.011, low=-0.03, high=0.01, threshold=0.005), 9)
-    assert need.advice() == "at this spread about 9 seeds would settle it"
-    assert need.says() == "reach is -1.1 points (-3 to +1), +0.5 required: at this spread about 9 seeds would settle it"
+    assert seeds_advice(9) == "at this spread about 9 seeds would settle it"
+    half = finding(check="reach", value=-0.011, low=-0.03, high=0.01, threshold=0.005)
+    assert margin_words(half) == "reach is -1.1 points (-3 to +1), +0.5 required"
 
 
 def test_the_largest_number_that_is_still_told():
@@ -139,5 +148,5 @@ def test_the_largest_number_that_is_still_told():
     std = half * math.sqrt(3) / stats.t.ppf(0.975, 2)
     for factor, expected in ((1.0001, FAR), (0.9999, None)):
         distance = t * std / far * factor
-        need = needed(finding(value=0.02 + distance, low=0.02 + distance - half, high=0.02 + distance + half), 3, 0.95)
-        assert need.seeds == expected
+        at = finding(value=0.02 + distance, low=0.02 + distance - half, high=0.02 + distance + half)
+        assert seeds_needed(at, 3, 0.95) == expected

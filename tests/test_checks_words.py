@@ -1,64 +1,36 @@
-"""What a check says beside its finding, word by word: the clause of a subject's sentence, the advice, numbers by seed.
-
-A verdict reaches people through these words, so a number or a side in them is held as exactly as an outcome.
-"""
+"""What the checks say beside their findings, and what an audit.json is: written, read, counted, refused."""
 
 import json
 import math
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import test_checks_planted as planted
+from checks_golden import made
 from test_checks_planted import around, null, precise
 from walkback.checks import (
     CHECKS,
     DEFAULT,
     LIMITS,
     Audit,
-    Check,
     Control,
     SettingValidity,
-    chance,
     check_named,
     depth,
     judge,
-    load_thresholds,
-    reach,
     reference,
     scale,
-    size,
-    spread,
 )
 from walkback.checks.base import GENERIC, Unknown, register
-from walkback.checks.finding import Finding, Interval, number_said, times_said
-from walkback.checks.looks import needed
+from walkback.checks.finding import number_words, times_words
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
-from walkback.checks.thresholds import Limit
-from walkback.checks.thresholds_file import completed
-from walkback.errors import BadValue, RecordError, UnknownName
-from walkback.records import Baseline
+from walkback.checks.thresholds import Limit, completed
+from walkback.errors import BadValue, RecordError
 from walkback.records.schema import ReadingRecord
 
-EXAMPLE = "see docs/checks.md for an example"
-OWN = {"scale": "scale.growth", "reference": "reference.chord", "depth": "depth.margin", "reach": "reach.margin",
-       "chance": "chance.small", "spread": "spread.share", "size": "size.share"}  # fmt: skip
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
-
-
-def found(
-    check: Check, outcome: str, *, of: str | None = None, threshold: float | None = None, **fields: Any
-) -> Finding:
-    """A finding of a check; `of`: the threshold that it went by, if it is not the check's own."""
-    name = of or OWN.get(check.name, "scale.growth")
-    limit = DEFAULT[name] if threshold is None else threshold
-    given = {"basis": "exact", **fields}
-    return Finding(
-        check=check.name, outcome=outcome, threshold=limit, stable_range=(None, None), ranges={name: (None, None)},
-        says="", **given,
-    )  # fmt: skip
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -73,7 +45,7 @@ def found(
     ],
 )  # fmt: skip
 def test_a_number_in_a_sentence(value: float, words: str) -> None:
-    assert number_said(value) == words
+    assert number_words(value) == words
 
 
 @pytest.mark.parametrize(
@@ -84,101 +56,19 @@ def test_a_number_in_a_sentence(value: float, words: str) -> None:
     ],
 )  # fmt: skip
 def test_a_growth_is_told_from_its_limit(value: float, limit: float | None, words: str) -> None:
-    assert times_said([value], limit) == words
+    assert times_words([value], limit) == words
 
 
-# --- the clause of each check ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"outcome": "fires", "value": 168.2, "low": 100.0, "high": 200.0}, "one block grows the stream 168×"),
-        ({"outcome": "passes", "value": 1.83, "low": 1.8, "high": 1.9}, "one block grows the stream 1.8×"),
-        ({"outcome": "fires", "value": 168.2, "basis": "bound"}, "one block grows the stream at least 168×"),
-        ({"outcome": "fires", "value": None, "low": 168.2}, "one block grows the stream at least 168×"),
-        ({"outcome": "open", "value": None, "basis": "missing"},
-         "how much one block grows the stream is not known"),
-        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": 168.2},
-         "one block grows the stream 20 to 168×, by seed"),
-        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": None}, "one block grows the stream 60×"),
-        ({"outcome": "open", "value": 60.0, "low": None, "high": 168.0}, "one block grows the stream 60×"),
-        ({"outcome": "open", "value": 60.0, "low": 20.0, "high": math.inf}, "one block grows the stream 60×"),
-        ({"outcome": "fires", "value": 3390.0, "of": "scale.growth_over_init"},
-         "one block grows its input over that at init 3,390×"),
-    ],
-)  # fmt: skip
-def test_the_clause_of_scale(fields: dict[str, Any], words: str) -> None:
-    assert scale.phrase(found(scale, **fields)) == words
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"outcome": "passes", "value": 3.4e-7}, "the true gradient can be compared with (error 3.4e-07)"),
-        ({"outcome": "fires", "value": 0.5}, "the true gradient cannot be compared with (error 5.0e-01)"),
-        ({"outcome": "open", "value": 0.01},
-         "whether the true gradient can be compared with is open"),
-        ({"outcome": "open", "value": None}, "the precision of the true gradient is not known"),
-        ({"outcome": "fires", "value": 4.2e-9, "of": "reference.floor"},
-         "the deepest gradient (4.2e-09) is below the published floor"),
-        ({"outcome": "passes", "value": 8.9e-7, "of": "reference.floor"},
-         "the deepest gradient (8.9e-07) is above the published floor"),
-        ({"outcome": "open", "value": None, "of": "reference.floor"},
-         "the precision of the true gradient is not known"),
-    ],
-)  # fmt: skip
-def test_the_clause_of_reference(fields: dict[str, Any], words: str) -> None:
-    assert reference.phrase(found(reference, **fields)) == words
-
-
-def test_the_clause_of_a_gain() -> None:
-    both = {"frozen": Interval(value=0.306), "shallow": Interval(value=-0.024)}
-    words = "training its blocks gains 30.6 points over its own frozen net and costs 2.4 points over the shallow net"
-    assert depth.phrase(found(depth, "fires", value=-0.024, parts=both)) == words
-    assert depth.phrase(found(depth, "open")) == "what training its blocks gains is not known"
-    assert reach.phrase(found(reach, "fires", value=-0.011)) == (
-        "its lower half costs 1.1 points over training the upper half alone"
-    )
-    assert reach.phrase(found(reach, "not asked")) == "the lower half is not asked about"
-    assert reach.phrase(found(reach, "open")) == "the lower half is open"
-
-
-def test_the_clause_of_gamma() -> None:
-    assert chance.phrase(found(chance, "fires", value=0.012)) == "Γ is 0.01, not above chance"
-    assert spread.phrase(found(spread, "fires", value=1.24)) == "Γ speaks for 1.2 blocks"
-    assert size.phrase(found(size, "open", value=0.25)) == "sizes agree in 25 % of its blocks"
-
-
-# --- advice and meaning ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("check", [scale, reference], ids=["scale", "reference"])
-def test_seeds_that_disagree_ask_for_more_seeds(check: Check) -> None:
-    more = "The seeds disagree. More seeds would show how often each outcome occurs."
-    assert check.advice(found(check, "open", value=1.0, basis="exact")) == more
-    assert check.advice(found(check, "open", value=1.0, basis="missing")) == check.do["open"]
-    assert check.advice(found(check, "fires", value=1.0)) == check.do["fires"]
-    assert check.advice(found(check, "passes", value=1.0)) == ""
-
-
-def test_the_meaning_is_that_of_the_outcome_and_of_the_protocol() -> None:
-    for check in (scale, reference, depth, reach, chance, spread, size):
-        for outcome, words in check.means.items():
-            assert check.meaning(found(check, outcome)) == words
-    for outcome, words in reference.published.items():
-        assert reference.meaning(found(reference, outcome, of="reference.floor")) == words
-    for outcome in GENERIC:
-        assert check_named("somebody's").meaning(found(check_named("somebody's"), outcome)) == GENERIC[outcome]
+# --- captions and nouns ---------------------------------------------------------------------------------------------
 
 
 def test_what_stands_before_and_below_a_number() -> None:
-    assert reference.noun(found(reference, "passes")) == "chord"
-    assert reference.noun(found(reference, "passes", of="reference.floor")) == "norm"
-    assert scale.noun(found(scale, "passes")) == ""
-    assert scale.captions(found(scale, "passes")) == (scale.judged, scale.layers)
-    assert scale.captions(found(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
-    assert depth.captions(found(depth, "passes")) == (depth.judged, depth.layers)
+    assert reference.noun(made(reference, "passes")) == "chord"
+    assert reference.noun(made(reference, "passes", of="reference.floor")) == "norm"
+    assert scale.noun(made(scale, "passes")) == ""
+    assert scale.captions(made(scale, "passes")) == (scale.judged, scale.layers)
+    assert scale.captions(made(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
+    assert depth.captions(made(depth, "passes")) == (depth.judged, depth.layers)
 
 
 # --- by seed --------------------------------------------------------------------------------------------------------
@@ -212,8 +102,9 @@ def test_a_check_that_is_not_known_here_is_shown_and_never_asked() -> None:
     assert stranger.quantity == {
         "ours": "a check that is not known here", "published": "a check that is not known here",
     }  # fmt: skip
-    assert stranger.phrase(found(stranger, "fires")) == "somebody's fires"
+    assert stranger.phrase(made(stranger, "fires")) == "somebody's fires"
     assert stranger.place == math.inf
+    assert all(stranger.meaning(made(stranger, outcome)) == words for outcome, words in GENERIC.items())
     with pytest.raises(NotImplementedError, match=r"^the check somebody's is not known here$"):
         stranger.find(subject(), DEFAULT, "ours")
     assert check_named("scale") is scale
@@ -342,106 +233,7 @@ def test_settings_count_by_their_own_controls(tmp_path: Path) -> None:
             Audit.from_plain(audited("holds", valid=valid).as_dict() | {"settings": wrong})
 
 
-def test_records_that_are_copies_hold_by_neither_protocol() -> None:
-    copies = subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6))
-    for protocol in ("ours", "published"):
-        judged = judge(copies, protocol=protocol)
-        assert judged.verdict == {"ours": "open", "published": "inconclusive"}[protocol]
-        said = "seeds 42 and 123 have the same numbers [same-records]; seeds 42 and 456 have the same numbers"
-        assert said in judged.says
-    assert judge(subject(), protocol="published").verdict == "holds"
-
-
 # --- a file of thresholds -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "what", "remedy"),
-    [
-        (b"a = [", "is neither TOML nor JSON (", EXAMPLE),
-        (b'  {"version": }', "is neither TOML nor JSON: it", EXAMPLE),
-        (b"\xff\xfe", "is neither TOML nor JSON (", EXAMPLE),
-        (b"scale.growth = 60", "has no version", 'give it a line such as version = "our-lab-1"'),
-        (b'version = " "', "has no version", 'give it a line such as version = "our-lab-1"'),
-        (b"version = 3", "has no version", 'give it a line such as version = "our-lab-1"'),
-        (b'version = "walkback-12"', "uses walkback-12, a version of walkback's own",
-         "give it another version"),
-        (b'version = "x"\nscale.growth = "60"', "scale.growth is '60', not a number", EXAMPLE),
-        (b'version = "x"\nscale.growth = true', "scale.growth is True, not a number", EXAMPLE),
-        (b'version = "x"\n[scale.growth]\nwho = "us"', "scale.growth is None, not a number",
-         EXAMPLE),
-        (b'{"version": "x", "scale": {"growth": 1' + b"0" * 301 + b"}}",
-         "scale.growth is a whole number larger than 1e+300", EXAMPLE),
-        (b'{"version": "x", "scale": {"growth": -1' + b"0" * 301 + b"}}",
-         "scale.growth is a whole number larger than 1e+300", EXAMPLE),
-        (b'version = "x"\n[scale.growth]\nvalue = 60\nwho = 7', "scale.growth: ", EXAMPLE),
-    ],
-)  # fmt: skip
-def test_a_file_of_thresholds_that_cannot_be_meant(tmp_path: Path, content: bytes, what: str, remedy: str) -> None:
-    path = tmp_path / "lab.toml"
-    path.write_bytes(content)
-    with pytest.raises(BadValue) as error:
-        load_thresholds(path)
-    assert error.value.what.startswith(str(path))
-    assert what in error.value.what
-    assert error.value.remedy == remedy
-
-
-def test_a_file_of_thresholds_that_is_not_there(tmp_path: Path) -> None:
-    path = tmp_path / "lab.toml"
-    with pytest.raises(BadValue) as error:
-        load_thresholds(path)
-    assert error.value.what == f"cannot read {path}: No such file or directory"
-    assert error.value.remedy == "name a file that exists"
-    path.mkdir()
-    with pytest.raises(BadValue) as error:
-        load_thresholds(path)
-    assert str(path) in error.value.what
-    assert error.value.remedy
-    (tmp_path / "large.toml").write_bytes(b"#" * ((1 << 20) + 1))
-    with pytest.raises(BadValue, match="at most 1 MB"):
-        load_thresholds(tmp_path / "large.toml")
-
-
-def test_a_name_that_is_no_threshold_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    path = tmp_path / "lab.toml"
-    path.write_text('version = "x"\nscale.grwth = 60\n')
-    with pytest.raises(UnknownName) as error:
-        load_thresholds(str(path))
-    assert error.value.what == f"{path}: no threshold is named 'scale.grwth'"
-    assert "did you mean scale.growth" in error.value.remedy
-
-
-def test_what_a_file_does_not_state_keeps_its_default_and_names_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "lab.toml"
-    path.write_text(
-        'version = "lab-2"\nscale.growth = 60\n[depth.margin]\nvalue = 0.01\nwho = "us"\ncalibrated = "ours"\n'
-    )
-    loaded = load_thresholds(path)
-    assert loaded.version == "lab-2"
-    assert (loaded["scale.growth"], loaded["depth.margin"]) == (60, 0.01)
-    assert loaded.table["scale.growth"].who == "lab.toml"
-    assert loaded.table["scale.growth"].calibrated == "not stated"
-    assert (loaded.table["depth.margin"].who, loaded.table["depth.margin"].calibrated) == ("us", "ours")
-    rest = set(DEFAULT.table) - {"scale.growth", "depth.margin"}
-    assert all(loaded.table[name] == DEFAULT.table[name] for name in rest)
-    assert DEFAULT["scale.growth"] == 50
-    as_json = tmp_path / "lab.json"
-    as_json.write_text('\n {"version": "lab-2", "scale": {"growth": 1e300}}')
-    assert load_thresholds(as_json)["scale.growth"] == 1e300
-
-
-def test_a_growth_that_is_only_bounded_or_next_to_its_limit_is_said_so_without_a_stream_too() -> None:
-    def said(**fields: Any) -> str:
-        return scale(subject({"hidden_norms": None, **fields}, residual=None)).says
-
-    assert said(hidden_at={0: 9.0, 4: 9e9}).startswith(
-        "One block grows its input at least 178× (limit 50×). That fires"
-    )
-    exact = [1.0, 50.004, 50.004, 50.004, 50.004]
-    assert said(hidden_norms=exact).startswith("One block grows its input 50.004× (limit 50×). That fires")
-    exact[1:] = [49.996] * 4
-    assert said(hidden_norms=exact).startswith("Largest growth over one block: 49.996× (limit 50×). That passes")
 
 
 def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
@@ -457,52 +249,6 @@ def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
 # --- words that tell numbers apart ----------------------------------------------------------------------------------
 
 
-def test_baselines_given_by_seed_are_named_apart_from_single_numbers() -> None:
-    given = {"frozen": Baseline.by_seed({42: 0.350, 123: 0.352, 456: 0.348}, typed=True)}
-    assert depth(subject(baselines=given)).says.endswith("Given by seed, not measured here: frozen.")
-    both = depth(subject(baselines=given | {"frozen_bp": Baseline.number(0.384)})).says
-    said = "Typed in, not measured here, and so without a spread: frozen_bp. Given by seed, not measured here: frozen."
-    assert both.endswith(said)
-
-
-def test_what_seeds_say_is_a_range_across_them() -> None:
-    several = subject(*({"hidden_norms": [9.0, 9.0 * by, 9.0, 9.0, 9.0]} for by in (2.0, 3.0, 4.0)))
-    assert scale(several).says == "Largest growth over one block: 2–4× across seeds (limit 50×)."
-    near = subject({"hidden_norms": [1.0, 49.996, 49.996, 49.996, 49.996]})
-    assert scale(near).says == "Largest growth over one block: 49.996× (limit 50×)."
-    assert scale(near, protocol="published").says == "Mean growth: 49.996× (published limit 50×)."
-
-
-def test_a_gain_next_to_the_required_one_is_said_with_the_digits_that_tell_them_apart() -> None:
-    def gain(share: float) -> str:
-        typed = {"frozen": Baseline.by_seed(dict.fromkeys((42, 123, 456), 0.5))}
-        accuracy = (0.5 + share + 0.0001, 0.5 + share, 0.5 + share - 0.0001)
-        return depth(subject(accuracy=accuracy, baselines=typed)).says
-
-    assert gain(0.0204).startswith("Training the blocks gains 2.04 points (")
-    assert gain(0.0304).startswith("Training the blocks gains 3.0 points (")
-    assert gain(-0.0304).startswith("Training the blocks costs 3.0 points (")
-
-
-def test_the_precision_is_told_by_what_was_compared() -> None:
-    by_steps = precise(0.002).changed(differences=True)
-    says = reference(subject({"precision": by_steps})).says
-    assert says.startswith("The deepest gradient is precise: finite differences of two step sizes disagree on its ")
-    assert "direction by 0.002 (limit 0.01)" in says
-    half = reference(subject({"dtype": "bfloat16 inside autocast"})).says
-    assert half.startswith("The deepest gradient is precise: bfloat16 inside autocast turns its direction by 1e-06")
-    assert reference(subject({"dtype": "float64"})).says.startswith(
-        "The deepest gradient is precise: rounding to float64 "
-    )
-
-
-def test_a_lower_half_that_is_not_asked_about_rests_on_what_is_known() -> None:
-    one = reach(subject(blocks=1))
-    assert (one.outcome, one.basis, one.value) == ("not asked", "exact", None)
-    part = reach(subject(trained=2, depth=None, baselines={"half": None, "half_bp": None}))
-    assert (part.outcome, part.basis) == ("not asked", "exact")
-
-
 def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
     readings = {"update": [ReadingRecord(value=0.5, status="ok", null=null())] * 4}
     found = judge(subject({"measured": readings}))
@@ -510,10 +256,3 @@ def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
     copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
     assert not [note for note in copies.notes if "same-records" in note]  # the verdict says it
     assert copies.verdict == "open"
-
-
-def test_a_need_keeps_its_finding() -> None:
-    open_ = found(depth, "open", value=0.03, low=0.0, high=0.06)
-    need = needed(open_, 3, 0.9875)
-    assert need.finding is open_
-    assert need.says().startswith("depth is +3 points (+0 to +6), +2 required: at this spread about ")

@@ -126,6 +126,29 @@ def test_planted_deleting_a_control_never_makes_an_audit_valid(folder: Path, bot
         assert found.exit_status() != 4
 
 
+def test_planted_a_second_random_that_behaves_does_not_excuse_the_first(both: Path, tmp_path: Path) -> None:
+    """Noise under other options is in the same setting; whichever comes first, each must behave."""
+    for place, options in enumerate(({"a": 0}, {"zzz": 0})):
+        folder = Path(shutil.copytree(both / GOOD, tmp_path / str(place)))
+        assert judge_paths(folder).valid
+        for seed in (1, 2, 3):
+            write_run(folder, config("random", seed, rule_options=options), 1.2, 0.60, [0.9] * 3)
+            write_run(folder, config("random", seed, rule_options=options, train_last=0), 1.0, 0.40, [0.9] * 3)
+        found = judge_paths(folder)
+        assert found.valid is False
+        assert [control.name for control in found.controls if not control.ok] == ["random"]
+
+
+def test_planted_a_name_that_two_subjects_have_is_not_that_of_either_control(both: Path, tmp_path: Path) -> None:
+    """A log is not controlled, and a run of that name is: neither has the other's mark."""
+    log = tmp_path / "log.json"
+    log.write_text('{"fa_log": [{"epoch": 0, "acc_eval": 0.1, "hidden_norms": [9, 9, 9]}]}')
+    found = judge_paths(both / GOOD, log)
+    assert [subject.name for subject in found.subjects] == ["bp", "fa", "fa · 2"]
+    assert found.not_controlled == ["fa · 2"]
+    assert [case.controlled for case in found.cases] == [True, True, False]
+
+
 def test_planted_an_audit_json_alone_that_contradicts_its_controls_is_refused(folder: Path, tmp_path: Path) -> None:
     raw = json.loads((folder / "audit.json").read_text())
     for valid in (True, None):

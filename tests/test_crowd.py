@@ -29,8 +29,7 @@ from walkback.records import (
     subject_names,
     subjects_of_runs,
 )
-from walkback.records.baselines import same_but
-from walkback.records.sharing import setting_of, subject_of
+from walkback.records.config_keys import same_but, setting_of, subject_of
 from walkback.report.tables import Table, table_text
 from walkback.report.verdicts import print_audit
 from walkback.train import plan

@@ -15,10 +15,11 @@ import pytest
 import torch
 
 import walkback as wb
+from commands import walkback as command
 from walkback import own
 from walkback.data import DATASETS, Dataset, Split, batches, fetch, find_data, is_cached, is_own, load, source_of
 from walkback.data.build import as_dataset, channel_statistics, make_dataset
-from walkback.data.own import usual_augment
+from walkback.data.own_data import usual_augment
 from walkback.errors import BadValue, DataError, RecordError, UnknownName
 
 Arrays = dict[str, Any]
@@ -462,3 +463,18 @@ def test_property_stopped_after_every_epoch_of_one_step_the_bits_are_the_same(tm
     parts = train(config, tmp_path / "parts")
     for name in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
         assert (parts.path / name).read_bytes() == (whole.path / name).read_bytes(), name
+
+
+def test_a_file_of_the_users_is_trained_on_by_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text(
+        "import numpy as np\n"
+        "def load():\n"
+        "    x = np.random.default_rng(0).standard_normal((300, 4))\n"
+        "    return x[:200], x[:200, 0] > 0, x[200:], x[200:, 0] > 0\n"
+    )
+    words = ["train", "--data", "my.py:load", "--epochs", "1", "--width", "16", "--rules", "bp,dfa", "--jobs", "2"]
+    done = command(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = sorted(path.name for path in (tmp_path / "runs").glob("[!.]*"))
+    assert len(folders) == 2
+    assert all(name.startswith("my.py_load-resmlp-") for name in folders)

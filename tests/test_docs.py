@@ -164,7 +164,7 @@ def test_the_python_of_the_documents_runs(page, tmp_path):
 
 def test_golden_the_reproduction_page_is_what_its_command_prints():
     from walkback.records import find_runs, read_run
-    from walkback.studies.reproduction import page
+    from walkback_paper.reproduction import page
 
     written = (ROOT / "docs/reproduction.md").read_text()
     assert written == page([read_run(path) for path in find_runs(ROOT / "results")]) + "\n"

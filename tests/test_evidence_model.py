@@ -18,6 +18,7 @@ from walkback.records import (
     Run,
     RunConfig,
     Snapshot,
+    Subject,
     Training,
     Valued,
     evidence_of_runs,
@@ -154,7 +155,7 @@ BP = {"rule": "bp", "rule_options": {}}
 
 
 def test_a_run_folder_is_evidence_of_everything_it_has() -> None:
-    found = evidence_of_runs("dfa", [run(), run(0.6, seed=2)], classes=10)
+    found = evidence_of_runs("dfa", [run(), run(0.6, seed=2)])
     assert (found.name, found.rule, found.depth, found.residual, found.classes) == ("dfa", "dfa", 2, True, 10)
     assert [seed.seed for seed in found.seeds] == [1, 2]
     assert [seed.ended for seed in found.seeds] == ["finished", "finished"]
@@ -254,10 +255,11 @@ def test_a_frozen_net_is_not_its_own_baseline() -> None:
 
 
 def test_baselines_may_be_given_outright() -> None:
-    given = {"shallow": [run(0.2, net_options={"depth": 1, "skip": True})], "frozen": Baseline.number(0.3)}
+    given = {"shallow": [run(0.2, net_options={"depth": 1, "skip": True})], "frozen": [run(0.3, train_last=0)]}
     found = evidence_of_runs("dfa", [run()], [run(0.1, train_last=0)], baselines=given)  # type: ignore[arg-type]
     assert found.baselines["shallow"].accuracy == {"1": 0.2}
-    assert found.baselines["frozen"].typed
+    assert found.baselines["frozen"].accuracy == {"1": 0.3}
+    assert Subject("dfa", runs=[run()], given={"frozen": Baseline.number(0.3)}).evidence.baselines["frozen"].typed
     with pytest.raises(RecordError, match="two runs of the baseline shallow have seed 1"):
         evidence_of_runs("dfa", [run()], baselines={"shallow": [run(), run(0.1)]})
 

@@ -6,6 +6,7 @@ Oracle: the same runs trained serially, bit for bit.
 import json
 import multiprocessing as mp
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,9 +34,8 @@ from walkback.records.plan_file import (
 )
 from walkback.rules import RULES
 from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
-from walkback.train.folders import Folders
-from walkback.train.makespan import makespan
-from walkback.train.work import STOPPED, hand_over, set_aside, work
+from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
+from walkback_paper.sizing import makespan
 
 ROOT = Path(__file__).parent.parent
 
@@ -120,6 +121,50 @@ def test_no_sbatch_here(out, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BadValue, match="submit=false"):
         train_all(small(epochs=1), out, executor="slurm")
+
+
+class StandIn:
+    """What we use of Ray, in this process: the first tasks are lost with their workers."""
+
+    cloudpickle = pickle
+    exceptions = SimpleNamespace(RayError=ConnectionError, RayTaskError=ConnectionRefusedError)
+
+    def __init__(self, lost: int):
+        self.lost = lost
+
+    def is_initialized(self):
+        return True
+
+    def put(self, thing):
+        return thing
+
+    def remote(self, **_):
+        return lambda task: SimpleNamespace(remote=lambda *given: lambda: task(*given))
+
+    def wait(self, tasks, **_):
+        return tasks[:1], tasks[1:]
+
+    def get(self, task):
+        self.lost -= 1
+        if self.lost >= 0:
+            raise ConnectionError
+        return task()
+
+    def cluster_resources(self):
+        return {"CPU": 1}
+
+
+def test_lost_tasks_of_ray_are_sent_again_and_not_for_ever(out, serial, monkeypatch):
+    """With a stand-in for Ray; `make test-ray` has real clusters."""
+    events = []
+    for lost, kinds in ((4, ["failed", "finished"]), (0, ["finished", "reused"])):
+        monkeypatch.setitem(sys.modules, "ray", StandIn(lost))
+        how = {"executor": "ray", "jobs": 1, "executor_options": {"retries": 3}}
+        train_all(small(epochs=1, seeds=1), out, tell=events.append, **how)
+        assert sorted(known(*events)) == kinds
+        assert all("lost 4 times" in event.says for event in events if event.kind == "failed")
+        events.clear()
+    assert same(serial, out)
 
 
 def test_an_executor_in_a_file_of_the_user(tmp_path, out, serial):
@@ -355,7 +400,7 @@ def worker(number: int, out: str) -> None:
 def crowd(count: int, out: Path) -> None:
     """So many processes at once, each of which wants every run, in another order."""
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["walkback.train.executor", "executed"])
+    context.set_forkserver_preload(["walkback.train.executors", "executed"])
     processes = [context.Process(target=worker, args=(number, str(out))) for number in range(count)]
     for process in processes:
         process.start()
@@ -397,7 +442,7 @@ def test_the_arithmetic_of_a_queue():
 
 
 def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
-    from walkback.studies import Extent, in_order, sizing, studies
+    from walkback_paper import Extent, in_order, sizing, studies
 
     page = (ROOT / "docs/cluster.md").read_text()
     overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
@@ -409,7 +454,7 @@ def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
 
 
 def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
-    from walkback.studies import sizing
+    from walkback_paper import sizing
 
     out.mkdir()
     with pytest.raises(BadValue, match="is not known"):

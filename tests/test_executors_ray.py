@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from executed import assert_none_twice, begun, files, serially, sittings, small, start, train, wait_until, write_data
-from walkback.records.plan_file import find_plans, read_outcomes
+from walkback.records.plan_file import find_plans, read_outcome
 
 pytestmark = pytest.mark.ray
 STORE = 80 << 20
@@ -48,7 +48,7 @@ def joined(cluster) -> list[str]:
 def workers(out) -> dict[int, int]:
     """The processes that say they are training, by the number of their config."""
     plan = find_plans(out)[-1]
-    return {i: o.pid for i, o in read_outcomes(plan, range(4)).items() if o.kind == "running"}
+    return {i: o.pid for i in range(4) if (o := read_outcome(plan, i)) is not None and o.kind == "running"}
 
 
 def ended_well(process, out, serial) -> None:
@@ -184,7 +184,7 @@ def test_a_worker_that_is_lost_again_and_again_fails_by_name(cluster, tmp_path):
     assert "its worker was lost 2 times" in told
     assert "bp" in told
     assert len(list((tmp_path / "runs").glob("*/result.json"))) == 1
-    assert read_outcomes(find_plans(tmp_path / "runs")[0], [0])[0].attempt == 2
+    assert read_outcome(find_plans(tmp_path / "runs")[0], 0).attempt == 2
 
 
 def test_a_node_without_the_data_says_so_by_name(cluster, tmp_path):

@@ -1,6 +1,7 @@
 """The house: the map in CONTRIBUTING.md against the import contract, versions, the citation, the wheel."""
 
 import ast
+import importlib
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from commands import walkback as command
 from walkback.checks import CHECKS
 from walkback.nets import NETS
 from walkback.rules import RULES
-from walkback.studies import STUDIES
+from walkback_paper import STUDIES
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -53,20 +54,80 @@ def test_the_recipes_name_what_is_there():
     """Files, modules and registries that the recipes name."""
     for path in re.findall(r"`(tests/[\w./]+)`", GUIDE):
         assert (ROOT / path).exists(), path
-    for module in re.findall(r"`(walkback\.[\w.]+)`", GUIDE):
-        assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), module
+    for module in re.findall(r"`(walkback(?:_paper)?\.[\w.]+)`", GUIDE):
+        home = ROOT / ("paper" if module.startswith("walkback_paper") else "src")
+        assert (home / (module.replace(".", "/") + ".py")).exists(), module
     from walkback.checks.base import Check, register
     from walkback.nets.base import NETS as OF_NETS
-    from walkback.rules.library import RULES as OF_RULES
-    from walkback.studies.base import STUDIES as OF_STUDIES
+    from walkback.rules.base import RULES as OF_RULES
+    from walkback_paper.base import STUDIES as OF_STUDIES
 
     assert (OF_NETS, OF_RULES, OF_STUDIES) == (NETS, RULES, STUDIES)
     assert callable(register)
     assert all(isinstance(CHECKS.get(name), Check) for name in CHECKS.names())
 
 
+SOURCES = [*sorted((ROOT / "src/walkback").rglob("*.py")), *sorted((ROOT / "paper").rglob("*.py"))]
+
+
+def imported(path: Path) -> list[tuple[str, str]]:
+    """Every module of ours that a file imports from, wherever in it, and the name that it takes."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found += [(node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+    return [(module, name) for module, name in found if module.partition(".")[0] in ("walkback", "walkback_paper")]
+
+
+def test_the_paper_imports_public_names_alone():
+    """Single modules of walkback, and what the `__init__` of a room lists; it is imported by the commands alone."""
+    rooms = {path.parent.name for path in (ROOT / "src/walkback").glob("*/__init__.py")}
+    taken = {pair for path in (ROOT / "paper").rglob("*.py") for pair in imported(path) if pair[0] != "walkback_paper"}
+    assert len(taken) > 50
+    for module, name in taken:
+        if module.startswith("walkback_paper."):
+            continue
+        assert not name.startswith("_"), name
+        room = module.removeprefix("walkback").removeprefix(".")
+        assert "." not in room, f"{module} is inside a room"
+        if not room or room in rooms:
+            assert name in importlib.import_module(module).__all__, f"{module} does not offer {name}"
+    back = {path.parent.name for path in SOURCES[: -len(list((ROOT / "paper").rglob("*.py")))]
+            if any(module.startswith("walkback_paper") for module, _ in imported(path))}  # fmt: skip
+    assert back == {"cli"}
+
+
+def test_without_the_paper_its_commands_say_how_to_get_it(tmp_path):
+    """In a process that cannot see it; other commands never need it."""
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "walkback_paper":
+            raise ModuleNotFoundError("No module named 'walkback_paper'", name=name)
+sys.meta_path.insert(0, Absent())
+from walkback.cli import main
+main()
+"""
+    for words in (["study", "list"], ["study", "run", "ladder"], ["reproduction", str(tmp_path)]):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "walkback_paper, which is not installed" in done.stderr
+        assert "pip install ./paper" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, cwd=tmp_path).returncode == 0
+
+
+def test_the_paper_has_the_version_of_walkback():
+    paper = tomllib.loads((ROOT / "paper/pyproject.toml").read_text())["project"]
+    assert paper["version"] == walkback.__version__
+
+
 def test_no_module_has_more_than_four_hundred_lines():
-    for path in sorted((ROOT / "src/walkback").rglob("*.py")):
+    for path in SOURCES:
         lines = len(path.read_text().splitlines())
         assert lines <= 400, path
 
@@ -74,10 +135,10 @@ def test_no_module_has_more_than_four_hundred_lines():
 def test_a_class_name_has_one_meaning():
     """No two classes of the package have the same name, wherever they stand."""
     homes: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "src/walkback").rglob("*.py")):
+    for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(path.relative_to(ROOT / "src").as_posix())
+                homes.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
     assert len(homes) > 100
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
@@ -101,7 +162,7 @@ def test_the_commit_is_that_of_the_source_tree():
 
 def test_the_citation_is_one():
     """CITATION.cff, the README and the reports cite the same paper."""
-    from walkback.report.published import CITATION
+    from walkback_paper.published import CITATION
 
     plain = " ".join(CITATION.replace("*", "").split())
     title, number = plain.partition(": ")[2].rsplit(", ", 1)

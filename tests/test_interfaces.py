@@ -16,9 +16,9 @@ from walkback.errors import BadValue
 from walkback.nets import make_net, recorded
 from walkback.records import RunConfig, read_run
 from walkback.rules import Batch, Credits, Rule, make_rule
-from walkback.studies import Arm, Extent, in_order, left, next_up, studies
 from walkback.train import Trainer, plan, train_all
 from walkback.train.streams import stream
+from walkback_paper import Arm, Extent, in_order, left, next_up, studies
 
 
 def net(**options):

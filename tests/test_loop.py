@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small_plan
+from executed import DETERMINISTIC
 from walkback.data import load
 from walkback.errors import WalkbackError
 from walkback.probes import undisturbed
@@ -19,8 +20,6 @@ from walkback.records import load_tensors, read_run
 from walkback.rules import Credits, Rule, register_rule
 from walkback.train import Stopped, Trainer, plan, seed_list, train
 from walkback.train.streams import global_stream, stream
-
-DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json")
 
 
 def files(path):

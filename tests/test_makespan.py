@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walkback.studies import Extent, train_studies
-from walkback.studies.base import Arm, Study
 from walkback.train import Event, plan
-from walkback.train.makespan import in_time, makespan
+from walkback_paper import Extent, train_studies
+from walkback_paper.base import Arm, Study
+from walkback_paper.sizing import in_time, makespan
 
 LENGTHS = st.lists(st.one_of(st.none(), st.floats(0.1, 1000)), max_size=60)
 
@@ -57,7 +57,7 @@ def begun(monkeypatch, tmp_path, **how):
     ruled = {rule: plan(data="digits", rules=[rule], epochs=1)[0] for rule in ("bp", "fa", "dfa", "random", "ep")}
     arms = [Arm(rule, (config,), rank=int(rule == "ep")) for rule, config in ruled.items()]
     study = Study("fake", "?", lambda _: arms, lambda _: [])
-    module = sys.modules["walkback.studies.carry_out"]
+    module = sys.modules["walkback_paper.carry_out"]
     handed = []
 
     def train_all(configs, _out, *, tell, **_):

@@ -14,7 +14,7 @@ import walkback as wb
 from conftest import alike
 from strangers import CLASSES, INPUTS, WIDTH, Net, Tokens, data
 from walkback.probes import look
-from walkback.probes.memory import Memory, same_bits
+from walkback.probes.preserve import Memory, same_bits
 
 X, Y = data()
 

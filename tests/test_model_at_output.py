@@ -11,8 +11,8 @@ import walkback as wb
 from strangers import Net, data
 from test_probes_at_output import fitted
 from walkback.probes import look
-from walkback.probes.at_output import frobenius
-from walkback.probes.rotated import turned_at_output
+from walkback.probes.at_output import turned_at_output
+from walkback.probes.cosine import frobenius
 from walkback.records import Moment
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import walkback as wb
 from strangers import with_backward
-from walkback.probes.uncut import Uncut
+from walkback.probes.forward_switches import WithoutDetach
 
 X = torch.randn(96, 8, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] * X[:, 1] > 0).long()
@@ -118,7 +118,7 @@ def test_a_cut_and_an_overridden_backward_together_are_not_called_proved():
 
 def test_without_its_cuts_a_model_computes_the_same_and_gradients_stay_as_they_were():
     model = CUTS["detach"]()
-    whole = Uncut(model)
+    whole = WithoutDetach(model)
     assert torch.equal(whole(X), model(X))
     assert whole.cuts == 4
     assert torch.is_grad_enabled()

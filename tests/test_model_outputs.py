@@ -12,8 +12,8 @@ import walkback as wb
 from strangers import CLASSES, WIDTH, ModelOutput, Net, Tokens, data
 from walkback.errors import BadValue
 from walkback.probes import look
+from walkback.probes.detect_task import dense_losses
 from walkback.probes.outputs import entries, first_tensor, taken, with_first
-from walkback.probes.task import dense_losses
 
 
 @dataclass

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import walkback as wb
 from strangers import Net, data
-from walkback.audits.seeds import same_moment, same_weights
+from walkback.audits.given_models import same_moment, same_weights
 from walkback.records import Moment
 
 SEEDS = 6  # one more than it takes to hold, so that one of them may be a copy
@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def only_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the probes that are described and not judged: they are most of what an audit here costs."""
-    monkeypatch.setattr("walkback.audits.measured._described", lambda *_: {})
+    monkeypatch.setattr("walkback.loops.model_measured._described", lambda *_: {})
 
 
 def backprop(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:

@@ -382,11 +382,11 @@ def test_property_probes_give_finite_values(name, kind):
     sharp = net_precision(net, here.inputs, here.labels)
     assert [r.status for r in (*rho, *moved, *sharp)] == ["ok"] * (3 * net.depth + 1)
     assert all(p.chord < 1e-3 for p in sharp)
-    null = feedback_null(
+    _, (null_out, gamma_out) = feedback_null(
         net, rule, lambda n: rule_for(kind, net, n + 50), here.inputs, here.labels, torch.Generator().manual_seed(2)
     )
-    assert [n.status for n in null.at_output] == ["ok"] * net.depth
-    assert math.isfinite(null.gamma_out.mean)
+    assert [n.known for n in null_out] == [True] * net.depth
+    assert math.isfinite(gamma_out.mean)
     if kind == "bp":
         assert all(c.value == pytest.approx(1, abs=1e-6) for c in found.cosines_out)
         assert all(r.value > 0.99 for r in rho)
@@ -440,6 +440,10 @@ def test_property_few_images_are_moved_where_rows_are_wide_and_the_record_says_s
 @pytest.mark.parametrize(
     ("name", "shape", "options", "word"),
     [
+        ("vit-mini", (40,), {}, "patches"),
+        ("vit-mini", (1, 30, 30), {}, "patches"),
+        ("vit-mini", (3, 8, 8), {"width": 30}, "heads"),
+        ("resmlp", (4,), {"widht": 3}, "widht"),
         ("mlp", (4,), {"activation": "gelu"}, "gelu"),
         ("mlp", (4,), {"widths": "500,300"}, "500,300"),
         ("mlp", (4,), {"widths": [5, 0]}, "widths"),

@@ -1,6 +1,6 @@
 """A rule, a net, a data set, a probe, an executor and a study are one new file each: planted, they are listed and used.
 
-(`test_checks_one_file.py` does the same for a check.) No other file of the package is touched.
+(`test_checks_one_file.py` does the same for a check.) No other file of walkback, or of the paper beside it, is touched.
 """
 
 import os
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import walkback
+import walkback_paper
 
 PLANTED = {
     "data/sets/signs.py": '''
 """Vectors whose class is the sign of their sum."""
 
-from walkback.data.base import Split
-from walkback.data.catalogue import DATASETS
+from walkback.data.base import DATASETS, Split
 from walkback.data.embedded import Embedded
 
 
@@ -57,8 +57,7 @@ NETS.add("stack", Stack)
     "rules/halfway.py": '''
 """Half of the gradient at the top, for everybody."""
 
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 
 
 class Halfway(Rule):
@@ -77,7 +76,8 @@ RULES.add("halfway", Halfway)
     "probes/largest.py": '''
 """largest: the largest entry of each hidden state."""
 
-from walkback.probes.base import PROBES, Probe, Reading
+from walkback.probes.base import PROBES, Probe
+from walkback.probes.reading import Reading
 
 
 class Largest(Probe):
@@ -110,12 +110,12 @@ class LastFirst(Executor):
 
 EXECUTORS.add("last-first", LastFirst)
 ''',
-    "studies/mini.py": '''
+    "../walkback_paper/mini.py": '''
 """mini: a study of one arm."""
 
-from walkback.report.tables import Table
-from walkback.studies.base import Study, register
-from walkback.studies.quantities import ACCURACY
+from walkback.report import Table
+from walkback_paper.base import Study, register
+from walkback_paper.quantities import ACCURACY
 
 
 def arms(extent):
@@ -146,7 +146,9 @@ for words in (
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder, and what each command printed."""
     place = tmp_path_factory.mktemp("one_new_file")
-    shutil.copytree(Path(walkback.__file__).parent, place / "walkback", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (walkback, walkback_paper):
+        folder = Path(package.__file__).parent
+        shutil.copytree(folder, place / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in PLANTED.items():
         assert not (place / "walkback" / name).exists()
         (place / "walkback" / name).write_text(text, encoding="utf-8")

@@ -14,9 +14,9 @@ from torch import nn
 import own_loops as loops
 import walkback as wb
 from walkback.audits import audits_of
-from walkback.audits.training.source import fingerprint
 from walkback.cli import app
 from walkback.errors import Busy, RecordError, WalkbackError
+from walkback.loops.fingerprints import fingerprint
 from walkback.records import load_tensors
 from walkback.records.looks import read_looks
 from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training

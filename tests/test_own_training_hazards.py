@@ -6,31 +6,15 @@ import pytest
 import torch
 
 import own_loops as loops
-from walkback.audits.training import door
-from walkback.audits.training.job import Wanted
-from walkback.audits.training.pool import in_order
-
-MORE = dict.fromkeys(
-    (
-        "make_bp_model",
-        "make_shallow",
-        "train_bp",
-        "train_batches",
-        "optimizer",
-        "redraw",
-        "loss",
-        "metric",
-        "output",
-        "credits",
-    )
-)
+from walkback.audits.user_training import find_job
+from walkback.loops.job import Wanted
+from walkback.loops.trainings import in_order
 
 
 def trained(folder, train, who="subject", part="all", seed=42, make=loops.make_model):
     """The record of one training."""
-    more = MORE | {"epochs": 1, "reduction": "auto", "residual": True, "files": ()}
-    job = door._job(make, train, loops.test, "blocks.*", seed, None, "loop", **more)
-    return in_order(job, Wanted(who, part, seed), folder).record
+    job = find_job(loops.test, "blocks.*", "loop", True, seed, None, make_model=make, train=train, epochs=1)
+    return in_order(job, Wanted(who, part, seed), folder)
 
 
 def test_bit_for_bit_a_frozen_twin_stays_at_init(tmp_path):
@@ -141,7 +125,7 @@ def test_noise_is_used_by_every_kind_of_loop(tmp_path, train, way):
 
 
 def test_noise_in_the_place_of_gradients_has_their_norm():
-    from walkback.audits.training.noise import _like
+    from walkback.loops.noise import _like
 
     gradient = torch.randn(5, 7) * 3
     noise = _like(gradient, torch.Generator().manual_seed(0))
@@ -151,7 +135,7 @@ def test_noise_in_the_place_of_gradients_has_their_norm():
 
 def test_noise_that_nobody_used_is_known(tmp_path):
     """Hooks that fire in a backward pass whose gradients are thrown away prove nothing."""
-    from walkback.audits.training.noise import noisy_gradients
+    from walkback.loops.noise import noisy_gradients
 
     def looks_only(model, seed):
         loops.without_autograd(model, seed)
@@ -225,7 +209,6 @@ def test_a_loop_that_changes_the_test_samples_changes_no_measurement(tmp_path):
         given[0][1].zero_()
         loops.train(model, seed)
 
-    more = MORE | {"epochs": 1, "reduction": "auto", "residual": True, "files": ()}
-    job = door._job(loops.make_model, train, given, "blocks.*", 42, None, "loop", **more)
-    record = in_order(job, Wanted("subject", "all", 42), tmp_path).record
+    job = find_job(given, "blocks.*", "loop", True, 42, None, make_model=loops.make_model, train=train, epochs=1)
+    record = in_order(job, Wanted("subject", "all", 42), tmp_path)
     assert (record.accuracy, record.loss) == (plain.accuracy, plain.loss)

@@ -9,11 +9,10 @@ from torch.nn import functional as F
 
 import own_loops as loops
 import walkback as wb
-from walkback.audits.tuning import GRID
 from walkback.errors import BadValue, RecordError
-from walkback.records.loop_subjects import read_loops
-from walkback.records.loop_training import find_loop_trainings, read_loop_training
+from walkback.records.loop_training import find_loop_trainings, read_loop_training, read_loops
 from walkback.records.rates import TRIAL_SEED
+from walkback.train.rate_grid import GRID
 
 VALIDATION = [loops.samples(200, 3)]
 

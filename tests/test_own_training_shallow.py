@@ -9,10 +9,10 @@ from torch import nn
 
 import own_loops as loops
 import walkback as wb
-from walkback.audits.training import door
-from walkback.audits.training.job import Wanted
-from walkback.audits.training.pool import in_order
+from walkback.audits.user_training import find_job
 from walkback.errors import RecordError
+from walkback.loops.job import Wanted
+from walkback.loops.trainings import in_order
 from walkback.records import load_tensors
 from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training
 from walkback.records.predictions import PREDICTIONS, unpacked
@@ -21,12 +21,10 @@ OPTIONS = {"residual": True, "jobs": 1, "say": None, "reach": False, "train_bp":
 
 
 def shallow(folder, make=loops.make_model, train_bp=loops.train, **more):
-    """The record of a net's shallow twin, or why there is none."""
-    given = dict.fromkeys(("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "metric", "output"))
-    given |= {"epochs": 1, "reduction": "auto", "residual": True, "files": (), "make_shallow": None, "credits": None}
-    job = door._job(make, loops.train, loops.test, "blocks.*", 42, None, "loop", train_bp=train_bp, **given | more)
-    end = in_order(job, Wanted("bp", "none", 42), folder)
-    return end.record or end.why
+    """The record of a net's shallow twin."""
+    more = {"make_model": make, "train": loops.train, "train_bp": train_bp, "epochs": 1} | more
+    job = find_job(loops.test, "blocks.*", "loop", True, 42, None, **more)
+    return in_order(job, Wanted("bp", "none", 42), folder)
 
 
 def audited(out, train=loops.train, make=loops.make_model, **more):
@@ -107,7 +105,7 @@ def test_the_shallow_twin_is_the_net_without_its_blocks_trained_by_bp(tmp_path):
 )
 def test_where_an_identity_is_not_no_block_the_user_is_asked(tmp_path, way, words):
     """A skip outside a block would double the stream: such a twin is a strawman, and is never trained."""
-    why = shallow(tmp_path, lambda seed: Unlike(way))
+    why = shallow(tmp_path, lambda seed: Unlike(way)).why
     assert words in why
     assert "make_shallow(seed)" in why
     own = shallow(tmp_path, lambda seed: Unlike(way), make_shallow=loops.shallow_model)
@@ -116,7 +114,7 @@ def test_where_an_identity_is_not_no_block_the_user_is_asked(tmp_path, way, word
 
 
 def test_a_block_that_gives_a_tuple_is_not_left_out(tmp_path):
-    assert "it gives a tuple, not a tensor" in shallow(tmp_path, in_tuples)
+    assert "it gives a tuple, not a tensor" in shallow(tmp_path, in_tuples).why
 
 
 def test_a_block_under_two_names_is_left_out_under_both(tmp_path):
@@ -132,8 +130,8 @@ def test_a_block_under_two_names_is_left_out_under_both(tmp_path):
 
 
 def test_make_shallow_that_gives_the_whole_net_or_nothing_to_train_is_refused(tmp_path):
-    assert "gives the net with its blocks" in shallow(tmp_path, make_shallow=loops.make_model)
-    assert "nothing to train" in shallow(tmp_path, make_shallow=lambda seed: nn.Flatten())
+    assert "gives the net with its blocks" in shallow(tmp_path, make_shallow=loops.make_model).why
+    assert "nothing to train" in shallow(tmp_path, make_shallow=lambda seed: nn.Flatten()).why
 
 
 def test_a_shallow_twin_that_is_not_trained_is_no_baseline(tmp_path):

@@ -8,8 +8,8 @@ from conftest import image_data, in_sittings, small_plan
 from walkback.data import load
 from walkback.records import Environment, Run, RunFolder, evidence_of_runs, find_runs, read_run
 from walkback.records.predictions import digest
-from walkback.studies.sizing import seconds_of
 from walkback.train import Trainer, train
+from walkback_paper.sizing import seconds_of
 
 
 def test_second_implementation_they_are_what_the_trained_net_says(tmp_path):

@@ -12,11 +12,13 @@ from test_probes_rotated import error, haar
 from walkback.data import load
 from walkback.nets import Net, make_net
 from walkback.probes import credit_cosine, net_precision, observe
-from walkback.probes.at_output import frobenius, net_reference, output_probes, reference_of_rows
-from walkback.probes.rotated import turned_at_output
-from walkback.probes.stable import stable_losses
+from walkback.probes.at_output import turned_at_output
+from walkback.probes.cosine import frobenius
+from walkback.probes.observe import stable_losses
+from walkback.probes.precision import net_reference, reference_of_rows
 from walkback.rules import Credits, Rule, Signal, make_rule, register_rule
 from walkback.train import Trainer, deep_probes, plan
+from walkback.train.deep import output_probes
 
 SAMPLES = 40
 
@@ -55,10 +57,10 @@ def test_second_implementation_one_rotation_for_all_blocks_of_a_width(widths: tu
 def test_property_blocks_that_cannot_be_compared_are_left_out_of_the_null() -> None:
     a, g = torch.randn(30, 50), torch.randn(30, 50)
     nulls, gamma = turned_at_output([a, None, 0 * a, a[:, :7]], [g, g, g, g], [None] * 4)
-    assert [n.status == "ok" for n in nulls] == [True, False, False, False]
+    assert [n.known for n in nulls] == [True, False, False, False]
     assert gamma.std == nulls[0].std
     nothing = turned_at_output([None, None], [g, g], [None] * 2)[1]
-    assert (nothing.status == "ok", nothing.n) == (False, 0)
+    assert (nothing.known, nothing.n) == (False, 0)
 
 
 def test_planted_a_block_whose_first_samples_have_no_credit_keeps_a_null() -> None:
@@ -68,7 +70,7 @@ def test_planted_a_block_whose_first_samples_have_no_credit_keeps_a_null() -> No
     late[:480] = 0
     blocks = 30
     nulls, gamma = turned_at_output([late] * blocks, [g] * blocks, [None] * blocks)
-    assert gamma.status == "ok"
+    assert gamma.known
     assert gamma.std == pytest.approx(nulls[0].std)
 
 

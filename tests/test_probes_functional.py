@@ -13,15 +13,14 @@ from walkback.probes import (
     credit_cosine,
     feedback_null,
     look,
-    measure,
     nudging,
     observe,
     pearson,
     perturbation,
-    random_null,
     replay_module,
     replay_net,
 )
+from walkback.probes.null import RANDOM, Draws, Nulls, random_draw, report_of
 from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
@@ -61,7 +60,7 @@ def test_backprop_foretells_every_small_move(net: str) -> None:
     for rho in perturbation(at_input(made, "bp", x, y), *replay_net(made, x, y), torch.Generator()):
         assert rho.status == "ok"
         assert rho.value > 0.99
-        assert rho.pairs == 32 * len(x)
+        assert rho.total == 32 * len(x)
 
 
 def test_backprop_foretells_also_where_float32_could_not() -> None:
@@ -181,13 +180,25 @@ def test_backprop_foretells_in_any_module(tokens: bool, pair: bool, reduction: s
 # --- nulls
 
 
+def random_null(gradients: list[Tensor | None], draws: int = 20) -> tuple[Nulls, Nulls]:
+    """As for a rule that hears no feedback."""
+    generator = torch.Generator().manual_seed(0)
+    places = Draws(gradients[:-1]), Draws(gradients[1:])
+    for _ in range(draws):
+        for block in range(len(gradients) - 1):
+            random_draw(places, block, gradients[block], gradients[block + 1], generator)
+    return report_of(places, [RANDOM] * (len(gradients) - 1))
+
+
 @pytest.mark.parametrize("rule", ["fa", "dfa", "bp", "random"])
 def test_second_implementation_of_the_null(rule: str) -> None:
     """Twenty whole observations with a fresh rule each, in float64; and which block has which kind."""
     made, x, y = subject(count=40)
-    got = feedback_null(made, rule_for(made, rule), lambda k: rule_for(made, rule, 100 + k), x, y, torch.Generator())
+    (at_input, gamma), (at_output, gamma_out) = feedback_null(
+        made, rule_for(made, rule), lambda k: rule_for(made, rule, 100 + k), x, y, torch.Generator()
+    )
     kinds = {"fa": [True, True, False], "dfa": [True] * 3, "bp": [False] * 3, "random": [False] * 3}[rule]
-    assert [null.kind == "fresh feedback" for null in got.at_input] == kinds
+    assert [null.kind == "fresh feedback" for null in at_input] == kinds
     gammas = []
     draws: list[list[tuple[float, float]]] = [[], [], []]
     for k in range(20):
@@ -199,42 +210,41 @@ def test_second_implementation_of_the_null(rule: str) -> None:
             draws[block].append((pair[0].value, pair[1].value))
         gammas.append([np.mean([draws[block][-1][place] for block in range(3)]) for place in (0, 1)])
     for block, fresh in enumerate(kinds):
-        for place, null in enumerate((got.at_input[block], got.at_output[block])):
-            assert (null.n, null.status) == (20, "ok")
+        for place, null in enumerate((at_input[block], at_output[block])):
+            assert (null.n, null.known) == (20, True)
             if fresh:
                 values = [pair[place] for pair in draws[block]]
                 assert null.mean == pytest.approx(np.mean(values), abs=1e-6)
                 assert null.std == pytest.approx(np.std(values, ddof=1), abs=1e-6)
             else:
                 assert abs(null.mean) < 4 / math.sqrt(20 * 40 * 16)
-                assert null.spread == pytest.approx(1 / 4, rel=0.15)
+                assert null.std == pytest.approx((40 * 16) ** -0.5, rel=0.6)
     if rule == "dfa":
-        for place, null in enumerate((got.gamma, got.gamma_out)):
+        for place, null in enumerate((gamma, gamma_out)):
             assert null.mean == pytest.approx(np.mean([g[place] for g in gammas]), abs=1e-6)
             assert null.std == pytest.approx(np.std([g[place] for g in gammas], ddof=1), abs=1e-6)
-    assert got.gamma.kind == {"fa": "mixed", "dfa": "fresh feedback"}.get(rule, "random directions")
+    assert gamma.kind == {"fa": "mixed", "dfa": "fresh feedback"}.get(rule, "random directions")
 
 
 @pytest.mark.parametrize("width", [16, 64, 400])
 def test_closed_form_random_directions_spread_as_one_over_root_d(width: int) -> None:
     gradients = [torch.randn(256, width) * 10.0 ** -(9 * k) for k in range(3)]  # norms do not matter
-    got = random_null(gradients, torch.Generator().manual_seed(0))
-    for null in got.at_input + got.at_output:
+    (at_input, gamma), (at_output, _) = random_null(gradients, draws=400)
+    for null in at_input + at_output:
         assert null.kind == "random directions"
-        assert null.spread == pytest.approx(width**-0.5, rel=0.05)
-        assert null.std == pytest.approx((256 * width) ** -0.5, rel=0.6)  # of a mean over 256 samples, from 20 draws
-        assert abs(null.mean) < 4 * (20 * 256 * width) ** -0.5
-    assert got.gamma.n == 20
+        assert null.std == pytest.approx((256 * width) ** -0.5, rel=0.15)  # of a mean over 256 samples
+        assert abs(null.mean) < 4 * (400 * 256 * width) ** -0.5
+    assert gamma.n == 400
 
 
 def test_a_null_without_a_gradient_says_so() -> None:
     alive = torch.randn(8, 4)
-    got = random_null([alive * 0, None, alive, torch.randn(8, 6)], torch.Generator())
-    assert [null.status == "ok" for null in got.at_input] == [False, False, True]
-    assert [null.status == "ok" for null in got.at_output] == [False, True, True]
-    assert math.isnan(got.at_input[0].mean)
-    assert got.gamma.status == "ok"
-    assert random_null([alive * math.nan] * 2, torch.Generator()).gamma.status != "ok"
+    (at_input, gamma), (at_output, _) = random_null([alive * 0, None, alive, torch.randn(8, 6)])
+    assert [null.known for null in at_input] == [False, False, True]
+    assert [null.known for null in at_output] == [False, True, True]
+    assert math.isnan(at_input[0].mean)
+    assert gamma.known
+    assert not random_null([alive * math.nan] * 2)[0][1].known
 
 
 def test_property_a_null_is_repeatable_and_dead_samples_are_left_out() -> None:
@@ -248,12 +258,5 @@ def test_property_a_null_is_repeatable_and_dead_samples_are_left_out() -> None:
     assert once(30) != once(10)
     g = torch.randn(20, 8)
     half = torch.cat([g, torch.zeros(20, 8)])
-    assert random_null([half, half], torch.Generator()).at_input[0].spread == pytest.approx(8**-0.5, rel=0.1)
-
-
-def test_measure_without_a_maker_takes_random_directions() -> None:
-    made, x, y = subject()
-    got = measure(made, rule_for(made, "dfa"), None, x, y, torch.Generator())
-    assert {null.kind for null in got.null.at_input} == {"random directions"}
-    got = measure(made, rule_for(made, "dfa"), lambda k: rule_for(made, "dfa", k), x, y, torch.Generator())
-    assert {null.kind for null in got.null.at_input} == {"fresh feedback"}
+    ((null,), _), _ = random_null([half, half], draws=400)
+    assert null.std == pytest.approx((20 * 8) ** -0.5, rel=0.15)

@@ -1,7 +1,6 @@
-"""Norms, growth, cosines, drift, precision. Oracles: closed forms, laws, a dumber second implementation."""
+"""Norms, cosines, drift, precision. Oracles: closed forms, laws, a dumber second implementation."""
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -13,20 +12,21 @@ from torch.nn import functional as F
 from strangers import Residual
 from walkback.nets import Net, make_net
 from walkback.probes import (
-    Cosine,
+    Precision,
+    Reading,
     credit_cosine,
     drift,
     gamma,
     gradient_norm,
-    growth,
     look,
-    measure,
     median_norm,
-    module_precision,
     net_precision,
     observe,
     precision,
+    quantities,
 )
+from walkback.probes.copy_model import copy_of_model
+from walkback.probes.precision import against_double
 from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
@@ -63,7 +63,8 @@ def dumb_median(values: list[float]) -> float:
 @pytest.mark.parametrize("count", [1, 6])
 def test_second_implementation_of_a_measurement(net: str, options: dict[str, object], rule: str, count: int) -> None:
     made, heard, x, y = subject(net, options, rule, count)
-    got = measure(made, heard, None, x, y, torch.Generator())
+    seen = observe(made, heard, x, y, torch.Generator())
+    got = quantities(seen)
     hidden: list[list[Tensor]] = []
     gradients: list[list[Tensor]] = []
     for i in range(count):  # one sample at a time, and .grad instead of autograd.grad
@@ -75,26 +76,25 @@ def test_second_implementation_of_a_measurement(net: str, options: dict[str, obj
         hidden.append([made.rows(h)[0].detach() for h in states])
         gradients.append([made.gradient_rows(h.grad)[0] for h in states])
     norms = [dumb_median([dumb_norm(row[layer]) for row in hidden]) for layer in range(made.depth + 1)]
-    assert got.quantities.hidden_norms == pytest.approx(norms, rel=1e-5)
+    assert got.hidden_norms == pytest.approx(norms, rel=1e-5)
     sizes = [dumb_median([dumb_norm(row[layer]) / 128 for row in gradients]) for layer in range(made.depth + 1)]
     assert min(sizes) > 0
-    assert got.quantities.gradient_norms == pytest.approx(sizes, rel=1e-4)
-    assert got.growth.largest == pytest.approx(max(b / a for a, b in pairwise(norms)), rel=1e-5)
-    credits = got.observation.credits
+    assert got.gradient_norms == pytest.approx(sizes, rel=1e-4)
+    credits = seen.credits
     at_input = credits.blocks if credits.at_input is None else credits.at_input
     for block in range(made.depth):
         before = [dumb_cosine(at_input[block][i], gradients[i][block]) for i in range(count)]
         after = [dumb_cosine(credits.blocks[block][i], gradients[i][block + 1]) for i in range(count)]
-        assert got.quantities.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
-        assert got.quantities.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
-    assert got.quantities.gamma[0] == pytest.approx(sum(c.value for c in got.quantities.cosines) / made.depth)
+        assert got.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
+        assert got.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
+    assert got.gamma[0] == pytest.approx(sum(c.value for c in got.cosines) / made.depth)
 
 
 @pytest.mark.parametrize(("net", "options"), GRID)
 def test_closed_form_backprop_agrees_with_itself(net: str, options: dict[str, object]) -> None:
-    got = measure(*subject(net, options, "bp", 40)[:2], None, *subject(net, options, "bp", 40)[2:], torch.Generator())
-    assert min(got.quantities.gradient_norms) > 0
-    for cosine in got.quantities.cosines + got.quantities.cosines_out:
+    got = quantities(observe(*subject(net, options, "bp", 40), torch.Generator()))
+    assert min(got.gradient_norms) > 0
+    for cosine in got.cosines + got.cosines_out:
         assert cosine.value == pytest.approx(1, abs=1e-12)
         assert cosine.alive == 40
 
@@ -146,28 +146,6 @@ def test_law_the_gradient_sinks_as_the_stream_grows_under_a_terminal_layernorm(t
 # --- growth
 
 
-@given(st.lists(st.floats(1e-30, 1e30), min_size=2, max_size=8))
-@settings(deadline=None, max_examples=50)
-def test_property_growth_of_living_norms(norms: list[float]) -> None:
-    found = growth(norms)
-    assert found.status == "ok"
-    assert found.largest == max(b / a for a, b in pairwise(norms))
-    assert found.ratios[found.block].value == found.largest
-    assert math.prod(r.value for r in found.ratios) == pytest.approx(norms[-1] / norms[0], rel=1e-6)
-
-
-@given(st.lists(st.sampled_from([None, 0.0, math.nan, math.inf, 1.0, 2.0, 1e-320, 1e308]), max_size=6))
-@settings(deadline=None, max_examples=100)
-def test_property_growth_never_divides_by_zero_and_never_passes_a_nan(norms: list[float | None]) -> None:
-    found = growth(norms)
-    odd = [n for n in norms if n is None or n == 0 or not math.isfinite(n)]
-    if odd or len(norms) < 2:
-        assert found.status != "ok"
-    for ratio in found.ratios:
-        assert math.isfinite(ratio.value) == (ratio.status == "ok")
-    assert math.isfinite(found.largest) == (found.block is not None)
-
-
 # --- cosine
 
 
@@ -175,7 +153,7 @@ def test_a_clamped_meter_is_wrong_about_a_tiny_vector_and_ours_is_not() -> None:
     tiny = torch.zeros(5, 7)
     tiny[:, 2] = 3e-11
     assert F.cosine_similarity(tiny, tiny, dim=1).max() < 1e-4  # the planted defect
-    assert credit_cosine(tiny, tiny) == Cosine(1.0, 5, 5, "ok")
+    assert credit_cosine(tiny, tiny) == Reading(1.0, alive=5, total=5)
     found = precision(tiny * 128, tiny.double() * 128)
     assert found.clamped > 0.999
     assert found.chord == 0
@@ -209,7 +187,7 @@ def test_second_implementation_of_drift(count: int, batch: int) -> None:
     pairs = [dumb_cosine(a, b) for i, a in enumerate(means) for b in means[:i]]
     found = drift(rows, batch)
     assert found.value == pytest.approx(sum(pairs) / len(pairs), abs=1e-5)
-    assert found.batches == count // batch
+    assert found.total == count // batch
 
 
 def test_drift_says_what_is_missing() -> None:
@@ -260,10 +238,16 @@ def test_precision_tells_noise_from_small() -> None:
     assert ill[-1].clamped > 0.9 > 1e-5 > healthy[-1].clamped
 
 
-def test_second_implementation_module_precision_is_net_precision() -> None:
+def by_copy(model: nn.Module, batches: list[tuple[Tensor, Tensor]], blocks: str | list[str]) -> list[Precision]:
+    seen = look(model, batches, blocks)
+    twin = copy_of_model(model).double()
+    return against_double(seen, twin, batches, blocks, samples=seen.samples, reduction="auto", loss=None)[0]
+
+
+def test_second_implementation_the_precision_of_a_module_is_that_of_a_net() -> None:
     net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 16)
     model = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)
-    found = module_precision(model, [(x, y)], ["1", "2"])
+    found = by_copy(model, [(x, y)], ["1", "2"])
     for mine, theirs in zip(net_precision(net, x, y), found, strict=True):
         assert theirs.status == "ok"
         assert 0 < theirs.chord < 1e-5
@@ -289,7 +273,6 @@ def test_precision_that_cannot_be_had_says_why() -> None:
         __deepcopy__ = None
 
     batches = [(torch.randn(6, 4), torch.randint(4, (6,)))]
-    assert module_precision(Uncopyable(), batches, "block")[1].status == (
-        "not available: TypeError: cannot copy a lock"
-    )
-    assert module_precision(Stubborn(), iter(batches), "block")[0].status.startswith("not available: RuntimeError")
+    with pytest.raises(TypeError, match="cannot copy a lock"):
+        copy_of_model(Uncopyable())
+    assert by_copy(Stubborn(), batches, "block")[0].status.startswith("not available: RuntimeError")

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.probes import credit_cosine
-from walkback.probes.rotated import bounded, mean_of, null_of, turned_null, turned_std, turns
+from walkback.probes.at_output import bounded, mean_of, null_of, turned_std, turns
 
 BAND = 3
 
@@ -120,10 +120,10 @@ def test_what_is_dead_or_missing_has_no_null() -> None:
     a = torch.randn(5, 4)
     assert turned_std(a * math.nan, a)[1] == 0
     assert turned_std(torch.cat([a, 0 * a]), torch.cat([a, a]))[1] == 5
-    assert null_of(None, a, None).status == "not available"
-    assert null_of(a, torch.randn(5, 3), None).status == "not available"
-    assert null_of(0 * a, a, None).status != "ok"
-    report = turned_null([a, None], [a, None], [a, a, a], [None] * 3)
-    assert report.gamma.std == report.at_input[0].std  # of one block
-    assert mean_of([report.at_input[0]] * 4).std == pytest.approx(report.gamma.std / 2)
-    assert mean_of([report.at_input[1]]).status != "ok"
+    assert not null_of(None, a, None).known
+    assert not null_of(a, torch.randn(5, 3), None).known
+    assert not null_of(0 * a, a, None).known
+    known, unknown = null_of(a, a, None), null_of(None, a, None)
+    assert mean_of([known, unknown]).std == known.std  # of one block
+    assert mean_of([known] * 4).std == pytest.approx(known.std / 2)
+    assert not mean_of([unknown]).known

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from walkback.records import read_run
+from walkback.records import read_head, read_run
 from walkback.train import plan, train
 from walkback.train.environment import _cpu
 
@@ -45,13 +45,42 @@ def test_second_implementation_an_older_walkback_recorded_the_same(path, out):
             close(before, now, f"snapshot {place}")
 
 
+EVERY = sorted(path.parent for path in (Path(__file__).parents[1] / "results").rglob("config.json"))
+
+
 def test_published_names_every_recorded_run_keeps_its_own():
     """The hash of every recorded config, read by the code as it is now, is the folder's: an option that came later
     renames nothing."""
-    assert len(RESULTS) >= 113
-    for path in RESULTS:
-        config = read_run(path).config
-        assert path.name == config.folder()
+    assert len(EVERY) >= 680
+    for path in EVERY:
+        assert path.name == read_head(path).config.folder()
+
+
+def unchanged(old: object, new: object) -> bool:
+    """Whether what was written then is what is written now, in the same order, but for fields that came later."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [*old] == [key for key in new if key in old] and all(unchanged(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(unchanged, old, new))
+    return type(old) is type(new) and old == new
+
+
+def test_round_trip_every_record_is_written_as_it_was_recorded():
+    """Numbers keep every digit, keys their order; where no field came later, the bytes are those of the file."""
+    same = 0
+    for path in EVERY:
+        run = read_run(path)
+        records = {
+            "config": run.config, "environment": run.environment, "result": run.result, "probes": run.probes,
+            "identity": run.identity, "cost": run.cost,
+        }  # fmt: skip
+        pairs = [((path / f"{n}.json").read_bytes(), record.indented()) for n, record in records.items() if record]
+        lines = (path / "snapshots.jsonl").read_bytes().splitlines()
+        pairs += [(line, each.text().encode()) for line, each in zip(lines, run.snapshots, strict=True)]
+        for old, new in pairs:
+            same += old == new
+            assert old == new or unchanged(json.loads(old), json.loads(new)), path
+    assert same > 8000
 
 
 @pytest.mark.parametrize("path", [p for p in RESULTS if "fa_scaled" not in p.name], ids=lambda path: path.name)

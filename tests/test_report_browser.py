@@ -143,6 +143,26 @@ def test_axe_finds_nothing(driver, pages, name, size, scheme):
     assert found == []
 
 
+def test_no_words_of_a_figure_overlap_or_are_cut_off(driver, pages):
+    show(driver, pages["audit"])
+    found = driver.execute_script("""
+        for (const d of document.querySelectorAll("details")) d.open = true;
+        const wrong = [];
+        for (const svg of document.querySelectorAll("figure svg")) {
+            const all = [...svg.querySelectorAll("text")].map((n) => [n.textContent, n.getBBox()]);
+            for (const [words, a] of all) {
+                if (a.x < 0 || a.x + a.width > svg.viewBox.baseVal.width) wrong.push([words, "is cut off"]);
+                for (const [others, b] of all) {
+                    const wide = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
+                    const high = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+                    if (a !== b && wide > 0.5 && high > 3.5) wrong.push([words, others]);
+                }
+            }
+        }
+        return wrong;""")
+    assert found == []
+
+
 def test_it_can_be_read_without_a_script(driver, pages):
     show(driver, pages["audit"], script=False)
     from selenium.webdriver.common.by import By

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from report_material import config, write_many, write_run, write_runs
 from walkback.audits import compare_paths, judge_paths, report_paths
-from walkback.audits.carded import cards_of_folder, measure_cards
+from walkback.audits.rule_cards import cards_of_folder, measure_cards
 from walkback.checks import DEFAULT, Control, FirstFired, judge
 from walkback.cli import main
 from walkback.errors import WalkbackError
@@ -20,9 +20,8 @@ from walkback.records.subject_names import subject_names
 from walkback.report.answers import answers
 from walkback.report.case import distinct
 from walkback.report.compare import print_comparison
-from walkback.report.page import page
-from walkback.report.page.comparison import comparison_page
-from walkback.report.page.training import _first as dated
+from walkback.report.page import comparison_page, page
+from walkback.report.page.curves import first_epochs as dated
 from walkback.report.summary import remedy, sentence
 
 
@@ -212,7 +211,9 @@ def test_a_stranger_has_no_cards(tmp_path):
 
 def test_cards_are_measured_once_and_a_damaged_file_is_named(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("walkback.audits.carded.make_card", lambda rule, given: asked.append(rule) or card(rule, given))
+    monkeypatch.setattr(
+        "walkback.audits.rule_cards.make_card", lambda rule, given: asked.append(rule) or card(rule, given)
+    )
     write_runs(tmp_path, seeds=2, epochs=2)
     assert {c.rule for c in cards_of_folder(tmp_path)} == {"bp", "fa", "dfa"}
     cards_of_folder(tmp_path)

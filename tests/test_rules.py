@@ -9,8 +9,8 @@ import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import defaults, make_net
 from walkback.rules import RULES, Batch, find_rule, make_rule, normalize_credit, output_error, probe_signal, rule_source
-from walkback.studies.reproduced.found import SCALED
 
+SCALED = "docs/tried/fa_scaled.py:ScaledFA"
 NET = make_net("resmlp", (5,), 4, {"width": 20, "depth": 3})
 
 

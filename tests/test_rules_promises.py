@@ -1,23 +1,26 @@
 """What the rules of the field promise beside their formulas: same bits after a stop, quiet probes, live blocks."""
 
+import json
+
 import pytest
 import torch
 
 from conftest import in_sittings, small_plan
 from walkback.data import load
+from walkback.errors import BadValue
 from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
-from walkback.probes.feedback import turned
-from walkback.probes.null import Draws, row_norms
+from walkback.probes.null import Draws, row_norms, turned
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Trainer, plan, train
 
 NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc", "dfa-plain", "fg"]
+BRIDGES = ["ep", "sb", "cb"]
 WITHOUT_CREDITS = ["ff"]
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NEW + BRIDGES)
 def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
     options = {"rule_options": {"steps": 3}} if name == "pc" else {}
     (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64, **options)
@@ -27,9 +30,11 @@ def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
     for file in ("snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json"):
         assert (whole.path / file).read_bytes() == (parts.path / file).read_bytes(), file
     assert read_run(parts.path).result.status == "finished"
+    kinds = [json.loads(line).get("credit") for line in (whole.path / "snapshots.jsonl").read_text().splitlines()]
+    assert kinds == (["dfa warm-up", "value", "value"] if name == "cb" else [None] * 3)
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", NEW + BRIDGES)
 def test_property_a_probe_moves_nothing(name):
     (config,) = small_plan(data="digits", rules=[name], probe_images=64)
     trainer = Trainer(config, load("digits"))
@@ -40,16 +45,12 @@ def test_property_a_probe_moves_nothing(name):
     snapshot = trainer.snapshot()
     assert all(torch.equal(v, before[k]) for k, v in trainer.tensors().items())
     assert modes == [p.requires_grad for p in trainer.rule.parameters()]
+    assert all(p.grad is None or p.grad.isfinite().all() for p in trainer.rule.parameters())
     states = {cosine.status for cosine in snapshot.cosine}
     assert states == ({"no credit"} if name in WITHOUT_CREDITS else {"ok"})
     assert all(reading.status == "ok" for reading in readings["update"])
-    redrawn = name not in (
-        "pc",
-        "fg",
-        "predsim",
-        "dtp",
-    )  # two have nothing to draw anew; for the others that is no null
-    assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if redrawn else "random signs"}
+    drawn = name not in ("pc", "fg", "predsim", "dtp", "ep")  # some have nothing to draw; for others that is no null
+    assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if drawn else "random signs"}
 
 
 @pytest.mark.parametrize("net", ["resmlp", "mlp", "small-cnn"])
@@ -86,7 +87,7 @@ def test_property_the_docstring_states_what_a_card_needs(name):
     assert all(len(words.parts[part]) > 3 for part in parts)
 
 
-@pytest.mark.parametrize("name", [n for n in NEW if n not in ("pc", "fg")])
+@pytest.mark.parametrize("name", [n for n in [*NEW, "sb", "cb"] if n not in ("pc", "fg")])
 def test_property_what_a_rule_draws_comes_from_its_generator_alone(name):
     (config,) = small_plan(data="digits")
     net = Trainer(config, load("digits")).net
@@ -105,6 +106,29 @@ def test_property_what_a_rule_draws_comes_from_its_generator_alone(name):
     assert torch.equal(state, torch.random.get_rng_state())  # nothing was drawn from torch's own
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "word"),
+    [
+        ("predsim", {"beta": 1.5}, "beta=0.99"), ("pepita", {"scale": 0.0}, "scale=0.05"),
+        ("ff", {"goodness": "sum"}, "goodness=stream"), ("ff", {"theta": -1.0}, "theta=1"),
+        ("ff", {"label": 0.0}, "label=1"), ("mono-forward", {"normalize": "sample"}, "normalize"),
+        ("pc", {"form": "free"}, "form=state"), ("pc", {"eta": 0.0}, "eta=0.1"), ("pc", {"steps": 0}, "steps=8"),
+        ("pc", {"steps": 1.5}, "steps=8"), ("pc", {"precision": "float16"}, "float64"),
+        ("dtp", {"step": 0.0}, "step=0.1"), ("dtp", {"sigma": -1.0}, "sigma=0.1"),
+        ("ep", {"precision": "float16"}, "float64"), ("ep", {"beta": 0}, "above 0"), ("ep", {"eta": -1.0}, "above 0"),
+        ("ep", {"steps": 0}, "1"), ("sb", {"hidden": 0}, "hidden=256"),
+        ("sb", {"condition": "label"}, "condition=error"), ("cb", {"condition": "label"}, "condition=error"),
+        ("cb", {"warmup": 1.5}, "warmup=0.2"), ("cb", {"ema": 1.0}, "ema=0.995"), ("cb", {"tau": 0.0}, "tau=0.1"),
+        ("cb", {"draws": 0}, "draws=2"),
+        ("usf", {"readout": "random"}, "readout"), ("mirror", {"rate": 0}, "mirror"),
+    ],
+)  # fmt: skip
+def test_error_options_that_cannot_be_meant(name, options, word):
+    net = make_net("resmlp", (6,), 3, {"width": 8, "depth": 3})
+    with pytest.raises(BadValue, match=word):
+        make_rule(name, net, torch.Generator(), options)
+
+
 @pytest.mark.parametrize("name", [n for n in NEW if n not in WITHOUT_CREDITS])
 def test_property_the_null_of_every_rule_centres_on_zero(name):
     """Else an audit calls itself invalid, or takes what a rule knows for chance. Blocks that matter, as if trained."""
@@ -115,11 +139,13 @@ def test_property_the_null_of_every_rule_centres_on_zero(name):
     def fresh(n):
         return make_rule(name, net, torch.Generator().manual_seed(100 + n), {})
 
-    report = feedback_null(net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0))
+    (at_input, gamma), (at_output, _) = feedback_null(
+        net, fresh(0), lambda n: fresh(n + 1), inputs, labels, torch.Generator().manual_seed(0)
+    )
     kinds = {"pc": "random directions", **dict.fromkeys(("fg", "predsim", "dtp"), "turned credits")}
     kind = kinds.get(name, "fresh feedback")
-    assert {null.kind for null in (*report.at_input, *report.at_output)} == {kind}
-    for null in (*report.at_input, *report.at_output, report.gamma):
+    assert {null.kind for null in (*at_input, *at_output)} == {kind}
+    for null in (*at_input, *at_output, gamma):
         assert null.n == 20
         assert abs(null.mean) <= 1.5 * null.std  # what an audit's control asks
 

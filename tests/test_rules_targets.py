@@ -271,23 +271,6 @@ def test_error_dtp_refuses_feature_maps_that_are_too_large():
         make_rule("dtp", make_net("small-cnn", (3, 32, 32), 10, {}), torch.Generator(), {})
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "word"),
-    [
-        ("pc", {"form": "free"}, "form=state"),
-        ("pc", {"eta": 0.0}, "eta=0.1"),
-        ("pc", {"steps": 0}, "steps=8"),
-        ("pc", {"steps": 1.5}, "steps=8"),
-        ("pc", {"precision": "float16"}, "float64"),
-        ("dtp", {"step": 0.0}, "step=0.1"),
-        ("dtp", {"sigma": -1.0}, "sigma=0.1"),
-    ],
-)
-def test_error_options_that_cannot_be_meant(name, options, word):
-    with pytest.raises(BadValue, match=word):
-        rule_of(name, case()[0], **options)
-
-
 @pytest.mark.parametrize("name", ["drtp", "dkp", "mono-forward", "predsim", "pepita", "ff", "pc"])
 def test_property_batch_norm_moves_once_per_step_whatever_passes_a_rule_makes(name):
     """The running statistics after a step are those of bp: of the first pass, on the plain input."""

@@ -17,8 +17,8 @@ import own_loops
 import walkback as wb
 from walkback.probes.witness import Witness
 from walkback.records import read_log
-from walkback.records.loop_subjects import read_loops
-from walkback.records.training import BY_CREDITS, BY_OWN_BACKWARD, standing_of
+from walkback.records.loop_training import read_loops
+from walkback.records.training import BY_CREDITS, standing_of
 from walkback.rules import RULES, Rule
 
 WIDTH, CLASSES, STEPS = 10, 3, 6
@@ -766,7 +766,7 @@ def test_a_function_of_credits_is_declared(tmp_path):
 @pytest.mark.parametrize("train", [own_loops.train, own_loops.by_hand])
 def test_beside_declared_credits_lie_the_cosines_of_the_steps(tmp_path, train, monkeypatch):
     """Backprop goes down the gradient of other samples, which noise does not."""
-    monkeypatch.setattr("walkback.probes.movements.random.SystemRandom", lambda: random.Random(1))
+    monkeypatch.setattr("walkback.probes.standing.random.SystemRandom", lambda: random.Random(1))
     moment = own_training(tmp_path, train, lambda model, inputs, labels: [None, None]).moments[-1]
     names = ("update on the probe", "halves of the probe")
     steps, halves = ([reading.value for reading in moment.measured[name]] for name in names)
@@ -785,15 +785,12 @@ def noisy(model, seed):
 
 
 def own_training(tmp_path, train, credits):
-    from walkback.audits.training.door import _job
-    from walkback.audits.training.job import Wanted
-    from walkback.audits.training.one import train_one
+    from walkback.audits.user_training import find_job
+    from walkback.loops.job import Wanted
+    from walkback.loops.one_training import train_one
 
-    empty = dict.fromkeys(
-        ("make_bp_model", "train_batches", "optimizer", "redraw", "loss", "output", "metric", "make_shallow")
-    )
-    job = _job(own_loops.make_model, train, own_loops.test, "blocks.*", 42, None, "mine", train_bp=own_loops.train,
-               epochs=1, credits=credits, reduction="auto", residual=True, files=(), **empty)  # fmt: skip
+    job = find_job(own_loops.test, "blocks.*", "mine", True, 42, None, make_model=own_loops.make_model, train=train,
+                   train_bp=own_loops.train, epochs=1, credits=credits)  # fmt: skip
     return train_one(job, Wanted("subject", "all", 42), tmp_path)
 
 
@@ -803,7 +800,6 @@ def own_training(tmp_path, train, credits):
 def test_second_implementation_the_table_of_rules_is_what_their_classes_say():
     by_credits = {name for name in RULES.names() if RULES.get(name).backward is Rule.backward}
     assert by_credits == {*BY_CREDITS}
-    assert {*RULES.names()} == {*BY_CREDITS, *BY_OWN_BACKWARD, "bp"}
     assert {standing_of(name, None)[0] for name in by_credits} == {"seen"}
 
 

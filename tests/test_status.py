@@ -13,7 +13,7 @@ from rich.console import Console
 from fake_runs import write_run
 from walkback.cli import app
 from walkback.errors import BadValue, RecordError
-from walkback.records import RunFolder
+from walkback.records import RunFolder, folder
 from walkback.records import status as room
 from walkback.records.plan_file import (
     PlanFile,
@@ -127,14 +127,14 @@ def test_a_damaged_outcome_is_told_of_its_run_and_a_damaged_plan_is_refused(out)
 
 def test_a_folder_that_vanishes_while_it_is_read_is_left_out(out, monkeypatch) -> None:
     gone, stays = write_run(out, CONFIGS[0]), write_run(out, CONFIGS[1])
-    real = room.read_bytes
+    real = folder.read_bytes
 
-    def vanishing(path: Path, *more: int) -> bytes:
-        if gone in path.parents:
+    def vanishing(path: str, *more: int) -> bytes:
+        if gone in Path(path).parents:
             shutil.rmtree(gone, ignore_errors=True)
         return real(path, *more)
 
-    monkeypatch.setattr(room, "read_bytes", vanishing)
+    monkeypatch.setattr(folder, "read_bytes", vanishing)
     assert [each.path for each in statuses(out)] == [stays]
 
 
@@ -142,8 +142,8 @@ def test_of_a_run_that_is_done_two_files_are_read(out, monkeypatch) -> None:
     for config in CONFIGS:
         write_run(out, config)
     opened: list[str] = []
-    real = room.read_bytes
-    monkeypatch.setattr(room, "read_bytes", lambda path, *more: opened.append(path.name) or real(path, *more))
+    real = folder.read_bytes
+    monkeypatch.setattr(folder, "read_bytes", lambda path, *more: opened.append(Path(path).name) or real(path, *more))
     told: list[tuple[int, int]] = []
     statuses(out, note=lambda done, of: told.append((done, of)))
     assert sorted(opened) == ["config.json"] * 7 + ["result.json"] * 7

@@ -22,13 +22,13 @@ from fake_runs import write_run
 from latex_sound import compiles, sound
 from walkback.probes import identity
 from walkback.records import read_run
-from walkback.report.figures import curve, draw_steps, figure, save, style
 from walkback.report.tables import Stat, Table, gain
-from walkback.studies import STUDIES, Extent, carry_out, draw, gather, nothing, tables
-from walkback.studies import hero as hero_study
-from walkback.studies.quantities import QUANTITIES
-from walkback.studies.snapshot import _epochs, _stops
 from walkback.train import plan
+from walkback_paper import STUDIES, Extent, carry_out, draw, gather, nothing, tables
+from walkback_paper import hero as hero_study
+from walkback_paper.figures import curve, draw_steps, figure, save, style
+from walkback_paper.quantities import QUANTITIES
+from walkback_paper.snapshot import _epochs, _stops
 
 ROOT = Path(__file__).parent.parent
 EVERY = (
@@ -336,23 +336,6 @@ def test_the_ladder_gains_are_paired_by_seed(tmp_path):
     assert (absent[3], absent[4], absent[5]) == (None, None, "0 of 2")
 
 
-def test_the_ladder_names_the_blocks_that_help_and_harm_by_their_intervals(tmp_path):
-    study, extent = STUDIES.get("ladder"), Extent(seeds=(1, 2), epochs=1)
-    arms = {arm.name: arm for arm in study.arms(extent)}
-    accuracies = {
-        "d256 bp": [(0.30, 0.30), (0.50, 0.51), (0.40, 0.41), (0.40, 0.43)],  # up, down, and not told by two seeds
-        "d256 dfa": [(0.30, 0.30), (0.31, 0.25)],
-        "d512 fa": [(0.30,), (0.50,)],  # one seed has no interval
-    }
-    for name, rungs in accuracies.items():
-        for k, ends in enumerate(rungs):
-            for config, accuracy in zip(arms[f"{name} k={k}"].configs, ends, strict=False):
-                write_run(tmp_path, config, accuracy=accuracy)
-    notes = " ".join(study.tables(gather(study, extent, tmp_path))[0].notes)
-    assert "L = 4, 1 epochs: BP helped by block 1, harmed by block 2; DFA by none." in notes
-    assert "L = 2" not in notes.partition("Missing")[0]
-
-
 def test_first_firings_and_what_stopping_there_saves(tmp_path):
     """Growth over one block first exceeds 50 where 9 + 800·epoch/8 > 450: at epoch 5; half of the accuracy is there."""
     (config,) = plan(rules=["dfa"], seeds=[42], epochs=8)
@@ -365,30 +348,6 @@ def test_first_firings_and_what_stopping_there_saves(tmp_path):
     assert _epochs(first["reference floor"]) == "never"
     assert _epochs(first["reference"]) == "not measured"
     assert _stops([run], first) == [(1 - 5 / 8, 0.5, 0.8)]
-
-
-def test_the_heros_sentences_follow_the_findings(tmp_path):
-    """Planted: one rule below chance, then above; the sentence turns with it."""
-    study, extent = STUDIES.get("hero"), Extent(seeds=(1, 2, 3), epochs=1)
-    arms = {arm.name: arm for arm in study.arms(extent)}
-    planted = {"bp": 0.6, "dfa": 0.05, "bp frozen": 0.25, "dfa frozen": 0.25}
-    for name, accuracy in planted.items():
-        for place, config in enumerate(arms[name].configs):
-            trained = name in ("bp", "dfa")
-            net = {"stream": 1e5 if name == "dfa" else 20.0, "gradient": 1e-9} if trained else {"stream": 20.0}
-            write_run(tmp_path / "poor", config, accuracy=accuracy + place / 1000, **net)
-            better = accuracy + 0.3 * trained + place / 1000
-            write_run(tmp_path / "fine", config, accuracy=better, stream=20.0)
-    poor, fine = (
-        list(hero_study.captions(hero_study.subjects(gather(study, extent, tmp_path / place))).values())
-        for place in ("poor", "fine")
-    )
-    assert "DFA is walked back" in poor[0]
-    assert "walked back" not in fine[0]
-    assert "Not above chance and Γ = 0 on every seed: DFA" in poor[1]
-    assert "BP and DFA all lie above chance" in fine[1]
-    assert "below the published floor" in poor[3]
-    assert "No gradient" in fine[3]
 
 
 def test_identity_by_hand():
@@ -408,13 +367,13 @@ def test_identity_by_hand():
 
     rows = [[t.double().tolist() for t in (*h, *f)]]
     h0, h1, h2, f0, f1 = rows[0]
-    found = identity(h, f)
-    assert found.branch[0] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f0, h0, strict=True)))
-    assert found.branch[1] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f1, h1, strict=True)))
-    moved = [norm([x - y for x, y in zip(a, b, strict=True)]) / norm(b) for a, b in zip(h2, h0, strict=True)]
-    assert found.moved == pytest.approx(middle(moved))
+    branch, moved, cosine = identity(h, f)
+    assert branch[0] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f0, h0, strict=True)))
+    assert branch[1] == pytest.approx(middle(norm(a) / norm(b) for a, b in zip(f1, h1, strict=True)))
+    moves = [norm([x - y for x, y in zip(a, b, strict=True)]) / norm(b) for a, b in zip(h2, h0, strict=True)]
+    assert moved == pytest.approx(middle(moves))
     cosines = [sum(x * y for x, y in zip(a, b, strict=True)) / norm(a) / norm(b) for a, b in zip(h2, h0, strict=True)]
-    assert found.cosine == pytest.approx(middle(cosines))
+    assert cosine == pytest.approx(middle(cosines))
 
 
 def test_the_identity_is_kept_beside_the_frozen_runs(carried_out):
@@ -472,7 +431,7 @@ def test_the_latex_of_every_study_is_sound_and_compiles(tmp_path):
 
 
 def test_the_committed_figures_are_those_of_the_studies():
-    """Each that shows something, and none that is empty: of a study without runs, or of one that varies nothing yet."""
+    """Each that shows something, and none of a study without runs."""
     names = set()
     for study in map(STUDIES.get, EVERY):
         there = gather(study, Extent(), ROOT / "results")
@@ -493,20 +452,6 @@ def test_a_study_without_runs_is_one_sentence(name, tmp_path):
     carry_out(dataclasses.replace(study, measure=None), extent, [tmp_path], tmp_path / "figures", console)
     assert console.file.getvalue().strip() == nothing(study, there)
     assert not (tmp_path / "figures").exists()
-
-
-def test_a_scan_of_one_depth_and_controls_without_a_control_are_not_drawn(tmp_path):
-    for name, first, second in (
-        ("scan", "bp d=256 L=4", "bp d=256 L=8"),
-        ("controls", "bp, as usual", "bp, no residual"),
-    ):
-        study, folder = STUDIES.get(name), tmp_path / name
-        arms = {arm.name: arm for arm in study.arms(Extent())}
-        write_run(folder, arms[first].configs[0])
-        assert draw(study, gather(study, Extent(), folder), tmp_path / "figures") == []
-        assert len(tables(study, gather(study, Extent(), folder))) == 1
-        write_run(folder, arms[second].configs[0])
-        assert len(draw(study, gather(study, Extent(), folder), tmp_path / "figures")) == 2
 
 
 @pytest.mark.parametrize("name", ["snapshot", "snapshot-vit", "architectures"])

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from walkback.checks import judge
-from walkback.studies import known, planted
-from walkback.studies.base import STUDIES, Extent, gather
+from walkback_paper import known, planted
+from walkback_paper.base import STUDIES, Extent, gather
 
 STUDY = STUDIES.get("known")
 CHEAP = [case for case in known.CASES if case.made != known.TRAINED]

@@ -16,13 +16,12 @@ from walkback.own import is_ours
 from walkback.records import rates as rates_module
 from walkback.records import read_run
 from walkback.records.rates import choose
-from walkback.report.figures import style
 from walkback.rules import RULES
-from walkback.studies import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
-from walkback.studies import panel as panel_study
-from walkback.studies.base import WAITS, Arm
-from walkback.studies.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 from walkback.train import plan
+from walkback_paper import STUDIES, Extent, gather, in_order, left, next_up, studies, tables, train_studies
+from walkback_paper import panel as panel_study
+from walkback_paper.base import WAITS, Arm
+from walkback_paper.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 
 ROOT = Path(__file__).parent.parent
 PANEL = STUDIES.get("panel")
@@ -350,7 +349,7 @@ def test_a_rule_that_diverged_is_judged_and_has_no_margin(tmp_path):
 
 
 def test_no_verdict_is_shown_below_five_seeds(tmp_path):
-    """Not in the table, the figure or the controls, though the judgement is there; from five seeds on it is."""
+    """Not in the table or the controls, though the judgement is there; from five seeds on it is."""
     write_trials(tmp_path, WHOLE)
     write_rest(tmp_path, WHOLE, bp=(0.60, 0.61, 0.605), bp_frozen=(0.35, 0.36, 0.355), dfa=(0.28, 0.29, 0.285),
                dfa_frozen=(0.30, 0.31, 0.305))  # fmt: skip
@@ -369,30 +368,6 @@ def test_no_verdict_is_shown_below_five_seeds(tmp_path):
         judged = few["dfa"].judgement
         known = judged.changed(accuracy=judged.accuracy.changed(n=n))
         assert dataclasses.replace(few["dfa"], judgement=known).verdict == shown
-
-
-def test_the_figure_names_the_verdict_by_glyph_and_colour_and_marks_the_edge(tmp_path, monkeypatch):
-    write_trials(tmp_path, WHOLE)
-    write_rest(tmp_path, WHOLE, bp=(0.60, 0.61, 0.605), bp_frozen=(0.35, 0.36, 0.355), dfa=(0.28, 0.29, 0.285),
-               dfa_frozen=(0.30, 0.31, 0.305), mono_forward=(0.5, 0.51, 0.505))  # fmt: skip
-    there = gather(PANEL, WHOLE, tmp_path)
-    with style():
-        bare = PANEL.figures["panel"](there)
-        assert not any(mark in text.get_text() for text in bare.axes[0].get_yticklabels() for mark in "✓✗?")
-        monkeypatch.setattr(panel_study, "SEEDS_FOR_A_VERDICT", 2)
-        fig = PANEL.figures["panel"](there)
-        fig.draw_without_rendering()
-    labels = {text.get_text().split()[0]: text for text in fig.axes[0].get_yticklabels()}
-    assert list(labels) == [each.rule for each in standings(there)]
-    assert labels["dfa"].get_text().endswith("✗")
-    assert labels["dfa"].get_color() != labels["mono-forward"].get_color()
-    assert "*" in labels["mono-forward"].get_text()
-    assert "*" not in labels["dfa"].get_text()
-    assert fig.get_size_inches()[0] == 7.0
-    full = Extent()
-    with style():
-        tall = PANEL.figures["panel"](gather(PANEL, full, tmp_path / "none"))
-    assert tall.get_size_inches()[1] < 9.5  # a page, whatever is missing
 
 
 @pytest.mark.slow
@@ -417,5 +392,3 @@ def test_golden_the_committed_quick_panel_is_what_its_records_give():
     assert not there.gaps
     given = {table.name: table.markdown() + "\n" for table in tables(PANEL, there)}
     assert given == {name: text for name, text in written.items() if name.startswith("panel")}
-    figures = {path.name for path in (ROOT / "docs/figures/quick").iterdir()}
-    assert figures == {f"{name}.{kind}" for name in PANEL.figures for kind in ("pdf", "png")}

@@ -15,10 +15,9 @@ import made_up
 from test_checks_planted import CASES, by_seed, moment, null, ok, precise, subject
 from walkback.audits import audit_plan
 from walkback.checks import DEFAULT, judge
-from walkback.report.figures import save, style
-from walkback.studies import sweep, utility
-from walkback.studies.base import STUDIES, Collected, Extent, Gap, gather
-from walkback.studies.sweep import by_verdict, first_changes, stretches
+from walkback_paper import sweep, utility
+from walkback_paper.base import STUDIES, Collected, Extent, Gap, gather
+from walkback_paper.sweep import by_verdict, first_changes, stretches
 
 STUDY = STUDIES.get("utility")
 EXTENT = Extent(quick=True)
@@ -364,7 +363,7 @@ def test_the_table_tells_the_ranges_as_the_sweeps_have_them(planted, tables) -> 
     assert tables["thresholds"].markdown()
 
 
-# Declaration, gaps, figures
+# Declaration, gaps
 
 
 def test_runs_are_those_of_every_other_study_and_audit() -> None:
@@ -375,26 +374,7 @@ def test_runs_are_those_of_every_other_study_and_audit() -> None:
     names = [arm.name for arm in STUDY.arms(Extent())]
     assert names[:3] == ["bp", "fa", "dfa"]
     assert names[-2:] == ["random", "random frozen"]
-    assert {s.arm for s in utility.SUBJECTS} | {b for s in utility.SUBJECTS for b in s.baselines.values()} == set(names)
-
-
-def bars(fig):
-    return [[patch for patch in axes.patches if patch.get_width() > 0] for axes in fig.axes[: len(SWEPT)]]
-
-
-def test_figures_show_what_the_tables_tell(planted, tables, tmp_path) -> None:
-    with style():
-        matrix, moving = STUDY.figures["utility"](planted), STUDY.figures["utility-thresholds"](planted)
-        moving.draw_without_rendering()
-        assert all(path.stat().st_size > 1000 for path in save(matrix, tmp_path, "utility"))
-    said = [cell for row in tables["utility"].rows for cell in row]
-    glyphs = [text.get_text() for text in matrix.axes[0].texts]
-    for answer in (WALKED, NOT):
-        assert glyphs.count(utility.LOOKS[answer].glyph) == said.count(answer)
-    assert glyphs.count("no run") == 4  # two nets without runs, accuracy and Γ each
-    there = len(utility.evidence(planted))
-    moves = [row[0] for row in tables["moves"].rows for _ in str(row[4]).split(", ")[1:]]
-    assert [len(found) for found in bars(moving)] == [there + moves.count(name) for name in SWEPT]
+    assert {s.arm for s in utility.SUBJECTS} < set(names)
 
 
 @pytest.mark.parametrize("seeds", [0, 1])
@@ -411,9 +391,6 @@ def test_gaps_are_gaps_and_no_failure(seeds) -> None:
     else:
         assert rows["DFA"][6] == WALKED  # one seed is enough for the published protocol to see it explode
         assert rows["FA"][3] == OPEN  # bp is not there: the task may be too easy
-    with style():
-        for draw in STUDY.figures.values():
-            draw(g).draw_without_rendering()
 
 
 def test_a_baseline_that_lacks_a_seed_leaves_depth_open() -> None:

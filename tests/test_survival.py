@@ -14,14 +14,13 @@ import pytest
 import torch
 
 from conftest import small_plan
-from executed import wait_until
+from executed import DETERMINISTIC, files, wait_until
 from walkback.errors import Busy, RecordError
 from walkback.records import RunFolder, read_run
 from walkback.train import Stopped, plan, train, train_all
 
 WALKBACK = [sys.executable, "-c", "from walkback.cli import main; main()"]
 SMALL = ["train", "--width", "16", "--depth", "3", "--seed", "42"]
-DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json")
 
 
 def start(out: Path, *words: str, **options) -> subprocess.Popen:
@@ -38,10 +37,6 @@ def run(out: Path, *words: str) -> tuple[int, str]:
     process = start(out, *words)
     said, _ = process.communicate(timeout=240)
     return process.returncode, said
-
-
-def files(out: Path) -> dict[str, bytes]:
-    return {f"{p.name}/{n}": (p / n).read_bytes() for p in sorted(out.glob("mnist1d-*")) for n in DETERMINISTIC}
 
 
 def written(out: Path) -> int:
@@ -117,7 +112,7 @@ def test_workers_killed_before_their_first_run_are_said_to_be_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing.process as mp, os, signal, sys\n"
-        "from walkback.train import executor, plan, train_all\n"
+        "from walkback.train import plan, train_all\n"
         "started = mp.BaseProcess.start\n"
         "def start(process):\n"
         "    started(process)\n"

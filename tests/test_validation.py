@@ -8,7 +8,7 @@ import torch
 from commands import walkback
 from conftest import image_data, small_plan
 from walkback.data import Split, load
-from walkback.data.held_out import held_out
+from walkback.data.batches import held_out
 from walkback.errors import BadValue
 from walkback.probes import accuracy_and_loss
 from walkback.records import RunConfig, read_run, subjects_of_runs

@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
-from walkback.audits.alarms import NOT_THEIRS, WatchWarning
-from walkback.probes.direct import direct
-from walkback.probes.worker import Worker
+from walkback.audits.alarms import OTHER_CREDIT, WatchWarning
+from walkback.probes.backward_listener import direct
+from walkback.probes.perturb import Worker
 from walkback.records.readers.watch_log import UPDATE
 from watched_loops import (
     DEPTH,
@@ -188,7 +188,7 @@ def test_fooled_no_cosine_is_taken_from_a_backward_pass_that_the_loop_does_not_u
     watch = watched(Net(detached), steps=2, loss=local_loss)
     assert watch.fired == {}
     assert all(look.moment.cosine is None for look in watch.looks)  # at the last look as well
-    assert all(NOT_THEIRS in look.notes for look in watch.looks)
+    assert all(OTHER_CREDIT in look.notes for look in watch.looks)
     assert watch.evidence.seeds[0].final.gamma is None
     used = watched(Net(detached), steps=2, residual=False)  # here the loop uses it
     assert [c.status for c in used.looks[0].moment.cosine_out] == ["zero credit", "zero credit", "ok"]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import walkback as wb
-from walkback.probes.theirs import COMPILED, NO_BACKWARD, REENTRANT
+from walkback.probes.backward_listener import COMPILED, NO_BACKWARD, REENTRANT
 from walkback.records.readers.watch_log import UPDATE
 from watched_loops import PROBE, Net, X, Y, bp_loss, train, watched
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import walkback as wb
 from walkback.audits.alarms import WatchWarning
-from walkback.probes.parameters import REPLACED
+from walkback.probes.update import REPLACED
 from walkback.records.readers.watch_log import UPDATE
 from watched_loops import PROBE, Net, X, Y
 

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
@@ -22,8 +21,6 @@ Content = bytes | Iterable[bytes]  # of a file: all of it, or piece by piece
 LARGEST = 64 << 20  # bytes of a text file: a log of 100,000 entries is smaller
 DEEPEST = 64  # lists and objects inside each other
 DIGITS = 309  # of a whole number: more do not fit a float
-SHORT = "9" * 18  # a whole number that every reader accepts
-LONG_NUMBER = re.compile(rb"[:,\[\s]-?[0-9]{%d}" % (len(SHORT) + 1))
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device", stat.S_IFLNK: "a symbolic link that leads back to itself",
@@ -47,11 +44,7 @@ def is_folder(path: Path) -> bool:
 
 def children_with(folder: Path, name: str) -> list[Path]:
     """What is directly inside a folder and holds a file of that name, in order of their names."""
-    return [
-        folder / child
-        for child in sorted(os.listdir(folder), key=os.path.normcase)  # noqa: PTH208 - as for `check_regular`
-        if _exists(f"{folder}{os.sep}{child}{os.sep}{name}")
-    ]
+    return [child for child in sorted(folder.iterdir()) if (child / name).exists()]
 
 
 def each_once(paths: Iterable[Path]) -> list[Path]:
@@ -60,16 +53,6 @@ def each_once(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         found.setdefault(path.absolute(), path)
     return [*found.values()]
-
-
-def _exists(path: str) -> bool:
-    try:
-        os.stat(path)  # noqa: PTH116
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return Path(path).exists()  # which knows what means that it is not there, and what is a failure
-    return True
 
 
 def check_regular(path: Path | str, most: int | None = None) -> int:
@@ -88,12 +71,11 @@ def check_regular(path: Path | str, most: int | None = None) -> int:
 def read_bytes(path: Path | str, most: int = LARGEST) -> bytes:
     """The content of a regular file. `FileNotFoundError` if it does not exist; any other failure is a `RecordError`."""
     try:
-        size = check_regular(path, most)
-        opened = _without_waiting(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            return _all_of(opened, size, most)
-        finally:
-            os.close(opened)
+        check_regular(path, most)
+        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EIO, "it was replaced by something that is no file")
+            return file.readall()
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -109,19 +91,7 @@ def read_bytes(path: Path | str, most: int = LARGEST) -> bytes:
         raise RecordError(f"cannot read {path}: {words}", remedy) from error
 
 
-def _all_of(opened: int, size: int, most: int) -> bytes:
-    """What a file holds, at most so many bytes. Without a buffer of Python's: small files are read by the thousand."""
-    content = os.read(opened, min(size + 1, most))
-    if len(content) == size:  # the rule: it did not grow meanwhile, and one reading was enough
-        return content
-    parts, left = [content], most - len(content)
-    while left and (part := os.read(opened, min(left, 1 << 20))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _without_waiting(path: Path | str, flags: int) -> int:
+def _without_waiting(path: str, flags: int) -> int:
     """Open without blocking: a pipe may have replaced the file since it was checked."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
@@ -146,10 +116,8 @@ def parse_json(content: bytes, where: str, remedy: str, digits: int = DIGITS) ->
             raise ValueError(f"a whole number of {len(text)} digits, and at most {digits} can be meant")
         return int(text)
 
-    # Records are read by the thousand: a quick test of the text saves testing every number and list.
-    long = LONG_NUMBER.search(b":" + content) if digits >= len(SHORT) else True
     try:
-        raw = json.loads(decoded(content), parse_int=whole_number if long else None, object_pairs_hook=_each_once)
+        raw = json.loads(decoded(content), parse_int=whole_number, object_pairs_hook=_each_once)
         if content.count(b"[") + content.count(b"{") > DEEPEST:
             check_depth(raw)
     except RecursionError:
@@ -173,7 +141,7 @@ def _other_kind(content: bytes) -> tuple[str, str] | None:
         b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
         b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
     }
-    found = next((said for start, said in starts.items() if content.startswith(start)), None)
+    found = next((kind for start, kind in starts.items() if content.startswith(start)), None)
     first = content.lstrip()[:1]
     if found is None and first and first not in b'{["-0123456789tfnNI\xef' and b"\x00" not in content[:100]:
         return "some other text (a table, a page?)", "give JSON; a table's rows can be the entries of a log"
@@ -209,22 +177,22 @@ def writing(what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = "and give the same command again; nothing that was written before is lost"
-        elsewhere = "choose another place with --out or --to"
-        remedies = {
-            errno.ENOSPC: f"free some space there {full}",
-            errno.EDQUOT: f"free some of your quota there {full}",
-            errno.EFBIG: f"raise the limit on the size of files {full}",
-            errno.EACCES: f"get write permission there, or {elsewhere}",
-            errno.EPERM: f"get write permission there, or {elsewhere}",
-            errno.EROFS: f"the file system is read-only: {elsewhere}",
-            errno.ENOTDIR: f"a file is where a folder should be: {elsewhere}",
-            errno.EEXIST: f"a file is where a folder should be: {elsewhere}",
-            errno.EISDIR: f"a folder is where a file should be: {elsewhere}",
-            errno.ELOOP: f"a symbolic link leads back to itself: {elsewhere}",
-            errno.ENAMETOOLONG: f"the name is longer than the file system allows: {elsewhere}",
-        }
-        remedy = remedies.get(error.errno or 0, "remove the cause and give the same command again")
+        again = {
+            errno.ENOSPC: "free some space there", errno.EDQUOT: "free some of your quota there",
+            errno.EFBIG: "raise the limit on the size of files",
+        }  # fmt: skip
+        elsewhere = {
+            errno.EACCES: "get write permission there, or", errno.EPERM: "get write permission there, or",
+            errno.EROFS: "the file system is read-only:", errno.ENOTDIR: "a file is where a folder should be:",
+            errno.EEXIST: "a file is where a folder should be:", errno.EISDIR: "a folder is where a file should be:",
+            errno.ELOOP: "a symbolic link leads back to itself:",
+            errno.ENAMETOOLONG: "the name is longer than the file system allows:",
+        }  # fmt: skip
+        remedy = "remove the cause and give the same command again"
+        if words := again.get(error.errno or 0):
+            remedy = f"{words} and give the same command again; nothing that was written before is lost"
+        elif words := elsewhere.get(error.errno or 0):
+            remedy = f"{words} choose another place with --out or --to"
         raise RecordError(f"cannot write {what}: {error.strerror or error}", remedy) from error
 
 
@@ -245,7 +213,7 @@ def write_whole(path: Path, content: Content, previous: Path | None = None, *, f
 
 
 def replace_whole(path: Path, content: Content, previous: Path | None = None, *, follow: bool = True) -> None:
-    """The same, but failures of the machine are an `OSError`."""
+    """`write_whole`, but failures of the machine are an `OSError`."""
     target = Path(os.path.realpath(path)) if follow else path
     mode = _replaceable(target, path, follow)
     # A unique name, shorter than any limit; 0o666 is narrowed by the user's umask.

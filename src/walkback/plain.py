@@ -30,7 +30,7 @@ def seen(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same, with single blanks for white space.
+    """What is visible of it, with single blanks for white space.
 
     >>> one_line("two \\n\\n lines\\x1b[31m")
     'two lines�[31m'

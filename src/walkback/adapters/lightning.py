@@ -9,7 +9,7 @@ from typing import Any
 
 from walkback.adapters.hosts import Followed, imported
 from walkback.errors import BadValue
-from walkback.probes.theirs import COMPILED
+from walkback.probes.backward_listener import COMPILED
 
 NAMES = ("pytorch_lightning", "lightning.pytorch")
 SHARDED = ("FSDPStrategy", "DeepSpeedStrategy", "ModelParallelStrategy")

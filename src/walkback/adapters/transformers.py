@@ -9,7 +9,7 @@ from typing import Any
 
 from walkback.adapters.hosts import Followed, imported
 from walkback.errors import BadValue, MissingPackage
-from walkback.probes.theirs import COMPILED
+from walkback.probes.backward_listener import COMPILED
 
 
 def transformers_callback(blocks: str | Sequence[str], *, probe: Any, **options: Any) -> Any:

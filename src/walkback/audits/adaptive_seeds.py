@@ -6,7 +6,7 @@ from pathlib import Path
 from walkback.checks import Audit, Finding, Thresholds
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import listed
-from walkback.checks.looks import needed, wanting, with_looks
+from walkback.checks.sequential import margin_words, seeds_advice, seeds_needed, wanting, with_looks
 from walkback.records import Moment
 from walkback.records.looks import Looks, all_looks, read_looks, write_looks
 
@@ -67,7 +67,7 @@ def undecided(audit: Audit, most: int) -> dict[str, list[Finding]]:
     found = {}
     for judgement in audit.subjects:
         n, confidence = judgement.accuracy.n, audit.thresholds[CONFIDENCE]
-        needs = [(finding, needed(finding, n, confidence).seeds) for finding in wanting(judgement)]
+        needs = [(finding, seeds_needed(finding, n, confidence)) for finding in wanting(judgement)]
         found[judgement.name] = [f for f, seeds in needs if f.check == "depth" or (seeds is not None and seeds <= most)]
     return {name: findings for name, findings in found.items() if findings}
 
@@ -86,11 +86,11 @@ def look_words(audit: Audit, waiting: Mapping[str, Sequence[Finding]], looks: Se
     for name, findings in waiting.items():
         n = shown[name].accuracy.n
         for finding in findings:
-            need = needed(finding, n, confidence)
-            line = f"{name}, {n} seeds: {need.says()}"
+            need = seeds_needed(finding, n, confidence)
+            line = f"{name}, {n} seeds: {margin_words(finding)}: {seeds_advice(need)}"
             if n >= most:
                 line += f"; the limit of {most} seeds is reached"
-            elif need.seeds is None or need.seeds > most:
+            elif need is None or need > most:
                 line += f"; {TOO_MANY.format(most=most)}"
             lines.append(f"{line}.")
     return lines

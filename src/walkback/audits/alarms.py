@@ -2,20 +2,21 @@
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from walkback.checks import Thresholds, fires_at, judge
 from walkback.plain import one_line
-from walkback.probes.theirs import Heard
+from walkback.probes.backward_listener import Heard
 from walkback.records import Moment
 from walkback.records.moment import CREDIT
 from walkback.records.readers.watch_log import WatchHeader, WatchLook, evidence_of_watch
 
 LEAK, FLOOR = "leak", "reference floor"
 STILL = 10  # steps without a change in any weight of the blocks, after which somebody should know
-NOT_THEIRS = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
+OTHER_CREDIT = ("what arrives at the blocks in your backward pass is not what the model's own backward pass delivers "
               "(local losses, or credits of your own): no cosine is taken of it; wb.audit takes credits=")  # fmt: skip
 CROSSES = ("crosses", "carried by hand")
 
@@ -55,7 +56,7 @@ class Alarms:
             return moment, []
         if all(size is None for size in heard.arrived):
             if self.other_credit:  # as it was when the backward pass was last seen
-                return moment.changed(**dict.fromkeys(CREDIT)), [NOT_THEIRS]
+                return moment.changed(**dict.fromkeys(CREDIT)), [OTHER_CREDIT]
             return moment, ["credit: the model's own backward pass on the probe; that of the loop was not seen"]
         for block, (size, record) in enumerate(zip(heard.arrived, moment.cosine_out, strict=True)):
             if size is None or record is None or record.status in ("not available", "not proved"):
@@ -65,7 +66,7 @@ class Alarms:
                 continue
             crosses = heard.crosses[block] if block < len(heard.crosses) else "crosses"
             if arrives != (size != 0) or (arrives and crosses == "does not cross"):
-                return moment.changed(**dict.fromkeys(CREDIT)), [NOT_THEIRS]
+                return moment.changed(**dict.fromkeys(CREDIT)), [OTHER_CREDIT]
         return moment, []
 
     def trains(self, block: int) -> bool:
@@ -81,7 +82,7 @@ class Alarms:
 
     def about(self, look: WatchLook, fires: list[str], first: WatchLook | None) -> None:
         """Prepare the warnings of one look."""
-        names = self.header.blocks
+        borders = [f"{above} into {below}" for below, above in pairwise(self.header.blocks)]
         for name in fires:
             if name == FLOOR:
                 norm = look.moment.gradient_norms[-1] if look.moment.gradient_norms else None
@@ -90,8 +91,8 @@ class Alarms:
                 continue
             self.fired.setdefault(name, look.step)
             if name == LEAK:
-                places = [f"{names[b + 1]} into {names[b]}" + (" (carried by hand)" if c == "carried by hand" else "")
-                          for b, c in enumerate(look.crosses) if c in CROSSES]  # fmt: skip
+                places = [border + " (carried by hand)" * (c == "carried by hand")
+                          for border, c in zip(borders, look.crosses, strict=True) if c in CROSSES]  # fmt: skip
                 self.warn(name, f"step {look.step}: a gradient leaks from {', '.join(places)} although local=True. "
                                 "Detach the input of each block; otherwise this is backprop.")  # fmt: skip
                 continue
@@ -101,7 +102,7 @@ class Alarms:
             self.warn(name, f"step {look.step}: {name} fires. {words}")
         sides = {c in CROSSES for b, c in enumerate(look.crosses) if c != "not seen" and self.trains(b)}
         if len(sides) > 1 and not self.header.local:
-            cut = [f"{names[b + 1]} into {names[b]}" for b, c in enumerate(look.crosses) if c == "does not cross"]
+            cut = [border for border, c in zip(borders, look.crosses, strict=True) if c == "does not cross"]
             if cut:
                 self.warn("mixed", f"step {look.step}: the gradient crosses between some blocks but not from "
                                    f"{', '.join(cut)}. Check where a detach() is missing or too many.")  # fmt: skip

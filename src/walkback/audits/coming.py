@@ -10,17 +10,26 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from walkback.audits.rules_audit import audit_plan, looks_for, rates_in
-from walkback.audits.tuning import MOST, beyond, check_free, grid_of, longer, opponents, trial
+from walkback.audits.rules_audit import (
+    audit_plan,
+    check_free,
+    grid_of,
+    longer,
+    looks_for,
+    opponents,
+    rates_in,
+    trial,
+)
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head
+from walkback.records.config_keys import hash_with
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.records.sharing import hash_with
 from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores
+from walkback.train.rate_grid import MOST, beyond
 
 STEPS = 5  # that are timed, of each net
 PATIENCE = 3.0  # seconds: a net that was not timed by then is taken to need the mean of the others
@@ -29,30 +38,8 @@ AT_THE_END = 6  # snapshots take about as long as what is measured once, at the 
 HERE = (None, "processes", "serial")  # executors that train on this machine
 
 
-class Pace(NamedTuple):
-    """Of a net: seconds per epoch, seconds beside the epochs, and bytes of its weights with the optimizer's state."""
-
-    epoch: float
-    beside: float
-    weights: int
-
-    def seconds(self, config: RunConfig) -> float:
-        """Of a whole run."""
-        return self.beside + self.epoch * config.epochs
-
-
-class Load(NamedTuple):
-    """Some trainings: how many, how long by one process (None: not known), and bytes."""
-
-    number: int
-    seconds: float | None
-    size: float
-
-    def plus(self, other: "Load", times: float = 1.0) -> "Load":
-        """Both, this one so many times."""
-        known = self.seconds is not None and other.seconds is not None
-        seconds = (self.seconds or 0) * times + (other.seconds or 0) if known else None
-        return Load(self.number + other.number, seconds, self.size * times + other.size)
+Pace = tuple[float, float, float]  # of a net: seconds per epoch, seconds beside them, bytes with the optimizer's state
+Load = tuple[int, float | None, float]  # trainings: how many, seconds by one process (None: not known), bytes
 
 
 def coming(
@@ -86,20 +73,18 @@ def coming(
     counts: Any = [looks[0], looks[-1]] if looks else [seeds, seeds]
     few, many = (audit_plan(rules, seeds=count, rates=chosen, **settings) for count in counts)
     paces = _paces(arms, out, data_folder, device)
-    tried, runs, most = (
-        _load(configs, place, paces, kept)
-        for configs, place, kept in ((trials, out / TRIALS, False), (few, out, True), (many, out, True))
-    )
-    if not tried.number + runs.number:
+    tried = _load(trials, out / TRIALS, paces, kept=False)
+    runs, most = (_load(configs, out, paces, kept=True) for configs in (few, many))
+    if not tried[0] + runs[0]:
         return ["Nothing is left to train of what is sure to be needed."]
-    words = [f"{_count(tried.number, 'trial')} of learning rates"] if tried.number else []
-    words += [f"{_count(runs.number, 'run')} with {_count(len({c.seed for c in few}), 'seed')}"] if runs.number else []
+    words = [f"{_count(tried[0], 'trial')} of learning rates"] if tried[0] else []
+    words += [f"{_count(runs[0], 'run')} with {_count(len({c.seed for c in few}), 'seed')}"] if runs[0] else []
     here = (jobs or cores()) if executor in HERE else 0
-    lines = [f"To train: {' and '.join(words)}. It takes {_amount(tried.plus(runs), here)}, in {out}."]
+    lines = [f"To train: {' and '.join(words)}. It takes {_amount(tried, runs, here)}, in {out}."]
     limits = [f"{MOST} rates"] if grown > 1 else []
     limits += [f"{looks[-1]} seeds"] if looks else []
     if limits:
-        lines.append(f"With {' and '.join(limits)}, which is the most: {_amount(tried.plus(most, grown), here)}.")
+        lines.append(f"With {' and '.join(limits)}, which is the most: {_amount(tried, most, here, grown)}.")
     return lines
 
 
@@ -107,24 +92,26 @@ def _count(number: int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
-def _amount(load: Load, processes: int) -> str:
-    """Minutes and megabytes."""
-    size = f"{load.size / 1e6:,.0f} MB" if load.size > 2e6 else f"{load.size / 1e6:.1f} MB"
-    if load.seconds is None:
+def _amount(trials: Load, runs: Load, processes: int, times: float = 1.0) -> str:
+    """Minutes and megabytes of both, of the trials so many times."""
+    total = trials[2] * times + runs[2]
+    size = f"{total / 1e6:,.0f} MB" if total > 2e6 else f"{total / 1e6:.1f} MB"
+    if trials[1] is None or runs[1] is None:
         return f"a time that is not known here, and {size}"
+    seconds = trials[1] * times + runs[1]
     if not processes:
-        return f"about {duration(load.seconds)} of one process, and {size}"
+        return f"about {duration(seconds)} of one process, and {size}"
     each = "one process" if processes == 1 else f"{processes} processes"
-    return f"about {duration(STARTS + load.seconds / processes)} on {each}, and {size}"
+    return f"about {duration(STARTS + seconds / processes)} on {each}, and {size}"
 
 
 def _load(configs: Iterable[RunConfig], out: Path, paces: Mapping[str, Pace], kept: bool) -> Load:
     """Of what is not there yet."""
     left = [c for c in configs if not (out / c.folder() / "result.json").exists()]
     known = [(c, pace) for c in left if (pace := paces.get(_net(c))) is not None]
-    size = sum(12e3 + 1.7e3 * c.epochs + (pace.weights if kept else 0) for c, pace in known)
-    seconds = sum(pace.seconds(c) for c, pace in known) if len(known) == len(left) else None
-    return Load(len(left), seconds, size)
+    size = sum(12e3 + 1.7e3 * c.epochs + (weights if kept else 0) for c, (_, _, weights) in known)
+    seconds = sum(beside + epoch * c.epochs for c, (epoch, beside, _) in known) if len(known) == len(left) else None
+    return len(left), seconds, size
 
 
 def _net(config: RunConfig) -> str:
@@ -143,7 +130,8 @@ def _paces(arms: Sequence[RunConfig], out: Path, data_folder: Path | None, devic
                 found[_net(arm)] = _timed(arm, dataset, device, before.get(_net(arm)))
     except Exception:  # data that are not here, a device, a net that does not fit: training says which
         return {}
-    usual = Pace(*(sum(each) / len(found) for each in zip(*found.values(), strict=True)))
+    epoch, beside, weights = (sum(each) / len(found) for each in zip(*found.values(), strict=True))
+    usual = epoch, beside, weights
     return {_net(arm): found.get(_net(arm), usual) for arm in arms}
 
 
@@ -168,7 +156,7 @@ def _timed(arm: RunConfig, dataset: Any, device: str, before: float | None) -> P
         trainer = Trainer(arm, dataset, device)
         weights = sum(tensor.numel() * tensor.element_size() for tensor in trainer.tensors().values())
         if before is not None:
-            return Pace(before, 0.0, weights)
+            return before, 0.0, weights
         moments = [time.perf_counter()]
 
         def between() -> None:
@@ -182,4 +170,4 @@ def _timed(arm: RunConfig, dataset: Any, device: str, before: float | None) -> P
         began = time.perf_counter()
         trainer.snapshot()
         seen = time.perf_counter() - began
-    return Pace(median(gaps[1:] or gaps) * trainer.steps_per_epoch + seen, AT_THE_END * seen, weights)
+    return median(gaps[1:] or gaps) * trainer.steps_per_epoch + seen, AT_THE_END * seen, weights

@@ -17,21 +17,29 @@ NOT_TRAINED, NOT_MEASURED = "not trained", "not measured"
 def controls_of(
     setting: Sequence[tuple[Subject, Judgement]], thresholds: Thresholds, protocol: Protocol, *, alone: bool
 ) -> list[Control]:
-    """The three controls of one setting, found among its subjects. `alone`: no other setting has controls too."""
-    by_role = {subject.control: judgement for subject, judgement in reversed(setting)}
+    """The three controls of one setting, found among its subjects. `alone`: no other setting has controls too.
+
+    Where several subjects are one control, such as random with two normalisations, all of them must behave.
+    """
+    by_role = {role: [each for each in setting if each[0].control == role] for role in CONTROLS}
     others = [judgement for subject, judgement in setting if not subject.control]
-    first, _ = next((each for each in setting if each[0].control == "bp"), setting[0])
+    first, _ = next(iter(by_role["bp"]), setting[0])
     of = first.name if first.runs else first.setting_name
-    names = [
-        role if alone else by_role[role].name if role in by_role else f"{role} of {of}" for role in CONTROLS
-    ]  # fmt: skip
-    blocks, residual = first.evidence.blocks, first.evidence.residual
-    init = control_init(_inits(first), blocks, residual, thresholds, protocol)
-    return [
-        control_bp(by_role.get("bp"), others, names[0]),
-        control_random(by_role.get("random"), names[1]),
-        init if alone else init.changed(name=f"{INIT}, {of}"),
-    ]
+
+    def name(role: str) -> str:
+        return role if alone else by_role[role][0][0].name if by_role[role] else f"{role} of {of}"
+
+    of_bp = [control_bp(judgement, others, name("bp")) for _, judgement in by_role["bp"]]
+    of_random = [control_random(judgement, name("random")) for _, judgement in by_role["random"]]
+    init = control_init(_inits(first), first.evidence.blocks, first.evidence.residual, thresholds, protocol)
+    of_bp = of_bp or [control_bp(None, others, name("bp"))]
+    of_random = of_random or [control_random(None, name("random"))]
+    return [_worst(of_bp), _worst(of_random), init if alone else init.changed(name=f"{INIT}, {of}")]
+
+
+def _worst(controls: Sequence[Control]) -> Control:
+    """The first that did not behave; if all did, the first."""
+    return min(controls, key=lambda control: control.ok)
 
 
 def _inits(subject: Subject) -> Sequence[Training]:

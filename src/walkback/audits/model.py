@@ -6,23 +6,22 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from walkback.audits.measured import BACKWARD, at_init, measured
-from walkback.audits.reference import Asked
-from walkback.audits.samples import one_sided, too_few
-from walkback.audits.seeds import doubts, guarded, repeated, same_weights
+from walkback.audits.given_models import doubts, one_sided, repeated, same_weights, too_few
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.by_seed import by_text
-from walkback.checks.finding import points
+from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue
+from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured, name_of, scored
+from walkback.loops.true_gradient import Asked
 from walkback.probes import Look
+from walkback.probes.detect_task import Metric, Task, settle
+from walkback.probes.forward_switches import uncompiled
 from walkback.probes.inputs import MAX_SAMPLES, gather
-from walkback.probes.modules import PerSampleLoss
+from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.redrawn import Redraw
-from walkback.probes.task import Metric, Task, score, settle
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.wrapped import uncompiled, unwrapped
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import unwrapped
 from walkback.records import Baseline, BaselineName, Evidence, Moment, Subject, Training
 from walkback.records.moment import Standing
 from walkback.records.predictions import MOST_CLASSES, most_frequent
@@ -85,12 +84,15 @@ def audit(
     if isinstance(credits, str) and credits != BACKWARD:
         raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
     opened = {seed: unwrapped(one) for seed, one in _by_seed(model).items()}
+    notes = [(str(seed), note) for seed, each in opened.items() for note in each.notes]
     models = {seed: each.model for seed, each in opened.items()}
     same = repeated(models)
-    notes = [(str(seed), note) for seed, each in opened.items() for note in each.notes]
     notes += [(str(seed), f"the same model as seed {other}, counted once") for seed, other in same.items()]
     if accuracy is not None and metric is not None:
         raise BadValue("accuracy and metric are both given", "give the scores, or the function that measures them")
+    lists: dict[BaselineName, Accuracies | None] = {
+        "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
+    }  # fmt: skip
     looks: dict[int, Look] = {}
     seeds: list[Training] = []
     begun = _inits(init, list(models))
@@ -103,7 +105,7 @@ def audit(
         useless = "" if task.dense else too_few(task.batches, thresholds["depth.margin"])
         if metric is None and loss is None and not task.dense:
             useless = one_sided(task.batches, task.classes, gathered.stopped) or useless
-        compared = any(each is not None for each in (frozen, frozen_bp, shallow, half))
+        compared = any(lists[key] is not None for key in ("frozen", "frozen_bp", "shallow", "half"))
         for seed, one in models.items():
             value = given.pop(seed, None)
             if seed in same:
@@ -127,9 +129,6 @@ def audit(
             standing: Standing | None = "in part" if why else None
             seeds.append(Training(seed=seed, moments=moments, standing=standing, standing_why=why))
     seeds += [Training(seed=seed, moments=[Moment(accuracy=value)]) for seed, value in given.items()]
-    lists: dict[BaselineName, Accuracies | None] = {
-        "frozen": frozen, "bp": bp, "frozen_bp": frozen_bp, "shallow": shallow, "half": half, "half_bp": half_bp,
-    }  # fmt: skip
     depths = {seed: len(seen.layers) for seed, seen in looks.items()}
     for key in HALVES:
         if 1 in depths.values() and lists[key] is not None:
@@ -137,12 +136,20 @@ def audit(
     if len(set(depths.values())) > 1:
         counts = ", ".join(f"seed {seed} {depth}" for seed, depth in depths.items())
         raise BadValue(f"the models differ in their number of blocks: {counts}", "audit them separately")
-    baselines = {key: _baseline(value, labels, key) for key, value in lists.items() if value is not None}
+    baselines = {
+        # A number stands for all seeds, without a spread; a list or table is paired with them.
+        key: Baseline.number(_share(value, key)) if _alone(value)
+        else Baseline.by_seed(_accuracies(value, labels, key), typed=True)
+        for key, value in lists.items() if value is not None
+    }  # fmt: skip
     if useless and accuracy is None:
         then = "accuracy counts as not known, and depth is not judged" if compared else "the accuracy here tells little"
         task.notes.append(f"{useless}: {then}")
     if metric is not None and accuracy is None and baselines:
-        task.notes.append(_unit(metric, thresholds["depth.margin"]))
+        task.notes.append(
+            f"a point is 0.01 of the metric {name_of(metric)}; the limit of {points(thresholds['depth.margin'])} "
+            "points was set for accuracy, so choose one that fits with thresholds="
+        )
     evidence = Evidence(
         name=name, depth=next(iter(depths.values())), residual=residual, seeds=seeds, baselines=baselines,
         classes=task.classes, chance=_guessing(task) if metric is None and loss is None else None,
@@ -197,32 +204,6 @@ def _begun(start: nn.Module, trained: nn.Module, seed: int, task: Task, asked: A
         return at_init(task.reading(start), asked)
 
 
-def scored(model: nn.Module, seen: Look, task: Task, metric: Metric | None) -> tuple[float | None, list[str]]:
-    """A model's accuracy, or its score by your metric; None with the reason where there is none to compare."""
-    if metric is None and not task.dense:
-        if math.isfinite(seen.accuracy):
-            return seen.accuracy, []
-        return None, ["no accuracy is known: with a loss of your own, give metric= or accuracy="]
-    value = score(model, task, metric)
-    what = "accuracy per labelled place" if metric is None else f"metric {_name_of(metric)}"
-    if value is not None and 0 <= value <= 1:
-        return value, [f"scored by {what}: {value:.4g}"]
-    return None, [f"scored by {what}: {'nothing' if value is None else f'{value:.4g}'}. Only scores between 0 and 1, "
-                  "larger is better, are compared: accuracy counts as not known, and depth is not judged"]  # fmt: skip
-
-
-def _name_of(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _unit(metric: Metric, margin: float) -> str:
-    """What is said where gains are of a metric."""
-    return (
-        f"a point is 0.01 of the metric {_name_of(metric)}; the limit of {points(margin)} points was set for accuracy, "
-        "so choose one that fits with thresholds="
-    )
-
-
 def _by_seed(model: Models) -> dict[int, nn.Module]:
     if isinstance(model, nn.Module):
         return {0: model}
@@ -235,14 +216,7 @@ def _by_seed(model: Models) -> dict[int, nn.Module]:
     return models
 
 
-def _baseline(given: Accuracies, seeds: Sequence[int | None], what: str) -> Baseline:
-    """A number stands for all seeds, without a spread; a list or table is paired with them."""
-    if _alone(given):
-        return Baseline.number(_share(given, what))
-    return Baseline.by_seed(_accuracies(given, seeds, what), typed=True)
-
-
-def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> dict[int, float | None]:
+def _accuracies(given: Accuracies, seeds: Sequence[int], what: str) -> dict[int, float | None]:
     """Accuracies by seed: a table as it is; a list in the order of the models, further ones as further seeds."""
     if isinstance(given, str):
         raise BadValue(f"{what} is the text {given[:40]!r}", "give a number, or one per seed")
@@ -252,9 +226,8 @@ def _accuracies(given: Accuracies, seeds: Sequence[int | None], what: str) -> di
     values = [_share(value, what) for value in several]
     if not values:
         raise BadValue(f"{what} is an empty list", "give at least one number, or leave it out")
-    known = [seed for seed in seeds if seed is not None]
-    further = [n for n in range(len(known) + len(values)) if n not in known]
-    return dict(zip([*known, *further], values, strict=False))
+    further = [n for n in range(len(seeds) + len(values)) if n not in seeds]
+    return dict(zip([*seeds, *further], values, strict=False))
 
 
 def _alone(given: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from walkback.audits.spine import Note, audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds, fires_at, in_order
-from walkback.checks.looks import looks_of, with_looks
+from walkback.checks.sequential import looks_of, with_looks
 from walkback.errors import BadValue, RecordError
 from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import (
@@ -28,8 +28,7 @@ from walkback.records import (
 )
 from walkback.records.card import cards_beside
 from walkback.records.looks import Looks, read_looks
-from walkback.records.loop_subjects import read_loops
-from walkback.records.loop_training import RECORD, find_loop_trainings
+from walkback.records.loop_training import RECORD, find_loop_trainings, read_loops
 from walkback.records.rates import ChosenRates, find_trials
 
 Given = Mapping[BaselineName, Baseline]
@@ -50,13 +49,14 @@ def judge_paths(
     are among the runs are judged too: an audit whose controls misbehave is invalid. `source`: the command, as words;
     `note` and `processes` as for `audit_subjects`.
     """
-    looks = read_looks(*places_of(paths))
+    places = places_of(paths)
+    looks = read_looks(*places) if places else Looks()
     subjects, runs = subjects_at(paths, baselines, looks, note)
     thresholds = thresholds or DEFAULT
     if looks.looks and not looks_of(thresholds):
         thresholds = with_looks(thresholds, looks.looks)
     audit = audit_subjects(subjects, thresholds, protocol or "ours", runs=runs, note=note, processes=processes)
-    return audit.with_records(source=source, cards=cards_beside(paths))
+    return audit.with_records(source=source, cards=cards_beside(paths) if places else None)
 
 
 def audits_of(
@@ -102,15 +102,14 @@ def subjects_at(
     """The subjects of everything that is recorded at some paths, and all run folders."""
     folders, logs = _folders_and_logs(paths)
     found = find_runs(*folders) if folders else []
-    loops = read_loops(find_loop_trainings(*folders))
+    loops = read_loops(find_loop_trainings(*folders)) if folders else []
     if folders and not found and not loops:
         raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
     runs = []
     for number, path in enumerate(found, 1):
         runs.append(read_head(path))
         note("read", number, len(found))
-    rates = ChosenRates(read_run(path) for path in find_trials(*folders))
-    subjects = subjects_of_runs(runs, rates) if runs else []
+    subjects = subjects_of_runs(runs, ChosenRates(map(read_run, find_trials(*folders)))) if runs else []
     alone = len(loops) == 1 and not subjects and not logs
     subjects += [subject for loop in loops for subject in loop.subjects(alone)]
     evidences = join_seeds([evidence for path in logs for evidence in read_log(path)])

@@ -1,6 +1,12 @@
-"""The first door: trains the subjects with their baselines and controls, and judges them."""
+"""Trains rules with their baselines and controls, and judges them: what `wb.audit_rules` does.
 
-from collections.abc import Callable, Mapping, Sequence
+Where rates are tried, it begins with trials: every arm at every rate of one grid, on held-out training samples. All
+get the same trials: while the best rate of any arm lies at an edge, the grid grows there for all. What an arm then
+takes is read from the records (records/rates.py), as `judge` reads it later.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +15,9 @@ from walkback.audits.adaptive_seeds import planned, settle
 from walkback.audits.controls import CONTROLS
 from walkback.audits.records import with_inits
 from walkback.audits.spine import audit_subjects
-from walkback.audits.tuning import at_its_rate, check_free, tune, without_weights
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
+from walkback.checks.finding import listed
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net
@@ -27,27 +33,32 @@ from walkback.records import (
     with_probes,
 )
 from walkback.records.card import read_cards
+from walkback.records.checkpoint import CHECKPOINTS
+from walkback.records.config_keys import setting_of
 from walkback.records.looks import read_looks
-from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, ChosenRates, find_trials
-from walkback.records.sharing import setting_of
+from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, Choice, ChosenRates, doubled, find_trials
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
+from walkback.train.rate_grid import GRID, search
 
 Auto = Literal["auto"]
-# Width, epochs and seeds where nothing is said. The second was picked to be short: see the README.
+HELD_OUT = 0.1
+PROBED = 128  # images: of a trial its accuracy counts and nothing else
+ONE_RATE = "give --lr X, or --rates one, to train all at one rate"
+# Width, epochs and seeds where nothing is given. The second was picked to be short: see the README.
 SMALL: Mapping[str, tuple[int, int, int | Auto]] = {"mnist1d": (128, 16, 4), "mnist1d-10k": (64, 8, "auto")}
 
 
 def usual(data: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What an audit takes where nothing is said: MNIST-1D tells the story in a minute, others take the full recipe.
+    """What an audit takes where nothing is given: MNIST-1D tells the story in a minute, others take the full recipe.
 
     Its 10,000 test sequences are judged with as many seeds as it takes; the canonical 1,000, as ever, with four seeds.
     """
-    said = dict(settings)
+    given = dict(settings)
     if data in SMALL:
         width, epochs, seeds = SMALL[data]
-        said["net_options"] = find_net(said.get("net", "resmlp")).small(width) | dict(said.get("net_options", {}))
-        return {"seeds": seeds, "epochs": epochs, "probe_images": 512, **said}
-    return {"seeds": 3, "epochs": 100, **said}
+        given["net_options"] = find_net(given.get("net", "resmlp")).small(width) | dict(given.get("net_options", {}))
+        return {"seeds": seeds, "epochs": epochs, "probe_images": 512, **given}
+    return {"seeds": 3, "epochs": 100, **given}
 
 
 def audit_plan(
@@ -76,9 +87,10 @@ def audit_plan(
         own: dict[str, Any] = {"seeds": seeds[rule] if isinstance(seeds, Mapping) and rule != "bp" else most}
         own |= mine if rule not in CONTROLS else {}
         full = plan(rules=[rule], net_options=options, **settings, **own)
-        rungs = [0] if rule not in (*rules, "bp") else [*_upper_half(full[0]), 0]
         configs += full
-        for last in rungs:
+        upper, blocks = half(full[0].blocks), full[0].blocks
+        has_half = rule in (*rules, "bp") and upper < blocks == full[0].train_last
+        for last in [upper, 0] if has_half else [0]:
             configs += plan(rules=[rule], net_options=options, **{**settings, **own, "train_last": last})
     family = find_net(settings.get("net", "resmlp"))
     without = family.shallow({**defaults(family), **options})
@@ -91,11 +103,6 @@ def audit_plan(
 def _everyone(rules: Sequence[str]) -> list[str]:
     """The rules and the controls, each once."""
     return [*dict.fromkeys([*rules, *CONTROLS])]
-
-
-def _upper_half(config: RunConfig) -> list[int]:
-    """How many blocks train if only the upper half does; nothing where the net has no lower half, or it is frozen."""
-    return [half(config.blocks)] if half(config.blocks) < config.blocks == config.train_last else []
 
 
 def audit_rules(
@@ -123,7 +130,7 @@ def audit_rules(
     seeds    how many, or which; or "auto": three, then more for what is open, at the looks of `looks_up_to`, until
              all is settled or there are `max_seeds` (12). The numbers of seeds at which it looks are in looks.json
              of `out`, so that intervals allow for them wherever these runs are judged. The same call resumes it.
-    rates    "auto": every arm is tried at several learning rates first (tuning.py), and trained at the best of its own;
+    rates    "auto": every arm is tried at several learning rates first, and trained at the best of its own;
              the trials are kept in `out`/trials
     tell     hears of every event; its index counts all configs that `expect` was given so far
     expect   is given configs before they are trained
@@ -131,8 +138,9 @@ def audit_rules(
     executor, executor_options   as for `train_all`
     """
     looks = looks_for(seeds, max_seeds)
-    if looks and configs is not None:
-        raise BadValue("configs cannot be given with seeds=auto, which chooses them itself", "leave configs out")
+    for key, chooses in (("seeds", bool(looks)), ("rates", rates == "auto")):
+        if chooses and configs is not None:
+            raise BadValue(f"configs cannot be given with {key}=auto, which chooses them itself", "leave configs out")
     how = {
         "jobs": jobs, "data_folder": data_folder, "device": device, "executor": executor,
         "executor_options": executor_options,
@@ -146,10 +154,8 @@ def audit_rules(
         return _trained(some, before - len(some), where, tell, how)
 
     if rates == "auto":
-        if configs is not None:
-            raise BadValue("configs cannot be given with rates=auto, which chooses them itself", "leave configs out")
         check_free(settings, seeds)
-        settings["rates"] = _tuned(rules, Path(out), trained, say, settings)
+        settings["rates"] = tune(audit_plan(rules, seeds=[TRIAL_SEED], **settings), Path(out), trained, say)
     chosen = settings.get("rates", NOTHING_TRIED)
     everyone = _everyone(rules)
     counts = dict.fromkeys(everyone, looks[0] if looks else 0)
@@ -184,27 +190,6 @@ def looks_for(seeds: object, max_seeds: int | None) -> tuple[int, ...]:
     return looks_up_to(USUAL_MOST if max_seeds is None else max_seeds) if seeds == "auto" else ()
 
 
-def _tuned(
-    rules: Sequence[str], out: Path, trained: Callable[..., object], say: Callable[[str], object],
-    settings: Mapping[str, Any],
-) -> ChosenRates:  # fmt: skip
-    """The rates of everybody whom an audit of `rules` trains, by trials."""
-    done: set[str] = set()
-
-    def train(trials: Sequence[RunConfig]) -> None:
-        new = [config for config in trials if config.hash() not in done]
-        trained(new, out / TRIALS)
-        without_weights(out / TRIALS, new)
-        done.update(config.hash() for config in new)
-
-    return tune(audit_plan(rules, seeds=[TRIAL_SEED], **settings), train, lambda: rates_in(out), say)
-
-
-def rates_in(out: Path) -> ChosenRates:
-    """What the trials that lie in a folder of runs choose."""
-    return ChosenRates(read_run(path) for path in find_trials(out))
-
-
 def _trained(
     configs: Sequence[RunConfig], before: int, out: Path | str, tell: Callable[[Event], object], how: Mapping[str, Any]
 ) -> list[Run]:
@@ -233,3 +218,99 @@ def _init(config: RunConfig, folder: Path | None) -> Moment:
     with arithmetic():
         trainer = Trainer(config, load(config.data, folder))
         return with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
+
+
+# --- trials of learning rates ----------------------------------------------------------------------------------------
+
+
+def trial(arm: RunConfig, rate: float) -> RunConfig:
+    """The config of an arm's trial at a rate."""
+    changes = {"seed": TRIAL_SEED, "lr": rate, "validation": HELD_OUT, "probe_images": min(PROBED, arm.probe_images)}
+    return arm.changed(**changes)
+
+
+def longer(arm: RunConfig, rates: ChosenRates) -> RunConfig:
+    """The config of its trial at its rate with twice the epochs: does it still rise?"""
+    return trial(doubled(arm), at_its_rate(arm, rates).lr)
+
+
+def at_its_rate(config: RunConfig, rates: ChosenRates) -> RunConfig:
+    """With the rate that the trials of its arm chose, if it has any. The smallest, where training always diverged."""
+    choice = rates.of(config)
+    if choice is None or choice.missing:
+        return config
+    return config.changed(lr=choice.rates[0] if choice.lr is None else choice.lr)
+
+
+def grid_of(arms: Iterable[RunConfig], rates: ChosenRates) -> list[float]:
+    """The grid, with whatever was tried for any of these arms before: what is chosen rests on all of it."""
+    return sorted({*GRID, *(rate for arm in arms if (choice := rates.of(arm)) for rate in choice.rates)})
+
+
+def rates_in(out: Path) -> ChosenRates:
+    """What the trials that lie in a folder of runs choose."""
+    return ChosenRates(read_run(path) for path in find_trials(out))
+
+
+def tune(
+    arms: Sequence[RunConfig], out: Path, trained: Callable[[Sequence[RunConfig], Path], object],
+    say: Callable[[str], object],
+) -> ChosenRates:  # fmt: skip
+    """Train the trials that these arms need, in `out`/trials, and give the rates that they choose."""
+    done: set[str] = set()
+
+    def train(trials: Iterable[RunConfig]) -> ChosenRates:
+        new = {config.hash(): config for config in trials if config.hash() not in done}
+        trained(list(new.values()), out / TRIALS)
+        done.update(new)
+        for folder in (out / TRIALS / config.folder() for config in new.values()):
+            for name in CHECKPOINTS if (folder / "result.json").exists() else ():
+                (folder / name).unlink(missing_ok=True)  # weights are as large as everything else together
+        return rates_in(out)
+
+    def tried(grid: Sequence[float]) -> list[Choice | None]:
+        return [*map(train(trial(arm, rate) for arm in arms for rate in grid).of, arms)]
+
+    grid = search(grid_of(arms, rates_in(out)), tried)
+    rates = rates_in(out)
+    train(longer(best, rates) for nets in opponents(arms) if (best := rates.best(nets)) is not None)
+    for line in tuned_words(arms, grid, rates):
+        say(line)
+    return rates_in(out)
+
+
+def opponents(arms: Sequence[RunConfig]) -> list[list[RunConfig]]:
+    """What each rule must beat: its own frozen net, and the shallow net."""
+    shallow = [arm for arm in arms if not arm.blocks]
+    return [[arm, *shallow] for arm in arms if arm.train_last == 0 < arm.blocks and arm.rule != "random"]
+
+
+def tuned_words(arms: Sequence[RunConfig], grid: Sequence[float], rates: ChosenRates) -> list[str]:
+    """What the trials chose, in lines."""
+    choices = {arm.label(): choice for arm in arms if (choice := rates.of(arm)) is not None}
+    by_rate: dict[tuple[float, str], list[str]] = {}
+    for name, choice in choices.items():
+        by_rate.setdefault((choice.lr or math.inf, choice.words()), []).append(name)
+    found = sorted(by_rate.items(), key=lambda pair: pair[0][0])
+    words = "; ".join(f"{rate}: {', '.join(names)}" for (_, rate), names in found)
+    lines = [f"Learning rates, each the best of {len(grid)} from {grid[0]:g} to {grid[-1]:g}. {words}."]
+    edge = [name for name, choice in choices.items() if choice.edge]
+    if edge:
+        lines.append(f"At the edge of {len(grid)} rates, which is as many as are tried: {listed(edge)}.")
+    return lines
+
+
+def check_free(settings: dict[str, object], seeds: object) -> None:
+    """Refuse what cannot go together with trials."""
+    if "lr" in settings:
+        raise BadValue(
+            f"--rates auto tries learning rates, and --lr {settings['lr']:g} fixes one",
+            "give one of them: --lr for one rate, --rates auto for the best of each",
+        )
+    if settings.get("validation"):
+        raise BadValue(
+            f"--rates auto holds out training samples itself, and --validation {settings['validation']:g} does as well",
+            ONE_RATE,
+        )
+    if not isinstance(seeds, int | str) and TRIAL_SEED in list(seeds):  # type: ignore[call-overload]
+        raise BadValue(f"{TRIAL_SEED} is the seed of the trials", f"take another seed; or {ONE_RATE}")

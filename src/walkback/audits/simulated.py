@@ -5,17 +5,16 @@ added at every look until the answer is settled. The baselines are trained too: 
 alike over both where the subject's noise rules, and drawn apart where the baselines' does.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkback.checks import DEFAULT
-from walkback.checks.depth import CONFIDENCE, NAME, bonferroni, required_seeds
-from walkback.checks.looks import USUAL_MOST, looks_up_to
-from walkback.checks.student import two_sided
+from walkback.checks.depth import CONFIDENCE, NAME, required_seeds
+from walkback.checks.paired_gain import bonferroni, two_sided
+from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.report.tables import Cell, Table
 
 LOOKS = looks_up_to(USUAL_MOST)
@@ -46,7 +45,7 @@ class Design:
 
     apart     the gains over the two baselines are drawn apart; else they differ by what lies between the baselines
     bp        where bp's gains lie, over either baseline, and their spread
-    at_most   shares of the audits that the protocol asks for, by outcome; `at_least` likewise
+    at_most   shares of the audits that the protocol asks for, by outcome; `at_least`: the least
     """
 
     words: str
@@ -56,6 +55,11 @@ class Design:
     bp: tuple[float, float] = (20.0, 2.0)
     at_most: Mapping[str, float] = field(default_factory=dict)
     at_least: Mapping[str, float] = field(default_factory=dict)
+
+    def reached(self, shares: Mapping[str, float]) -> bool:
+        """Whether the figures that the protocol asks for come out."""
+        most = all(shares[name] <= share for name, share in self.at_most.items())
+        return most and all(shares[name] >= share for name, share in self.at_least.items())
 
 
 WRONG = {"holds": 0.025, "walked back": 0.025}
@@ -91,21 +95,6 @@ CASES = (
 
 
 SIGNS = {"holds": "✓", "holds by 5 seeds": "✓ by 5 seeds", "walked back": "✗"}
-
-
-class SimulatedShares(NamedTuple):
-    """Of all trials: the shares that hold, hold by five seeds and are walked back, and the mean number of seeds."""
-
-    holds: float
-    by_five: float
-    walked_back: float
-    seeds: float
-
-    def reaches(self, case: Design) -> bool:
-        """Whether the figures that the protocol asks for come out."""
-        shares = {"holds": self.holds, "holds by 5 seeds": self.by_five, "walked back": self.walked_back}
-        most = all(shares[name] <= share for name, share in case.at_most.items())
-        return most and all(shares[name] >= share for name, share in case.at_least.items())
 
 
 def drawn(case: Design, trials: int, rng: np.random.Generator) -> tuple[Points, Points]:
@@ -148,30 +137,24 @@ def _ends(gains: Points, n: int, confidence: float) -> tuple[Points, Points]:
     return mean - half, mean + half
 
 
-def simulate(case: Design, trials: int = TRIALS, seed: int = SEED) -> SimulatedShares:
-    """Judge that many audits of one case."""
+def simulate(case: Design, trials: int = TRIALS, seed: int = SEED) -> dict[str, float]:
+    """Judge that many audits of one case: the shares that come out so, by outcome, and the mean number of seeds."""
     outcome, used = decided(*drawn(case, trials, np.random.default_rng((seed, CASES.index(case)))))
     holds = outcome > 0
-    return SimulatedShares(
-        float(holds.mean()), float((holds & (used <= 5)).mean()), float((outcome < 0).mean()), float(used.mean())
-    )
-
-
-def rates(trials: int = TRIALS) -> Iterator[tuple[Design, SimulatedShares]]:
-    """Every case."""
-    for case in CASES:
-        yield case, simulate(case, trials)
+    found = {"holds": holds, "holds by 5 seeds": holds & (used <= 5), "walked back": outcome < 0, "seeds": used}
+    return {name: float(values.mean()) for name, values in found.items()}
 
 
 def settled_table(trials: int = TRIALS) -> Table:
     """What comes out of every case, beside what the protocol asks for."""
     rows: list[list[Cell]] = []
-    for case, found in rates(trials):
+    for case in CASES:
+        found = simulate(case, trials)
         asked = [f"{SIGNS[name]} ≤ {100 * share:g} %" for name, share in case.at_most.items()]
         asked += [f"{SIGNS[name]} ≥ {100 * share:g} %" for name, share in case.at_least.items()]
-        shares = [f"{100 * share:.1f} %" for share in found[:3]]
-        reached = ("yes" if found.reaches(case) else "no") if asked else "–"
-        rows.append([case.words, *shares, f"{found.seeds:.1f}", ", ".join(asked) or "–", reached])
+        reached = ("yes" if case.reached(found) else "no") if asked else "–"
+        shares = [f"{100 * found[name]:.1f} %" for name in SIGNS]
+        rows.append([case.words, *shares, f"{found['seeds']:.1f}", ", ".join(asked) or "–", reached])
     notes = [
         f"{trials} simulated audits per row, judged as depth judges them with {', '.join(map(str, LOOKS))} seeds; the "
         f"rest is open. Gains in points, {REQUIRED:g} required over both baselines. bp: N(20, 2) unless it says "

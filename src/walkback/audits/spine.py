@@ -49,6 +49,7 @@ def audit_subjects(
     note       hears what is being done, how much of it, and of how much
     processes  so many judge where runs are many; they do not know what was registered in this process
     """
+    _name_apart(subjects)
     judgements = _judged(subjects, thresholds, protocol, runs, note, processes)
     settings = _settings(subjects, judgements, thresholds, protocol)
     names = [judgement.name for judgement in judgements]
@@ -83,6 +84,17 @@ def audit_subjects(
     rest = [case for place, case in enumerate(cases) if place not in shown]
     every = {run.path: run for run in (*(r for case in cases for r in case.runs), *runs)}
     return audit.with_records(cases=[cases[place] for place in shown], control_cases=rest, runs=[*every.values()])
+
+
+def _name_apart(subjects: Sequence[Subject]) -> None:
+    """Give each subject a name of its own, because answers, settings and controls refer to subjects by name."""
+    taken: set[str] = set()
+    for subject in subjects:
+        name, number = subject.name, 1
+        while subject.name in taken:
+            number += 1
+            subject.name = f"{name} · {number}"
+        taken.add(subject.name)
 
 
 def _shown(

@@ -5,7 +5,6 @@ everything back; on the step of a look, hooks that only read listen to the loop'
 """
 
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -16,26 +15,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from walkback.audits.alarms import FLOOR, NOT_THEIRS, Alarms
-from walkback.audits.measured import BACKWARD, MeasuredModel, measured
-from walkback.audits.model import scored
-from walkback.audits.reference import Asked
+from walkback.audits.alarms import FLOOR, OTHER_CREDIT, Alarms
 from walkback.checks import DEFAULT, Thresholds
 from walkback.errors import BadValue, Fired, WalkbackError
 from walkback.files import append
+from walkback.loops.model_measured import BACKWARD, MeasuredModel, measured, scored
+from walkback.loops.true_gradient import Asked
 from walkback.plain import one_line
 from walkback.probes import Proof
-from walkback.probes.blocks import find_blocks
-from walkback.probes.direct import direct
+from walkback.probes.backward_listener import COMPILED, Crossing, Heard, Listener, direct
+from walkback.probes.detect_task import settle
+from walkback.probes.forward_switches import uncompiled, unprepared
 from walkback.probes.inputs import gather
-from walkback.probes.modules import PerSampleLoss
 from walkback.probes.outputs import Asked as Output
-from walkback.probes.parameters import against_probe, left_in
-from walkback.probes.task import settle
-from walkback.probes.theirs import COMPILED, Crossing, Heard, Listener
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks, unwrapped
+from walkback.probes.update import against_probe, left_in
 from walkback.probes.witness import Witness
-from walkback.probes.wrapped import uncompiled, unprepared, unwrapped
 from walkback.records import Evidence, Moment, ReadingRecord
 from walkback.records.moment import CREDIT
 from walkback.records.readers.watch_log import (
@@ -58,27 +55,7 @@ SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss (with the facto
 Other = Callable[[WatchHeader, WatchLook], None]
 
 
-def watch(
-    model: nn.Module,
-    blocks: str | Sequence[str],
-    *,
-    probe: Any,
-    every: int = 50,
-    log: Path | str | None = None,
-    local: bool = False,
-    residual: bool | None = None,
-    stop_when_fired: bool = False,
-    name: str = "your training",
-    seed: int | None = None,
-    done: int = 0,
-    loss: PerSampleLoss | None = None,
-    output: Output = None,
-    reduction: str = "auto",
-    max_samples: int = SAMPLES,
-    thresholds: Thresholds = DEFAULT,
-    show: bool = True,
-    also: Sequence[Other] = (),
-) -> "Watch":
+class Watch:
     """Watch a training that your own loop runs. Call `step()` once per optimizer step, between backward and update.
 
     blocks     a wildcard over module names ("blocks.*"), or a list of names, from the input to the output
@@ -92,26 +69,33 @@ def watch(
     loss, output, reduction   as `wb.audit` takes them
     show       one line per look on standard error; in a notebook a small figure that follows the training
     also       writers that get every look too, such as `wb.csv_writer("run.csv")` or `wb.tensorboard_writer("runs")`
-    """
-    return Watch(model, blocks, probe=probe, every=every, log=log, local=local, residual=residual,
-                 stop_when_fired=stop_when_fired, name=name, seed=seed, done=done, loss=loss, output=output,
-                 reduction=reduction, max_samples=max_samples, thresholds=thresholds, show=show, also=also)  # fmt: skip
 
-
-class Watch:
-    """What `watch` returns.
-
-    looks   every look so far
-    end     how the training ended; None while it goes on
-    fired   by check (and "leak"): the step at which it first fired
+    Afterwards `looks` has every look, `end` how the training ended (None while it goes on), and `fired`, by check (and
+    "leak"), the step at which it first fired.
     """
 
     def __init__(
-        self, model: nn.Module, blocks: str | Sequence[str], *, probe: Any, every: int, log: Path | str | None,
-        local: bool, residual: bool | None, stop_when_fired: bool, name: str, seed: int | None, done: int,
-        loss: PerSampleLoss | None, output: Output, reduction: str, max_samples: int, thresholds: Thresholds,
-        show: bool, also: Sequence[Other],
-    ) -> None:  # fmt: skip
+        self,
+        model: nn.Module,
+        blocks: str | Sequence[str],
+        *,
+        probe: Any,
+        every: int = 50,
+        log: Path | str | None = None,
+        local: bool = False,
+        residual: bool | None = None,
+        stop_when_fired: bool = False,
+        name: str = "your training",
+        seed: int | None = None,
+        done: int = 0,
+        loss: PerSampleLoss | None = None,
+        output: Output = None,
+        reduction: str = "auto",
+        max_samples: int = SAMPLES,
+        thresholds: Thresholds = DEFAULT,
+        show: bool = True,
+        also: Sequence[Other] = (),
+    ) -> None:
         for value, least, what in ((every, 1, "every"), (done, 0, "done")):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadValue(f"{what} is {value!r}", f"give a whole number of steps, at least {least}")
@@ -119,6 +103,7 @@ class Watch:
         self._every, self._count, self._done, self._also = every, 0, done, list(also)
         self._stop, self._log = stop_when_fired, None if log is None else Path(log)
         self._closed, self._looking, self._began = False, 0.0, time.perf_counter()
+        self._raised: Fired | None = None
         self.end: WatchEnd | None = None
         self._proofs: list[Proof] | None = None
         self._proved_at: int | None = None
@@ -128,8 +113,8 @@ class Watch:
             return
         opened = unwrapped(model)
         self._model, self._deaf = opened.model, COMPILED if _is_compiled(model) else ""
-        self._blocks = list(find_blocks(self._model, blocks).values())
-        names = list(find_blocks(self._model, blocks))
+        found = find_blocks(self._model, blocks)
+        self._blocks, names = list(found.values()), list(found)
         with undisturbed(), self._plainly():
             gathered = gather(probe, self._model, max_samples, own_loss=loss is not None)
             self._task = settle(self._model, gathered.batches, output, loss)
@@ -164,7 +149,9 @@ class Watch:
             if count % self._every == 0:
                 self._look(self._done + count, self._heard())
                 if self._stop and self.fired:
-                    raise self._stopping()
+                    words = f"stopped at step {self.looks[-1].step}: {' and '.join(self.fired)} fired"
+                    self._raised = Fired(words, "watch.fired and the log say why")
+                    raise self._raised
             if self._count % self._every == 0 and not self._deaf:
                 self._listener.start()
         return bool(self.fired)
@@ -180,11 +167,8 @@ class Watch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        ours = isinstance(error, Fired) and error is self._raised
         self.close("finished" if kind is None else "stopped")
-        return ours
-
-    _raised: Fired | None = None
+        return error is not None and error is self._raised
 
     def close(self, ended: Ended = "finished") -> None:
         """Look a last time, if the training came to its end; take the hooks away and finish the log."""
@@ -232,21 +216,17 @@ class Watch:
     # --- one look -----------------------------------------------------------------------------------------------------
 
     def _heard(self) -> Heard:
-        if self._deaf:
-            return Heard.nothing(len(self._blocks), self._deaf)
-        return self._listener.stop()
+        return Heard.nothing(len(self._blocks), self._deaf) if self._deaf else self._listener.stop()
 
     def _look(self, step: int, heard: Heard, last: bool = False) -> None:
         began = time.perf_counter()
         try:
             with undisturbed(), self._plainly(), self._witness.paused():  # whatever is imported or drawn meanwhile
                 look = self._measure(step, heard, last)
-        except WalkbackError:
-            if not self.looks:
+        except Exception as error:  # a monitor does not end a training, unless it was given what it cannot look at
+            if isinstance(error, WalkbackError) and not self.looks:
                 raise
-            look = self._failed(step, heard)
-        except Exception:  # a monitor does not end a training
-            look = self._failed(step, heard)
+            look = self._failed(step, heard, error)
         if not self.looks:
             self._header = self._header.changed(at_init=self._header.at_init and self._fresh(look))
             self._alarms.header = self._header
@@ -265,8 +245,7 @@ class Watch:
         self._looking += time.perf_counter() - began
         self._alarms.emit()
 
-    def _failed(self, step: int, heard: Heard) -> WatchLook:
-        error = sys.exc_info()[1]
+    def _failed(self, step: int, heard: Heard, error: Exception) -> WatchLook:
         words = one_line(f"the look at step {step} failed: {type(error).__name__}: {str(error)[:300]}")
         self._alarms.warn("failed", f"{words}. The training continues.")
         # What crosses may be direct feedback, which only a look that succeeds can tell apart.
@@ -293,38 +272,35 @@ class Watch:
         if not last:
             self._alarms.weights(step, any(u is not None and any(bool(g.any()) for g in u) for u in updates))
         number = len(self.looks)
-        again = due = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
+        due = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
+        known = None if due else self._proofs
         first = self.looks[0].moment if self.looks else None
-        found, moment = self._probed(None if again else self._proofs)
+        found, moment = self._probed(known)
         heard = self._directly(heard, found)
-        fires = self._alarms.fires(moment, heard, first)
-        if not again and self._proofs is not None and any(name not in self.fired for name in fires):
-            again = True
-            found, moment = self._probed(None)  # no alarm rests on a proof of an earlier look
-            fires = self._alarms.fires(moment, heard, first)
-        if again or self._proofs is None:
+        if known is not None and any(name not in self.fired for name in self._alarms.fires(moment, heard, first)):
+            known = None  # no alarm rests on a proof of an earlier look
+            found, moment = self._probed(None)
+        if known is None:
             sound = all(proof.standing in ("proved", "not measured") for proof in found.reference.proofs)
             self._proofs = found.reference.proofs if sound else None
             self._proved_at = step if sound else self._proved_at
-            again = True
         notes = [*found.notes, *([heard.why] if heard.why else [])]
         moment, remarks = self._alarms.of_the_loop(moment, heard)
         standing = self._witness.answer()
         if standing.standing == "not seen":
             moment, remarks = moment.changed(**dict.fromkeys(CREDIT)), [*remarks, standing.why]
-        self._alarms.other_credit = NOT_THEIRS in remarks
-        notes += [*remarks, *([] if again else [f"finite differences were last taken at step {self._proved_at}"])]
+        self._alarms.other_credit = OTHER_CREDIT in remarks
+        notes += remarks
+        if known is not None:
+            notes.append(f"finite differences were last taken at step {self._proved_at}")
         halves: list[float | None] = [None] * len(self._blocks)
-        if last:
-            readings = []
-        elif found.reference.worker is None:
+        if not last:
             readings = [ReadingRecord(value=math.nan, status="no float64 copy")] * len(self._blocks)
-        else:
-            aligned = against_probe(updates, found.reference.worker, prove=again, differences=due)
-            notes += aligned.notes
-            readings = [ReadingRecord.of(each) for each in aligned.update]
-            halves = [each.value if each.status == "ok" else None for each in aligned.halves]
-        if readings:
+            if found.reference.worker is not None:
+                aligned = against_probe(updates, found.reference.worker, prove=known is None, differences=due)
+                notes += aligned.notes
+                readings = [ReadingRecord.of(each) for each in aligned.update]
+                halves = [each.value if each.status == "ok" else None for each in aligned.halves]
             moment = moment.changed(measured={**moment.measured, UPDATE: readings})
         fires = self._alarms.fires(moment, heard, first)
         look = WatchLook(
@@ -362,14 +338,12 @@ class Watch:
             stack.enter_context(torch.autocast(device, enabled=False))
         return stack
 
-    def _stopping(self) -> Fired:
-        names = " and ".join(self.fired)
-        self._raised = Fired(f"stopped at step {self.looks[-1].step}: {names} fired", "watch.fired and the log say why")
-        return self._raised
-
     def _write(self, line: str) -> None:
         if self._log is not None:
             append(self._log, line.encode() + b"\n")
+
+
+watch = Watch
 
 
 def _first_rank() -> bool:

@@ -4,61 +4,36 @@ Every file of this folder is imported, and a check in it registers itself.
 """
 
 from walkback.checks.audit import Audit, Control, SettingValidity
-from walkback.checks.base import CHECKS, Check, check_named, default_thresholds, in_order
+from walkback.checks.base import CHECKS, Check, check_named, in_order
 from walkback.checks.chance import chance
 from walkback.checks.depth import depth
-from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol
-from walkback.checks.judge import Accuracy, Described, FirstFired, Judgement, fires_at, first_fired, judge
+from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known, listed
+from walkback.checks.paired_gain import DIGITS
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
-from walkback.checks.scale import scale
+from walkback.checks.scale import growth, scale
 from walkback.checks.size import size
 from walkback.checks.spread import spread
-from walkback.checks.thresholds import LIMITS, Limit, Threshold, Thresholds
-from walkback.checks.thresholds_file import completed, load_thresholds
-from walkback.checks.verdict import Verdict, VerdictName, Verdicts, verdict
+from walkback.checks.thresholds import (
+    LIMITS,
+    PAPER,
+    Limit,
+    Threshold,
+    Thresholds,
+    completed,
+    default_thresholds,
+    load_thresholds,
+)
+from walkback.checks.verdict import Accuracy, FirstFired, Judgement, VerdictName, Verdicts, fires_at, first_fired, judge
 from walkback.registry import walk
 
 walk(__name__)
 DEFAULT = default_thresholds()
 
 __all__ = [
-    "CHECKS",
-    "DEFAULT",
-    "LIMITS",
-    "Accuracy",
-    "Audit",
-    "Basis",
-    "Check",
-    "Control",
-    "Described",
-    "Finding",
-    "FirstFired",
-    "Interval",
-    "Judgement",
-    "Limit",
-    "Outcome",
-    "Protocol",
-    "SettingValidity",
-    "Threshold",
-    "Thresholds",
-    "Verdict",
-    "VerdictName",
-    "Verdicts",
-    "chance",
-    "check_named",
-    "completed",
-    "default_thresholds",
-    "depth",
-    "fires_at",
-    "first_fired",
-    "in_order",
-    "judge",
-    "load_thresholds",
-    "reach",
-    "reference",
-    "scale",
-    "size",
-    "spread",
-    "verdict",
-]
+    "CHECKS", "DEFAULT", "DIGITS", "LIMITS", "PAPER", "Accuracy", "Audit", "Basis", "Check", "Control", "Finding",
+    "FirstFired", "Interval", "Judgement", "Limit", "Outcome", "Protocol", "SettingValidity", "Threshold",
+    "Thresholds", "VerdictName", "Verdicts", "chance", "check_named", "completed", "default_thresholds", "depth",
+    "fires_at", "first_fired", "growth", "in_order", "judge", "known", "listed", "load_thresholds", "reach",
+    "reference", "scale", "size", "spread",
+]  # fmt: skip

@@ -1,17 +1,15 @@
 """What an audit says: its controls, its subjects, whether it is valid. It shows itself in a notebook or as a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from msgspec import field
 
 from walkback.checks.finding import Protocol
-from walkback.checks.judge import Judgement
-from walkback.checks.thresholds import Thresholds
-from walkback.checks.thresholds_file import completed
-from walkback.checks.verdict import VerdictName
+from walkback.checks.thresholds import Thresholds, completed
+from walkback.checks.verdict import Judgement, VerdictName
 from walkback.errors import RecordError
 from walkback.files import is_folder, make_folder, read_bytes, write_whole
 from walkback.records.invariants import Broken
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from walkback.records.evidence import Evidence
     from walkback.records.training import Run
     from walkback.report.case import Case
-
-SCHEMA = "walkback.audit/3"
 
 
 class Control(Record):
@@ -58,11 +54,26 @@ class Audit(Record, kw_only=True, dict=True):
 
     An audit whose records are at hand knows them too (`with_records`); they are not written.
 
-    cases, control_cases   of each subject, and of what was judged beside them
+    cases           of each subject
+    control_cases   what was judged to show that the audit can tell good from bad
     runs            all run folders behind it
     source          what was asked for, as words of a command line
     cards           what the rules use and cost; None: not measured
+    folder          where the trained models and their records are, of an audit of a loop
+    problems        trainings of a loop that failed or are no baseline, and what keeps its subject from holding
+    layers          of a live model, by seed: the input of the first block, then each block
     """
+
+    if TYPE_CHECKING:
+        control_cases: ClassVar[Sequence[Case]]
+        runs: ClassVar[Sequence[Run]]
+        source: ClassVar[Sequence[str]]
+        cards: ClassVar[Sequence[Card] | None]
+        folder: ClassVar[Path | None]
+        problems: ClassVar[list[str]]
+        layers: ClassVar[dict[int, list[Layer]]]
+    else:  # without annotations these are no fields of the record
+        control_cases, runs, source, cards, folder, problems, layers = (), (), (), None, None, [], {}
 
     brief = frozenset({"settings", "not_controlled"})
     schema: Literal["walkback.audit/3"] = "walkback.audit/3"
@@ -104,44 +115,9 @@ class Audit(Record, kw_only=True, dict=True):
         return found
 
     @property
-    def control_cases(self) -> "Sequence[Case]":
-        """What was judged to show that the audit can tell good from bad."""
-        return self.__dict__.get("control_cases", ())  # type: ignore[no-any-return]
-
-    @property
-    def runs(self) -> "Sequence[Run]":
-        """All run folders behind it."""
-        return self.__dict__.get("runs", ())  # type: ignore[no-any-return]
-
-    @property
-    def source(self) -> Sequence[str]:
-        """What was asked for, as words of a command line; none if that is not known."""
-        return self.__dict__.get("source", ())  # type: ignore[no-any-return]
-
-    @property
-    def cards(self) -> "Sequence[Card] | None":
-        """What the rules use and cost, where that was measured."""
-        return self.__dict__.get("cards")
-
-    @property
     def evidence(self) -> "Evidence":
         """All that was measured of the first subject, and given."""
         return self.cases[0].evidence
-
-    @property
-    def folder(self) -> Path | None:
-        """Where the trained models and their records are, of an audit of a loop."""
-        return self.__dict__.get("folder")
-
-    @property
-    def problems(self) -> list[str]:
-        """Trainings of a loop that failed or are no baseline, and what keeps its subject from holding."""
-        return self.__dict__.get("problems", [])  # type: ignore[no-any-return]
-
-    @property
-    def layers(self) -> "dict[int, list[Layer]]":
-        """The layers of a live model, by seed: the input of the first block, then each block."""
-        return self.__dict__.get("layers", {})  # type: ignore[no-any-return]
 
     def blocks(self) -> list[dict[str, Any]]:
         """One row per seed and layer, as `pandas.DataFrame(audit.blocks())` takes it; see `report.blocks`."""
@@ -157,7 +133,7 @@ class Audit(Record, kw_only=True, dict=True):
 
     @property
     def void_words(self) -> str:
-        """What is said of an audit that is invalid, as a whole or in some of its settings."""
+        """How an invalid audit is introduced: whether all of it is void, or some of its settings."""
         if not any(setting.valid for setting in self.settings):
             return "This audit is invalid: its verdicts do not count."
         wrong = sum(not setting.valid for setting in self.settings)
@@ -218,10 +194,5 @@ class Audit(Record, kw_only=True, dict=True):
 
     def _repr_html_(self) -> str:
         """For notebooks: the answers, the findings and the table per block, without a script or a style sheet."""
-        page: str = import_module("walkback.report.notebook").in_notebook(self)
+        page: str = import_module("walkback.report.page").in_notebook(self)
         return page
-
-
-def failed_of(controls: Iterable[Control]) -> list[Control]:
-    """Those that did not behave as expected."""
-    return [control for control in controls if not control.ok]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from walkback.checks.finding import Finding, Outcome, Protocol
-from walkback.checks.thresholds import LIMITS, VERSION, Limit, Thresholds
+from walkback.checks.thresholds import LIMITS, Limit, Thresholds, default_thresholds
 from walkback.records.evidence import BaselineName, Evidence
 from walkback.records.moment import Moment
 from walkback.registry import Registry
@@ -24,7 +24,7 @@ class Gain(NamedTuple):
 
     over: BaselineName
     over_words: str  # "over its own frozen net"
-    absent: str  # what is said where there is no such baseline
+    absent: str  # the words where that baseline is missing
     task: tuple[BaselineName, BaselineName]  # bp, and what it is held against
     task_words: str
     beside: Mapping[BaselineName, str] = {}  # further baselines that do not judge
@@ -62,7 +62,7 @@ class Check(ABC):
     heading: str  # what its column holds, in a word
     quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
     limits: Mapping[str, Limit]  # its thresholds by name
-    not_asked: str = ""  # what is said where a protocol does not ask it
+    not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
     share_of: str = ""  # of what a share is
@@ -91,7 +91,7 @@ class Check(ABC):
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
     ) -> Mapping[str, bool | None]:
-        """For each of its dates what one moment tells: True fires, False does not, None cannot be told.
+        """For each of its dates what one moment shows: True fires, False does not, None cannot be known.
 
         start   the same training at its random init, if that was recorded
         """
@@ -118,7 +118,7 @@ class Check(ABC):
         return self.means.get(finding.outcome, GENERIC[finding.outcome])
 
     def phrase(self, finding: Finding) -> str:
-        """The finding as a clause for the one sentence that is said of a subject: "one block grows the stream 168×"."""
+        """The finding as a clause of the one sentence about a subject: "one block grows the stream 168×"."""
         return f"{finding.check} {finding.outcome}"
 
     def advice(self, finding: Finding) -> str:
@@ -132,10 +132,8 @@ DISAGREE = "The seeds disagree. More seeds would show how often each outcome occ
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
-    "open": "What is known does not settle it.",
-    "not asked": "This question does not apply to this subject.",
-    "inconclusive": "What is known does not settle it.",
-    "not applicable": "This question does not apply to this subject.",
+    **dict.fromkeys(("open", "inconclusive"), "What is known does not settle it."),
+    **dict.fromkeys(("not asked", "not applicable"), "This question does not apply to this subject."),
 }
 
 
@@ -165,7 +163,9 @@ C = TypeVar("C", bound=Check)
 def register(check: C) -> C:
     """Make a check known, with its thresholds."""
     CHECKS.add(check.name, check)
-    LIMITS.update(check.limits)
+    every = {name: limit for each in in_order() for name, limit in each.limits.items()}
+    LIMITS.clear()
+    LIMITS.update(every)
     return check
 
 
@@ -175,14 +175,8 @@ def check_named(name: str) -> Check:
 
 
 def in_order(protocol: Protocol | None = None) -> list[Check]:
-    """The checks in the order of their places: all, or those that a protocol asks. The published one asks the other
-    way round: scale, reference, depth."""
+    """The checks by their places: all, or the ones that a protocol asks. The published one asks in reverse: scale,
+    reference, depth."""
     way = -1 if protocol == "published" else 1
     checks = sorted(map(CHECKS.get, CHECKS.names()), key=lambda check: (way * check.place, check.name))
     return [check for check in checks if protocol is None or protocol in check.quantity]
-
-
-def default_thresholds() -> Thresholds:
-    """The thresholds that the checks bring."""
-    table = {name: limit.threshold() for check in in_order() for name, limit in check.limits.items()}
-    return Thresholds(version=VERSION, table=table)

@@ -6,73 +6,57 @@ one random direction in d dimensions. Where it was not measured, Γ must be abov
 
 import math
 import statistics
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, register
+from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, stable_range
-from walkback.checks.gamma import FEWEST, by_label, confidence_of, gamma_of, mean_with
-from walkback.checks.student import two_sided
+from walkback.checks.gamma import UPDATE, Gamma, by_label, gamma_of, mean_with
+from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
 BAND, SMALL = "chance.band", "chance.small"
+SAYS = {
+    "no Γ": "The cosines at the blocks' outputs are not known on every seed.",
+    "no null": "The null of Γ was not measured, and the width of the blocks is not known.",
+    "passes": "above chance.",
+    "small": "above chance. It is small: below {small:g}.",
+    "fires": "not above chance.",
+    "away": "not above chance. It points away from the gradient.",
+    "open": "it is open whether that is above chance.",
+    "few seeds": "it is open whether that is above chance. It takes {least} seeds to settle it.",
+}
 
 
-class Above(NamedTuple):
-    """Γ less its null, by seed, and the null's standard deviation by seed.
+def nulls_of(evidence: Evidence, gammas: Gamma) -> tuple[list[tuple[float, float]], float | None] | None:
+    """The null's mean and standard deviation by seed; None where nothing is known of it.
 
-    worst   where the null was not measured: the most that its mean and its spread can be; None: it was measured
+    Where it was not measured, a second number says how large both can be at most.
     """
-
-    gamma: list[float]
-    over: list[float]
-    spread: list[float]
-    worst: float | None = None
-
-    @property
-    def measured(self) -> bool:
-        """Whether the null was."""
-        return self.worst is None
-
-    def noise(self, band: float) -> float:
-        """How far the mean of Γ strays from its null by chance, at so many standard errors."""
-        return band * math.sqrt(math.fsum(s * s for s in self.spread)) / len(self.spread)
-
-    def interval(self, confidence: float) -> Interval:
-        """Γ − null with its interval. Where the null was not measured, the worst that any null leaves."""
-        found = mean_with(self.over, confidence)
-        n = len(self.over)
-        if self.worst is None or found.low is None or found.value is None or n < 2:
-            return found
-        # A null within ± worst lowers the mean by that at most, and widens its spread by that of two points.
-        wider = two_sided(confidence, n - 1) * self.worst / math.sqrt(n - 1)
-        return Interval(value=found.value - self.worst, low=found.low - self.worst - wider, high=found.high)
-
-
-def above_null(evidence: Evidence) -> Above | None:
-    """What Γ is compared with; None where it is not known."""
-    gammas = gamma_of(evidence)
-    if gammas.table is None:
-        return None
+    bound = None if evidence.width is None or gammas.place == UPDATE else 1 / math.sqrt(evidence.width)
     nulls = [_null_of(seed.final, gammas.place) for seed in evidence.seeds]
-    bound = None if evidence.width is None else 1 / math.sqrt(evidence.width)
-    found = gammas.by_seed
-    if None not in nulls:
-        # No rotation gives more than the bound; a null that does was not drawn so, or from too few draws.
-        most = math.inf if bound is None or gammas.place == "update" else bound
-        pairs = [(max(-most, min(most, mean)), min(most, std)) for mean, std in filter(None, nulls)]
-        return Above(found, [g - mean for g, (mean, _) in zip(found, pairs, strict=True)], [std for _, std in pairs])
-    if bound is None or gammas.place == "update":
-        return None
-    return Above(found, found, [bound] * len(found), bound)
+    if None in nulls:
+        return None if bound is None else ([(0.0, bound)] * len(nulls), bound)
+    # No rotation gives more than the bound; a null that does was not drawn so, or from too few draws.
+    most = math.inf if bound is None else bound
+    return [(max(-most, min(most, mean)), min(most, std)) for mean, std in filter(None, nulls)], None
+
+
+def over_null(over: Sequence[float], worst: float | None, confidence: float) -> Interval:
+    """The interval of Γ − null. `worst`: of a null that was not measured, the most that it can be."""
+    found, n = mean_with(over, confidence), len(over)
+    if worst is None or found.low is None or found.value is None:
+        return found
+    # A null within ± worst lowers the mean by that at most, and widens its spread by that of two points.
+    wider = two_sided(confidence, n - 1) * worst / math.sqrt(n - 1)
+    return Interval(value=found.value - worst, low=found.low - worst - wider, high=found.high)
 
 
 def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
     """The mean and the standard deviation of the null of Γ, if it was measured."""
-    updates = [u.null for u in moment.measured.get("update", [])]
-    each = updates if place == "update" else [moment.rotated_gamma]
+    each = [u.null for u in moment.measured.get(UPDATE, [])] if place == UPDATE else [moment.rotated_gamma]
     known_ones = [n for n in each if n is not None and n.n >= 2 and known(n.mean) and known(n.std)]
     if not each or len(known_ones) < len(each):
         return None
@@ -80,65 +64,53 @@ def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
     return statistics.fmean(n.mean for n in known_ones), statistics.fmean(n.std for n in known_ones)
 
 
-def _outcome(above: Above | None, over: Interval, gamma: Interval, band: float, small: float) -> Outcome:
-    if above is None or len(above.over) < FEWEST or over.low is None or gamma.high is None or over.value is None:
-        return "open"
-    if over.low > 0 and over.value > above.noise(band):
-        return "passes"
-    return "fires" if above.measured and gamma.high <= small else "open"
-
-
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Passes if Γ is above its null; fires if it is not, and is shown to be below .05."""
     del protocol
-    above, confidence = above_null(evidence), confidence_of(thresholds)
-    band, small = thresholds[BAND], thresholds[SMALL]
-    over = Interval() if above is None else above.interval(confidence)
-    gamma = Interval() if above is None else mean_with(above.gamma, confidence)
-    now = _outcome(above, over, gamma, band, small)
-    ranges = {
-        SMALL: stable_range(lambda at: _outcome(above, over, gamma, band, at), [gamma.high], small),
-        BAND: stable_range(lambda at: _outcome(above, over, gamma, at, small), _bands(above, over), band),
-    }
-    value = gamma if above is not None else Interval(value=_known_gamma(evidence))
-    wants = now == "open" and above is not None and (above.measured or over.low is None or over.low <= 0)
+    gammas, confidence = gamma_of(evidence), thresholds[CONFIDENCE]
+    gamma, nulls = mean_with(gammas.by_seed, confidence), None if gammas.table is None else nulls_of(evidence, gammas)
+    each, worst = ([], None) if nulls is None else nulls
+    over = over_null([g - mean for g, (mean, _) in zip(gammas.by_seed, each, strict=False)], worst, confidence)
+
+    def noise(band: float) -> float:
+        """How far the mean of Γ strays from its null by chance, at so many standard errors."""
+        return band * math.sqrt(math.fsum(std * std for _, std in each)) / max(1, len(each))
+
+    def outcome_at(band: float = thresholds[BAND], small: float = thresholds[SMALL]) -> Outcome:
+        if len(each) < FEWEST or over.value is None or gamma.high is None:
+            return "open"
+        if over.above(0) and over.value > noise(band):
+            return "passes"
+        return "fires" if worst is None and gamma.high <= small else "open"
+
+    now, bands = outcome_at(), [over.value / noise(1)] if over.value is not None and noise(1) > 0 else []
+    stable = stable_range(lambda at: outcome_at(small=at), [gamma.high if each else None], thresholds[SMALL])
     return Finding(
-        check="chance", outcome=now, value=value.value, low=value.low, high=value.high, threshold=small,
-        basis="missing" if above is None else "exact" if above.measured else "bound", stable_range=ranges[SMALL],
-        ranges=ranges, says=_says(evidence, above, over, gamma, now, small), wants_seeds=wants,
+        check="chance", outcome=now, value=gamma.value, low=gamma.low if each else None,
+        high=gamma.high if each else None, threshold=thresholds[SMALL], stable_range=stable,
+        basis="missing" if nulls is None else "exact" if worst is None else "bound",
+        ranges={SMALL: stable, BAND: stable_range(outcome_at, bands, thresholds[BAND])},
+        says=_says(gamma, over, [std for _, std in each], worst, now, thresholds[SMALL]),
+        wants_seeds=now == "open" and nulls is not None and (worst is None or not over.above(0)),
     )  # fmt: skip
 
 
-def _known_gamma(evidence: Evidence) -> float | None:
-    found = gamma_of(evidence).by_seed
-    return statistics.fmean(found) if found else None
-
-
-def _bands(above: Above | None, over: Interval) -> list[float]:
-    spread = 0.0 if above is None else above.noise(1.0)
-    return [over.value / spread] if over.value is not None and spread > 0 else []
-
-
 def _says(
-    evidence: Evidence, above: Above | None, over: Interval, gamma: Interval, found: Outcome, small: float
-) -> str:  # fmt: skip
-    if above is None:
-        if gamma_of(evidence).table is None:
-            return "The cosines at the blocks' outputs are not known on every seed."
-        return "The null of Γ was not measured, and the width of the blocks is not known."
-    spread = math.sqrt(math.fsum(s * s for s in above.spread) / len(above.spread))
-    null = f"a null of spread {spread:.3f}" if above.measured else f"a null of spread at most {spread:.3f}"
-    words = f"Γ at the blocks' outputs is {gamma.value:.3f} against {null}"
-    if gamma.low is not None and gamma.high is not None:
-        words = f"Γ at the blocks' outputs is {gamma.value:.3f} ({gamma.low:.3f} to {gamma.high:.3f}) against {null}"
-    if found == "passes":
-        size = f". It is small: below {small:g}" if gamma.value is not None and gamma.value < small else ""
-        return f"{words}: above chance{size}."
-    if found == "fires":
-        away = " It points away from the gradient." if over.high is not None and over.high < 0 else ""
-        return f"{words}: not above chance.{away}"
-    few = f" It takes {FEWEST} seeds to settle it." if len(above.over) < FEWEST else ""
-    return f"{words}: it is open whether that is above chance.{few}"
+    gamma: Interval, over: Interval, spread: Sequence[float], worst: float | None, found: Outcome, small: float
+) -> str:
+    if not spread:
+        return SAYS["no Γ" if gamma.value is None else "no null"]
+    ends = "" if gamma.low is None or gamma.high is None else f" ({gamma.low:.3f} to {gamma.high:.3f})"
+    most, std = "" if worst is None else "at most ", math.sqrt(math.fsum(s * s for s in spread) / len(spread))
+    case: str = found
+    if found == "passes" and gamma.value is not None and gamma.value < small:
+        case = "small"
+    elif found == "fires" and over.below(0):
+        case = "away"
+    elif found == "open" and len(spread) < FEWEST:
+        case = "few seeds"
+    words = f"Γ at the blocks' outputs is {gamma.value:.3f}{ends} against a null of spread {most}{std:.3f}"
+    return f"{words}: {SAYS[case].format(small=small, least=FEWEST)}"
 
 
 class Chance(Check):

@@ -6,31 +6,42 @@ the margin and so are nearly all seeds. It fires if over one of them the interva
 """
 
 import math
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, listed, points, stable_range
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Outcome,
+    Protocol,
+    finding_by_mean,
+    known,
+    listed,
+    make_finding,
+    points,
+    seeds_words,
+)
 from walkback.checks.paired_gain import (
     DIGITS,
-    PairedGain,
-    PairedSide,
-    baseline_side,
+    FEWEST,
+    Compared,
+    bonferroni,
+    compared,
     digits,
+    gain_over,
     gain_words,
     least_words,
-    paired,
     same_gains,
-    subject_side,
+    stopped,
     typed_words,
 )
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import BaselineName, Evidence
 
 NAME, CONFIDENCE = "depth.margin", "depth.confidence"
-FEWEST, TO_HOLD = 3, 5  # seeds: to walk back, and to hold
+TO_HOLD = 5  # seeds
 SHOWN: Sequence[BaselineName] = ("frozen", "frozen_bp", "bp", "shallow")
 WORDS: Mapping[BaselineName, str] = {"frozen": "its own frozen net", "shallow": "the shallow net"}
 TASK: Mapping[BaselineName, BaselineName] = {"frozen": "frozen_bp", "shallow": "shallow"}  # what bp is compared with
@@ -39,6 +50,28 @@ TRAIN: Mapping[BaselineName, str] = {
     "shallow": "`walkback audit` trains it",
     "bp": "train bp with all blocks",
     "frozen_bp": "train bp with --train-last 0",
+}
+# The words after the gains, by what decided. {over}: the baseline, {high}: the most that is gained over it, {bp}:
+# what bp gains over it or its counterpart.
+SAYS = {
+    "passes": "{least}: the typical seed gains more ({counts} seeds), and so does bp.",
+    "fires": "{least}; over {over} it is {high} at most, where bp {bp}.",
+    "harm": "Over {over} training the blocks does harm ({high} at most).",
+    "unfinished": "{seeds} did not finish, so this is open.",
+    "bp is harmed": "bp itself {bp} over {over}: bp is worse than no depth. Little data, a weak bp or a bad learning "
+    "rate.",
+    "needless": "bp itself {bp} over {over}: the task does not need this depth. Choose a harder task.",
+    "no accuracy": "{least}. The accuracy of the subject is not known.",
+    "missing": "{least}. Not here: {names} ({ways}).",
+    "lacking": "{least}. The accuracy of {seeds} of {who} or of the {name} net is missing.",
+    "hidden": "{least}. Predictions were recorded, and some of them are not here: restore predictions.npy.",
+    "too few": "{least}. {n} cannot settle it: three can walk it back, five can show that it holds.",
+    "few of bp": "{least}. bp has {n}; it needs as many as the subject, at least {fewest}.",
+    "alone": "{least}. One typed-in number is no baseline by seed: nothing can be shown to hold by it.",
+    "bp is not clear": "{least}. bp is not shown to clear it: it {bp} over {over}.",
+    "too few to hold": "{least}. {n} can walk it back; five are needed to show that it holds.",
+    "not typical": "{least}. Only {worst} of {n} gain more; {wanted} must, to speak of the typical seed.",
+    "open": "{least}. The interval contains it, so this is open.",
 }
 
 
@@ -73,77 +106,18 @@ def most_failing(failed: int, n: int) -> float:
     return 1.0 if failed >= n else float(betaincinv(failed + 1, n - failed, 0.95))
 
 
-class Compared(NamedTuple):
-    """The subject and bp over one baseline. `own` and `wide` are intervals of one gain, at two confidences.
-
-    wide   for firing: by Bonferroni over two baselines, also where only one is there
-    """
-
-    name: BaselineName
-    gain: PairedGain | None
-    task: PairedGain | None
-    own: Interval
-    wide: Interval
-    bp: Interval
-    bp_seeds: bool  # bp has as many seeds as the subject, at least three
-
-    def fires(self, at: float) -> bool:
-        """Shown to gain less where bp is shown to gain more; or shown to do harm, unless bp does too."""
-        if self.gain is None or self.gain.n < FEWEST or self.wide.high is None or not self.bp_seeds:
-            return False
-        if self.bp.low is None or self.bp.high is None:
-            return False
-        return (self.wide.high < at < self.bp.low) or (self.wide.high < 0 <= self.bp.high)
-
-    def needs_no_depth(self, at: float) -> bool:
-        """bp is shown to gain less than the margin."""
-        return self.bp_seeds and self.bp.high is not None and self.bp.high < at
-
-    def passes(self, at: float, sign_test: bool = True) -> bool:
-        """The interval and nearly every seed lie above the margin, and bp's interval does."""
-        if self.gain is None or self.gain.alone or self.own.low is None or self.own.low <= at:
-            return False
-        wanted = required_seeds(self.gain.n) if sign_test else 0
-        clear = wanted is not None and self.gain.above(at) >= wanted
-        return clear and self.bp_seeds and self.bp.low is not None and self.bp.low > at
-
-    def wants_seeds(self, at: float) -> bool:
-        """Whether more seeds could settle this baseline: an interval of the subject or of bp contains the margin."""
-        if self.gain is None or self.gain.alone or self.own.low is None or self.wide.high is None:
-            return False
-        if self.own.low <= at <= self.wide.high:
-            return True
-        return self.bp.low is not None and self.bp.high is not None and self.bp.low <= at <= self.bp.high
+def passes(each: Compared, at: float) -> bool:
+    """The interval and nearly every seed lie above the margin, and bp's interval does."""
+    wanted = required_seeds(each.gain.n)
+    typical = wanted is not None and each.gain.above(at) >= wanted
+    return typical and not each.gain.alone and each.own.above(at) and each.bp_seeds and each.bp.above(at)
 
 
-def bonferroni(confidence: float, tests: int = 2) -> float:
-    """The confidence of one interval such that several of them together have at least that."""
-    return round(1 - (1 - confidence) / tests, 12)
-
-
-def compared(evidence: Evidence, name: BaselineName, over: BaselineName, confidence: float) -> Compared:
-    """The subject over the baseline `name`, and bp over the baseline `over`."""
-    subject, bp = subject_side(evidence), baseline_side(evidence.baselines.get("bp"))
-    gain = paired(subject, baseline_side(evidence.baselines.get(name)))
-    task = paired(bp, baseline_side(evidence.baselines.get(over)))
-    none = Interval()
-    enough = task is not None and not (task.alone or task.lacking) and task.n >= max(FEWEST, len(evidence.seeds))
-    return Compared(
-        name, gain, task, none if gain is None else gain.interval(confidence),
-        none if gain is None else gain.interval(bonferroni(confidence)),
-        none if task is None else task.interval(confidence), enough,
-    )  # fmt: skip
-
-
-def over_bp(evidence: Evidence, confidence: float) -> Interval:
-    """What the subject gains over bp itself: a bp that is shown to lie below it is no reference."""
-    gain = paired(subject_side(evidence), baseline_side(evidence.baselines.get("bp")))
-    return Interval() if gain is None else gain.interval(confidence)
-
-
-def stopped(evidence: Evidence) -> list[str]:
-    """The seeds whose training did not come to its end."""
-    return [label for label, seed in evidence.labelled() if seed.ended == "stopped"]
+def wants_seeds(each: Compared, at: float) -> bool:
+    """Whether more seeds could settle this baseline: an interval of the subject or of bp contains the margin."""
+    if each.gain.alone or each.own.low is None or each.wide.high is None:
+        return False
+    return each.own.low <= at <= each.wide.high or each.bp.contains(at)
 
 
 def outcome_of(both: Sequence[Compared], at: float, unfinished: bool) -> Outcome:
@@ -154,33 +128,29 @@ def outcome_of(both: Sequence[Compared], at: float, unfinished: bool) -> Outcome
         return "fires"
     if any(each.needs_no_depth(at) for each in both):
         return "open"
-    return "passes" if all(each.passes(at) for each in both) else "open"
+    return "passes" if all(passes(each, at) for each in both) else "open"
 
 
 def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     at, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    both = [compared(evidence, name, over, confidence) for name, over in TASK.items()]
-    unfinished = stopped(evidence)
-    found = outcome_of(both, at, bool(unfinished))
+    both = [compared(evidence, name, over, confidence, bonferroni(confidence)) for name, over in TASK.items()]
+    unfinished = bool(stopped(evidence))
+    found = outcome_of(both, at, unfinished)
     cuts = [end for each in both for i in (each.own, each.wide, each.bp) for end in (i.low, i.high)]
-    cuts += [gain for each in both if each.gain is not None for gain in each.gain.gains.values()]
-    stable = stable_range(lambda margin: outcome_of(both, margin, bool(unfinished)), cuts, at)
+    cuts += [gain for each in both for gain in each.gain.gains.values()]
+    parts = {each.name: each.own for each in both} | {f"bp over {each.name}": each.bp for each in both}
+    # A bp that is shown to lie below the subject is no reference.
+    parts |= {name: gain_over(evidence, name).interval(confidence) for name in ("frozen_bp", "bp")}
     shown = [each for each in both if each.own.value is not None]
-    decisive = min(shown, key=lambda each: each.own.value or 0.0, default=None)
-    parts: dict[str, Interval] = {each.name: each.own for each in shown}
-    parts |= {f"bp over {each.name}": each.bp for each in both if each.bp.value is not None}
-    beside = paired(subject_side(evidence), baseline_side(evidence.baselines.get("frozen_bp")))
-    parts |= {"frozen_bp": beside.interval(confidence)} if beside is not None and beside.mean is not None else {}
-    over = over_bp(evidence, confidence)
-    parts |= {"bp": over} if over.value is not None else {}
-    lower = decisive.own if decisive is not None else Interval()
-    few = all(each.own.low is not None and each.own.low > at for each in both)  # too few, or too few that gain enough
-    needless = bool(unfinished) or any(each.needs_no_depth(at) for each in both)
-    wants = found == "open" and not needless and (few or any(each.wants_seeds(at) for each in both))
-    return Finding(
-        check="depth", outcome=found, value=lower.value, low=lower.low, high=lower.high, threshold=at,
-        basis="exact" if len(shown) == len(both) else "bound" if shown else "missing", stable_range=stable,
-        ranges={NAME: stable}, parts=parts, wants_seeds=wants,
+    lower = min((each.own for each in shown), key=lambda own: own.value or 0.0, default=Interval())
+    settled = unfinished or found != "open" or any(each.needs_no_depth(at) for each in both)
+    few = all(each.own.above(at) for each in both)  # too few, or too few that gain enough
+    return make_finding(
+        "depth", NAME, at, lambda margin: outcome_of(both, margin, unfinished), cuts,
+        value=lower.value, low=lower.low, high=lower.high,
+        basis="exact" if len(shown) == len(both) else "bound" if shown else "missing",
+        parts={name: part for name, part in parts.items() if part.value is not None},
+        wants_seeds=not settled and (few or any(wants_seeds(each, at) for each in both)),
         says=" ".join([*_says(evidence, both, found, at, confidence), *typed_words(evidence, SHOWN)]),
         warnings=[warning for each in both for warning in same_gains(each.gain)],
     )  # fmt: skip
@@ -192,93 +162,65 @@ def _says(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: floa
         f"Training the blocks {gain_words(each.own, at, confidence)} over {WORDS[each.name]}."
         for each in both if each.own.value is not None
     ]  # fmt: skip
-    words.append(_why(evidence, both, found, at, confidence))
-    if line := _failing(both):
-        words.append(line)
-    if any(each.gain is not None and each.gain.image is None and each.gain.n > 1 for each in both):
+    case, each, values = _case(evidence, both, found, at)
+    if each is not None:
+        bp = "" if each.bp.value is None else gain_words(each.bp, at, confidence)
+        values = {"over": WORDS[each.name], "high": digits(each.wide.high or 0.0, at), "bp": bp}
+    words.append(SAYS[case].format(least=least_words(at), **values))
+    gains = [each.gain for each in both if each.gain.n >= FEWEST and not each.gain.lacking]
+    if gains:
+        n, failed = max(((gain.n, gain.failed()) for gain in gains), key=operator.itemgetter(1))
+        share = 100 * most_failing(failed, n)
+        words.append(f"Seeds that gain nothing: {failed} of {n}; their share is at most {share:.0f} % (95 %).")
+    if any(each.gain.image is None and each.gain.n > 1 for each in both):
         words.append("Test noise is not included: no predictions were recorded.")
     return words
 
 
-def _why(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: float, confidence: float) -> str:
-    least = least_words(at)
+def _case(
+    evidence: Evidence, both: Sequence[Compared], found: Outcome, at: float
+) -> tuple[str, Compared | None, dict[str, object]]:
+    """What decided, or keeps it open: the key of `SAYS`, the baseline by which, and what else is to be stated."""
     if found == "passes":
-        ks = [f"{each.gain.above(at)} of {each.gain.n}" for each in both if each.gain is not None]
-        return f"{least}: the typical seed gains more ({listed(sorted(set(ks)))} seeds), and so does bp."
+        counts = sorted({f"{each.gain.above(at)} of {each.gain.n}" for each in both})
+        return "passes", None, {"counts": listed(counts)}
     if found == "fires":
         fired = next(each for each in both if each.fires(at))
-        high = f"{digits(fired.wide.high or 0.0, at)} at most"
-        if fired.bp.low is not None and fired.bp.low > at:
-            return f"{least}; over {WORDS[fired.name]} it is {high}, where bp {gain_words(fired.bp, at, confidence)}."
-        return f"Over {WORDS[fired.name]} training the blocks does harm ({high})."
+        return "fires" if fired.bp.above(at) else "harm", fired, {}
     if unfinished := stopped(evidence):
-        return f"{seeds_said(unfinished).capitalize()} did not finish, so this is open."
+        return "unfinished", None, {"seeds": seeds_words(unfinished).capitalize()}
     if idle := next((each for each in both if each.needs_no_depth(at)), None):
-        task = f"bp itself {gain_words(idle.bp, at, confidence)} over {_bp_words(idle.name)}"
-        if idle.bp.high is not None and idle.bp.high < 0:
-            return f"{task}: bp is worse than no depth. Little data, a weak bp or a bad learning rate."
-        return f"{task}: the task does not need this depth. Choose a harder task."
-    lacking = _lacking(evidence, both)
-    if lacking:
-        return f"{least}. {lacking}"
-    return f"{least}. {_open(both, at, confidence)}"
-
-
-def _bp_words(name: BaselineName) -> str:
-    return "its own frozen net" if name == "frozen" else WORDS[name]
-
-
-def _lacking(evidence: Evidence, both: Sequence[Compared]) -> str:
-    """What is missing, named with how to get it; empty if nothing is."""
+        return "bp is harmed" if idle.bp.below(0) else "needless", idle, {}
     if not any(known(seed.final.accuracy) for seed in evidence.seeds):
-        return "The accuracy of the subject is not known."
-    names: list[BaselineName] = ["frozen", "shallow", "bp", "frozen_bp"]
-    absent = [name for name in names if name not in evidence.baselines]
-    if absent:
+        return "no accuracy", None, {}
+    names: tuple[BaselineName, ...] = ("frozen", "shallow", "bp", "frozen_bp")
+    if absent := [name for name in names if name not in evidence.baselines]:
         ways = "; ".join(dict.fromkeys(TRAIN[name] for name in absent))
-        return f"Not here: {listed([name.replace('_', ' of ') for name in absent])} ({ways})."
+        return "missing", None, {"names": listed([name.replace("_", " of ") for name in absent]), "ways": ways}
     for each in both:
         for gain, who in ((each.gain, "the subject"), (each.task, "bp")):
-            if gain is not None and gain.lacking:
-                return (
-                    f"The accuracy of {seeds_said(list(gain.lacking))} of {who} or of the {each.name} net is missing."
-                )
-            if gain is not None and gain.hidden:
-                return "Predictions were recorded, and some of them are not here: restore predictions.npy."
-    return ""
-
-
-def _open(both: Sequence[Compared], at: float, confidence: float) -> str:
-    n = min((each.gain.n for each in both if each.gain is not None), default=0)
+            if gain.lacking:
+                return "lacking", None, {"seeds": seeds_words(gain.lacking), "who": who, "name": each.name}
+            if gain.hidden:
+                return "hidden", None, {}
+    n = min(each.gain.n for each in both)
     if n < FEWEST:
-        return f"{n} seed{'s' if n != 1 else ''} cannot settle it: three can walk it back, five can show that it holds."
+        return "too few", None, {"n": _counted(n)}
     if few := next((each for each in both if not each.bp_seeds), None):
-        bp = 0 if few.task is None else few.task.n
-        return f"bp has {bp} seed{'s' if bp != 1 else ''}; it needs as many as the subject, at least {FEWEST}."
-    if any(each.gain is not None and each.gain.alone for each in both):
-        return "One typed-in number is no baseline by seed: nothing can be shown to hold by it."
-    unsure = next((each for each in both if each.bp.low is not None and each.bp.low <= at), None)
-    if unsure is not None:
-        return f"bp is not shown to clear it: it {gain_words(unsure.bp, at, confidence)} over {_bp_words(unsure.name)}."
-    if all(each.own.low is not None and each.own.low > at for each in both):
-        wanted = required_seeds(n)
-        if wanted is None:
-            return f"{n} seeds can walk it back; five are needed to show that it holds."
-        worst = min(each.gain.above(at) for each in both if each.gain is not None)
-        return f"Only {worst} of {n} seeds gain more; {wanted} must, to speak of the typical seed."
-    return "The interval contains it, so this is open."
+        return "few of bp", None, {"n": _counted(few.task.n), "fewest": FEWEST}
+    if any(each.gain.alone for each in both):
+        return "alone", None, {}
+    if unsure := next((each for each in both if not each.bp.above(at)), None):
+        return "bp is not clear", unsure, {}
+    if all(each.own.above(at) for each in both):
+        worst, wanted = min(each.gain.above(at) for each in both), required_seeds(n)
+        case = "too few to hold" if wanted is None else "not typical"
+        return case, None, {"n": _counted(n), "worst": worst, "wanted": wanted}
+    return "open", None, {}
 
 
-def _failing(both: Sequence[Compared]) -> str:
-    """The seeds that gain nothing, and how many such seeds there may be."""
-    gains = [each.gain for each in both if each.gain is not None and each.gain.n >= FEWEST and not each.gain.lacking]
-    if not gains:
-        return ""
-    worst = max(gains, key=lambda gain: gain.failed())
-    return (
-        f"Seeds that gain nothing: {worst.failed()} of {worst.n}; their share is at most "
-        f"{100 * most_failing(worst.failed(), worst.n):.0f} % (95 %)."
-    )
+def _counted(seeds: int) -> str:
+    return f"{seeds} seed{'s' if seeds != 1 else ''}"
 
 
 def _published(evidence: Evidence, required: float) -> Finding:
@@ -288,23 +230,12 @@ def _published(evidence: Evidence, required: float) -> Finding:
     others: Sequence[float | None] = list(frozen.accuracy.values()) if frozen is not None else []
     sides = [[a for a in side if a is not None] for side in (own, others)]
     gain = None
+    says = "The accuracy, or that of a frozen net to compare with, is not known."
     if all(sides) and all(known(a) for side in sides for a in side):
         gain = round(statistics.fmean(sides[0]) - statistics.fmean(sides[1]), DIGITS)
-
-    def outcome_at(at: float) -> Outcome:
-        if gain is None:
-            return "inconclusive"
-        return "fires" if gain < at else "passes"
-
-    says = "The accuracy, or that of a frozen net to compare with, is not known."
-    if gain is not None:
         says = f"The means differ by {points(gain)} points. {least_words(required)}."
-    stable = stable_range(outcome_at, [gain], required)
-    return Finding(
-        check="depth", outcome=outcome_at(required), basis="missing" if gain is None else "exact", value=gain,
-        threshold=required, stable_range=stable, ranges={NAME: stable},
-        says=" ".join([says, *typed_words(evidence, SHOWN)]),
-    )  # fmt: skip
+    says = " ".join([says, *typed_words(evidence, SHOWN)])
+    return finding_by_mean("depth", NAME, required, gain, operator.lt, says=says)
 
 
 class Depth(Check):
@@ -372,5 +303,3 @@ class Depth(Check):
 
 
 depth = register(Depth())
-
-__all__ = ["CONFIDENCE", "FEWEST", "NAME", "Compared", "Depth", "PairedSide", "compared", "depth", "stopped"]

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from msgspec import field
 
 from walkback.checks.thresholds import Range
+from walkback.records.evidence import Evidence
 from walkback.records.record import Record
 
 # Ours: fires, passes, open, not asked. The published protocol's: fires, passes, inconclusive, not applicable.
@@ -21,6 +22,18 @@ class Interval(Record):
     value: float | None = None
     low: float | None = None
     high: float | None = None
+
+    def above(self, at: float) -> bool:
+        """Whether it is shown to lie above."""
+        return self.low is not None and self.low > at
+
+    def below(self, at: float) -> bool:
+        """Whether it is shown to lie below."""
+        return self.high is not None and self.high < at
+
+    def contains(self, at: float) -> bool:
+        """Whether neither is shown, though it has ends."""
+        return self.low is not None and self.high is not None and self.low <= at <= self.high
 
 
 class Finding(Record, kw_only=True):
@@ -86,6 +99,30 @@ def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outco
     return None
 
 
+def make_finding(
+    check: str, name: str, at: float, outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None],
+    **fields: Any,
+) -> Finding:  # fmt: skip
+    """The finding of a check that goes by one threshold: its outcome there, and the stable range."""
+    stable = stable_range(outcome_at, cuts, at)
+    return Finding(
+        check=check, outcome=outcome_at(at), threshold=at, stable_range=stable, ranges={name: stable}, **fields
+    )  # fmt: skip
+
+
+def finding_by_mean(
+    check: str, name: str, at: float, mean: float | None, fires: Callable[[float, float], bool],
+    *, unless: Outcome | None = None, basis: Basis = "exact", **fields: Any,
+) -> Finding:  # fmt: skip
+    """The published way: one mean against the threshold, without an interval. `unless`: the outcome whatever it is."""
+
+    def outcome_at(at: float) -> Outcome:
+        return unless or ("inconclusive" if mean is None else "fires" if fires(mean, at) else "passes")
+
+    by: Basis = "missing" if mean is None else basis
+    return make_finding(check, name, at, outcome_at, [mean], value=mean, basis=by, **fields)
+
+
 def listed(words: Sequence[str]) -> str:
     """Words in a row.
 
@@ -95,20 +132,20 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def spread_said(values: Sequence[float]) -> str:
+def range_words(values: Sequence[float]) -> str:
     """One number, or the range of several.
 
-    >>> spread_said([3.0]), spread_said([3e-9, 4.25e-9])
+    >>> range_words([3.0]), range_words([3e-9, 4.25e-9])
     ('3', '3e-09 to 4.25e-09')
     """
     low, high = f"{min(values):.3g}", f"{max(values):.3g}"
     return low if low == high else f"{low} to {high}"
 
 
-def times_said(values: Sequence[float], limit: float | None = None) -> str:
+def times_words(values: Sequence[float], limit: float | None = None) -> str:
     """One growth, or the range of several; with more digits where three would not tell it from the limit.
 
-    >>> times_said([41.12, 43.8]), times_said([694.0]), times_said([0.5, 25800.0]), times_said([50.01], 50.0)
+    >>> times_words([41.12, 43.8]), times_words([694.0]), times_words([0.5, 25800.0]), times_words([50.01], 50.0)
     ('41.1–43.8×', '694×', '0.5–25,800×', '50.01×')
     """
     low, high = (_plainly(value, limit) for value in (min(values), max(values)))
@@ -124,10 +161,10 @@ def _plainly(value: float, limit: float | None) -> str:
     return f"{rounded:,.0f}" if 1000 <= rounded < 1e6 else f"{rounded:.{digits}g}"
 
 
-def number_said(value: float) -> str:
+def number_words(value: float) -> str:
     """A number in a sentence.
 
-    >>> number_said(168.24), number_said(1.834), number_said(54321.0), number_said(0.0123)
+    >>> number_words(168.24), number_words(1.834), number_words(54321.0), number_words(0.0123)
     ('168', '1.8', '54,321', '0.012')
     """
     if not 1e-3 <= abs(value) < 1e6:
@@ -142,3 +179,29 @@ def points(share: float) -> str:
     ('+3.45', '-2')
     """
     return f"{round(share * 100, 2):+g}"
+
+
+def seeds_words(labels: Sequence[str]) -> str:
+    """Seeds in words.
+
+    >>> seeds_words(["42"]), seeds_words(["42", "?2"])
+    ('seed 42', 'seeds 42 and ?2')
+    """
+    return ("seed " if len(labels) == 1 else "seeds ") + listed(labels)
+
+
+def by_text(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Texts about seeds, each once with all the seeds that it is about.
+
+    >>> by_text([("42", "odd"), ("123", "odd"), ("456", "even")])
+    ['seeds 42 and 123: odd', 'seed 456: even']
+    """
+    seeds: dict[str, list[str]] = {}
+    for label, text in texts:
+        seeds.setdefault(text, []).append(label)
+    return [f"{seeds_words(labels)}: {text}" for text, labels in seeds.items()]
+
+
+def where(evidence: Evidence, holds: Callable[[int], bool]) -> list[str]:
+    """The labels of the seeds, by their place, for which something is so."""
+    return [label for place, label in enumerate(evidence.labels()) if holds(place)]

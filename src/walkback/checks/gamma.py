@@ -4,22 +4,19 @@
 A rule without credits is judged by its updates.
 """
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from walkback.checks.finding import Interval, known
-from walkback.checks.student import mean_interval, two_sided
-from walkback.checks.thresholds import Thresholds
+from walkback.checks.paired_gain import mean_interval
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 from walkback.records.schema import CosineRecord, ReadingRecord
-from walkback.records.training import Training
 
-NO_CREDIT, NOTHING = "no credit", ("zero credit", "no credit")
+NO_CREDIT = "no credit"
 UPDATE = "update"  # a quantity of one file
-FEWEST, TO_BE_EVEN = 3, 5  # seeds: to fire, and to be even
+TO_BE_EVEN = 5  # seeds
 HALF = 0.5  # credits and updates whose cosines differ by more than this factor do not agree
 
 
@@ -32,27 +29,41 @@ class Blocks(NamedTuple):
     @property
     def known(self) -> list[float] | None:
         """All of them; None if one is missing, or if there is none."""
-        found = [value for value in self.values if value is not None]
-        return found if found and len(found) == len(self.values) else None
+        return next(iter(full_table([self.values]) or []), None)
+
+
+def full_table(rows: Sequence[Sequence[float | None]]) -> list[list[float]] | None:
+    """Rows as a table; None if one lacks a value or is of another length, or if there is nothing in them."""
+    table = [[value for value in row if value is not None] for row in rows]
+    lengths = {len(row) for row in (*rows, *table)}
+    return table if len(lengths) == 1 and lengths != {0} else None
+
+
+def column_means(table: Sequence[Sequence[float]]) -> list[float]:
+    """The mean of each column."""
+    return [statistics.fmean(column) for column in zip(*table, strict=True)]
 
 
 def value_of(cosine: CosineRecord | ReadingRecord | None) -> float | None:
     """A block without credit has the cosine 0; one that was not measured has none."""
-    if cosine is None or (cosine.status == "ok" and not known(cosine.value)):
-        return None
-    return cosine.value if cosine.status == "ok" else 0.0 if cosine.status in NOTHING else None
+    if cosine is not None and cosine.status == "ok":
+        return cosine.value if known(cosine.value) else None
+    return 0.0 if cosine is not None and cosine.status in ("zero credit", NO_CREDIT) else None
 
 
-def blocks_of(moment: Moment) -> Blocks:
-    """The cosines at the blocks' output, where the credit acts; of the updates where the rule has no credits at all."""
+def blocks_of(moment: Moment, sizes: bool = False) -> Blocks:
+    """The cosines at the blocks' output, where the credit acts; of the updates where the rule has no credits at all.
+
+    `sizes`: the Frobenius cosines, which see sizes, as those of updates do.
+    """
     cosines = moment.cosine_out or []
     if cosines and all(c is not None and c.status == NO_CREDIT for c in cosines):
         return Blocks([value_of(u) for u in moment.measured.get(UPDATE, [])], "update")
-    return Blocks([value_of(c) for c in cosines], "output")
+    return Blocks([*map(value_of, (moment.frobenius if sizes else cosines) or [])], "output")
 
 
 class Gamma(NamedTuple):
-    """The cosines of all seeds; `table` is None where a seed lacks one, so that nothing is said of the others alone."""
+    """The cosines of all seeds; `table` is None where a seed lacks one, so that the others alone say nothing."""
 
     table: list[list[float]] | None
     place: str
@@ -66,46 +77,16 @@ class Gamma(NamedTuple):
     @property
     def by_block(self) -> list[float]:
         """The mean over seeds of each block's cosine."""
-        return [statistics.fmean(column) for column in zip(*self.table or [], strict=True)]
+        return column_means(self.table or [])
 
 
 def gamma_of(evidence: Evidence) -> Gamma:
     """The cosines of the final moments."""
     every = [blocks_of(seed.final) for seed in evidence.seeds]
-    rows = [each.known for each in every]
     reported = any(value is not None for each in every for value in each.values)
-    places = {each.place for each, row in zip(every, rows, strict=True) if row}
-    whole = [row for row in rows if row is not None]
-    one_shape = len(whole) == len(rows) > 0 and len({len(row) for row in whole}) == 1 and len(places) == 1
-    return Gamma(whole if one_shape else None, next(iter(places)) if len(places) == 1 else "output", reported)
-
-
-def effective(cosines: Sequence[float]) -> float:
-    """N = (Σc)² / Σc²: of how many blocks a mean of cosines speaks. 0 if the sum is not positive.
-
-    >>> effective([1.0, 1.0, 1.0, 1.0]), effective([1.0, 0.0, 0.0, 0.0]), effective([1.0, -1.0])
-    (4.0, 1.0, 0.0)
-    """
-    total, squares = math.fsum(cosines), math.fsum(c * c for c in cosines)
-    return total * total / squares if total > 0 and squares > 0 else 0.0
-
-
-def spread_interval(table: Sequence[Sequence[float]], confidence: float) -> Interval:
-    """N of the mean cosines with its interval: a jackknife over seeds, with t(n − 1)."""
-    n = len(table)
-
-    def without(left: int | None) -> float:
-        kept = [row for place, row in enumerate(table) if place != left]
-        return effective([statistics.fmean(column) for column in zip(*kept, strict=True)])
-
-    whole = without(None)
-    if n < 2:
-        return Interval(value=whole)
-    parts = [without(place) for place in range(n)]
-    middle = statistics.fmean(parts)
-    error = math.sqrt((n - 1) / n * math.fsum((part - middle) ** 2 for part in parts))
-    half = two_sided(confidence, n - 1) * error
-    return Interval(value=whole, low=whole - half, high=whole + half)
+    places = {each.place for each in every if each.known}
+    table = full_table([each.values for each in every]) if len(places) == 1 else None
+    return Gamma(table, min(places) if len(places) == 1 else "output", reported)
 
 
 def mean_with(values: Sequence[float], confidence: float) -> Interval:
@@ -114,57 +95,32 @@ def mean_with(values: Sequence[float], confidence: float) -> Interval:
     return Interval(value=statistics.fmean(values) if values else None, low=ends[0], high=ends[1])
 
 
-class WeakestStanding(NamedTuple):
-    """Whether the credits that were compared are what trained: the weakest of the seeds', and why."""
-
-    word: str
-    why: str
-
-
 RANK = ("not seen", "in part", "declared", "seen")
 
 
-def standing_of(evidence: Evidence) -> WeakestStanding:
-    """Of all seeds together. Where nothing is known of it, the credits are those that somebody declares."""
-    seeds: Sequence[Training] = evidence.seeds
-    worst = min(seeds, key=lambda seed: RANK.index(seed.standing or "declared"), default=None)
-    return (
-        WeakestStanding("declared", "")
-        if worst is None
-        else WeakestStanding(worst.standing or "declared", worst.standing_why)
-    )
+def standing_of(evidence: Evidence) -> tuple[str, str]:
+    """Whether the credits that were compared are what trained: the weakest of the seeds' words, and why.
 
-
-def updates_of(evidence: Evidence) -> list[float] | None:
-    """The mean over seeds of each block's update's cosine; None unless every seed has all of them."""
-    rows = [[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds]
-    if not rows or not rows[0] or any(len(row) != len(rows[0]) or None in row for row in rows):
-        return None
-    return [statistics.fmean(v for v in column if v is not None) for column in zip(*rows, strict=True)]
+    Where nothing is known of it, the credits are those that somebody declares.
+    """
+    words = [(seed.standing or "declared", seed.standing_why) for seed in evidence.seeds]
+    return min(words, key=lambda each: RANK.index(each[0]), default=("declared", ""))
 
 
 def disagreement(evidence: Evidence, credits: Sequence[float]) -> str:
     """Why declared credits do not stand for what trained; empty where they do, or where nothing is known against it."""
-    if standing_of(evidence).word != "declared":
+    if standing_of(evidence)[0] != "declared":
         return ""
-    updates = updates_of(evidence)
-    if updates is None or len(updates) != len(credits):
+    every = full_table([[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds])
+    updates = column_means(every or [])
+    if len(updates) != len(credits):
         return "the updates of this rule were not measured in every block" if evidence.rule is not None else ""
-    apart = sum(_differ(c, u) for c, u in zip(credits, updates, strict=True))
+    pairs = [sorted(pair) for pair in zip(credits, updates, strict=True)]
+    apart = sum(high > 0.1 and low < HALF * high for low, high in pairs)
     if 2 * apart <= len(credits):
         return ""
     shown = ", ".join(f"{u:.2f}" for u in updates)
     return f"in {apart} of {len(credits)} blocks the updates do not agree with the declared credits (cosines {shown})"
-
-
-def _differ(credit: float, update: float) -> bool:
-    low, high = sorted((credit, update))
-    return high > 0.1 and low < HALF * high
-
-
-def confidence_of(thresholds: Thresholds) -> float:
-    """Γ's intervals have the confidence of depth's: both are looked at with as many seeds."""
-    return thresholds["depth.confidence"]
 
 
 def by_label(evidence: Evidence, values: Sequence[float]) -> Mapping[str, float | None]:

@@ -1,40 +1,60 @@
 """reach: does training the lower half of the blocks bring anything? The answer on the lower half.
 
-A rule can gain all that it gains in the blocks next to the output, while those below might as well stay at random init.
-The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer on accuracy.
+A rule can gain all that it gains in the blocks next to the output, while the lower ones might as well stay at their
+random init. The net is compared with the one whose upper half of blocks alone is trained. It never changes the answer
+on accuracy.
 """
 
 from collections.abc import Mapping
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.depth import CONFIDENCE, FEWEST, Compared, compared, stopped
-from walkback.checks.finding import Finding, Outcome, Protocol, stable_range
-from walkback.checks.paired_gain import gain_words, least_words, same_gains, typed_words
+from walkback.checks.depth import CONFIDENCE
+from walkback.checks.finding import Finding, Outcome, Protocol, make_finding
+from walkback.checks.paired_gain import (
+    FEWEST,
+    Compared,
+    compared,
+    gain_words,
+    least_words,
+    same_gains,
+    stopped,
+    typed_words,
+)
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.records.baselines import half
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
+SAYS = {
+    "missing": "The accuracy of the same net with only the upper half of its blocks trained is not known. Train it "
+    "with {rung}, or give half= of your own model.",
+    "no accuracy": "The accuracy of a seed, or of its net trained with {rung}, is missing.",
+    "hidden": "{gain} Predictions were recorded, and some of them are not here: restore predictions.npy.",
+    "fires": "{gain} {least}. {bp}",
+    "harm": "{gain} That is harm. {bp}",
+    "not asked": "{gain} {bp} {least}, so the lower half cannot be asked about on this task.",
+    "passes": "{gain} {least}. {bp}",
+    "unfinished": "{gain} Not every training finished, so this is open.",
+    "few of bp": "{gain} {least}. Train bp in full and with {rung} on as many seeds as the subject, or give bp= and "
+    "half_bp=.",
+    "no predictions": "{gain} {least}, but no predictions were recorded, so the noise of the test split is not known.",
+    "open": "{gain} {least}: the interval contains it, so this is open. {bp}",
+}
 
 
 def outcome_of(found: Compared, at: float) -> Outcome:
     """Passes: trained. Fires: not trained, or shown harm. Not asked where bp is shown to gain nothing by it."""
-    own, bp, n = found.own, found.bp, 0 if found.gain is None else found.gain.n
-    known = found.bp_seeds and n >= FEWEST and None not in (own.high, bp.low, bp.high)
-    high, bp_low, bp_high = own.high or 0.0, bp.low or 0.0, bp.high or 0.0
-    if known and (high < at < bp_low or high < 0 <= bp_high):
+    if found.fires(at):
         return "fires"
     # With its own gain left out, harm could not be shown: then it must not be answered otherwise.
-    if found.bp_seeds and own.high is not None and bp.high is not None and bp.high < at:
+    if found.own.high is not None and found.needs_no_depth(at):
         return "not asked"
     # Without bp it is not known whether there is anything to ask: leaving it out must not answer.
-    shown = own.low is not None and own.low > at and n >= FEWEST and found.bp_seeds and bp.high is not None
-    measured = found.gain is not None and found.gain.image is not None
-    return "passes" if shown and measured else "open"
+    asked = found.gain.n >= FEWEST and found.bp_seeds and found.bp.high is not None
+    return "passes" if asked and found.own.above(at) and found.gain.image is not None else "open"
 
 
 def _nothing(evidence: Evidence) -> str:
-    """Why there is no lower half to ask about; empty if there is one."""
+    """Why the net has no lower half to ask about; empty if it has one."""
     if evidence.blocks == 1:
         return "The net has one block, and so no lower half."
     if evidence.trained is not None and evidence.trained != evidence.blocks:
@@ -46,59 +66,48 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     """Whether training the lower half gains what is required over training the upper half alone."""
     del protocol
     at, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    found, nothing, unfinished = (
-        compared(evidence, "half", "half_bp", confidence),
-        _nothing(evidence),
-        stopped(evidence),
-    )
+    found, nothing = compared(evidence, "half", "half_bp", confidence), _nothing(evidence)
+    unfinished = bool(stopped(evidence))
 
     def outcome(margin: float) -> Outcome:
         return "not asked" if nothing else "open" if unfinished else outcome_of(found, margin)
 
-    cuts = [end for i in (found.own, found.bp) for end in (i.low, i.high)]
-    stable, now = stable_range(outcome, cuts, at), outcome(at)
-    return Finding(
-        check="reach", outcome=now, value=found.own.value, low=found.own.low, high=found.own.high, threshold=at,
-        basis="exact" if found.own.value is not None or nothing else "missing", stable_range=stable,
-        ranges={NAME: stable}, says=nothing or _says(evidence, found, now, at, confidence),
-        parts={name: i for name, i in (("half", found.own), ("bp over half", found.bp)) if i.value is not None},
-        wants_seeds=now == "open" and not unfinished and any(
-            i.low is not None and i.high is not None and i.low <= at <= i.high for i in (found.own, found.bp)
-        ), warnings=same_gains(found.gain),
+    now, both = outcome(at), (found.own, found.bp)
+    return make_finding(
+        "reach", NAME, at, outcome, [end for i in both for end in (i.low, i.high)],
+        value=found.own.value, low=found.own.low, high=found.own.high,
+        basis="exact" if found.own.value is not None or nothing else "missing",
+        says=nothing or _says(evidence, found, now, at, confidence),
+        parts={name: i for name, i in zip(("half", "bp over half"), both, strict=True) if i.value is not None},
+        wants_seeds=now == "open" and not unfinished and any(i.contains(at) for i in both),
+        warnings=same_gains(found.gain),
     )  # fmt: skip
 
 
 def _says(evidence: Evidence, found: Compared, outcome: Outcome, at: float, confidence: float) -> str:
     """What training the lower half too gains, what bp's gains, and what is missing."""
-    rung = f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}"
-    typed = typed_words(evidence, ("half", "half_bp"))
-    least = least_words(at)
-    if found.gain is None:
-        return (
-            "The accuracy of the same net with only the upper half of its blocks trained is not known. Train it with "
-            f"{rung}, or give half= of your own model."
-        )
+    gain, bp = ("" if i.value is None else gain_words(i, at, confidence) for i in (found.own, found.bp))
+    words = SAYS[_case(evidence, found, outcome, at)].format(
+        gain=f"Training the lower half too {gain} over training the upper half alone.", least=least_words(at),
+        rung=f"--train-last {half(evidence.blocks) if evidence.blocks else '⌈L/2⌉'}",
+        bp=f"bp's lower half {bp}." if bp else "",
+    ).strip()  # fmt: skip
+    return " ".join([words, *(typed_words(evidence, ("half", "half_bp")) if gain else [])])
+
+
+def _case(evidence: Evidence, found: Compared, outcome: Outcome, at: float) -> str:
+    """What decided, or keeps it open."""
     if found.own.value is None:
-        return f"The accuracy of a seed, or of its net trained with {rung}, is missing."
-    gain = f"Training the lower half too {gain_words(found.own, at, confidence)} over training the upper half alone."
-    bp = "" if found.bp.value is None else f"bp's lower half {gain_words(found.bp, at, confidence)}."
+        return "no accuracy" if found.gain.lacking else "missing"
     if found.gain.hidden:
-        why = "Predictions were recorded, and some of them are not here: restore predictions.npy."
-    elif outcome == "fires":
-        why = f"{least}. {bp}" if (found.own.high or 0.0) >= 0 else f"That is harm. {bp}"
-    elif outcome == "not asked":
-        why = f"{bp} {least}, so the lower half cannot be asked about on this task."
-    elif outcome == "passes":
-        why = f"{least}. {bp}".strip()
-    elif stopped(evidence):
-        why = "Not every training finished, so this is open."
-    elif found.task is None or not found.bp_seeds:
-        why = f"{least}. Train bp in full and with {rung} on as many seeds as the subject, or give bp= and half_bp=."
-    elif found.own.low is not None and found.own.low > at and found.gain.image is None:
-        why = f"{least}, but no predictions were recorded, so the noise of the test split is not known."
-    else:
-        why = f"{least}: the interval contains it, so this is open. {bp}"
-    return " ".join([gain, why.strip(), *typed])
+        return "hidden"
+    if outcome != "open":
+        return "harm" if outcome == "fires" and found.own.below(0) else outcome
+    if stopped(evidence):
+        return "unfinished"
+    if not found.bp_seeds:
+        return "few of bp"
+    return "no predictions" if found.own.above(at) and found.gain.image is None else "open"
 
 
 class Reach(Check):

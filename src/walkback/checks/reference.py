@@ -5,31 +5,48 @@ nobody is accused. A gradient of 1e-8 whose float32 direction agrees with float6
 protocol the floor judges. A finding states both.
 """
 
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from walkback.checks.base import Check, Date, default_thresholds, register
-from walkback.checks.by_seed import by_text, seeds_said, where
+from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import (
-    Basis,
     Finding,
     Outcome,
     Protocol,
     agreed,
+    by_text,
+    finding_by_mean,
     known,
     listed,
-    spread_said,
-    stable_range,
-    times_said,
+    make_finding,
+    range_words,
+    seeds_words,
+    times_words,
+    where,
 )
-from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds, default_thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
-from walkback.records.training import Training
 
-ZERO = "zero gradient"
 CHORD, FLOOR, BATCH, SMALL_LOSS = "reference.chord", "reference.floor", "reference.batch", "reference.small_loss"
+# {off}: by how much the direction is off, and by what that is known
+SAYS = {
+    "zero": "The deepest gradient is exactly zero, so there is nothing to compare with.",
+    "unknown": "The precision of the deepest gradient was not measured.",
+    "fires": "The deepest gradient is not measurable: {off}, on every seed (limit {limit:g}).",
+    "passes": "The deepest gradient is precise: {off} (limit {limit:g}).",
+    "older": "Whether the deepest gradient is measurable is open: {off}, recorded without the label's own term.",
+    "open": "The deepest gradient is not equally precise on every seed: {off}; {parts}.",
+}
+BELOW = "below the published floor."
+SIZES = {
+    "unknown": "Its norm is not known.",
+    "unstated": "{what} is {size} at an unknown batch size, so it cannot be compared with the floor of {floor:g}.",
+    "stated": "{what} at N = {batch:g} is {size}, {side} the published floor of {floor:g}.",
+    "proxy": "{what} at N = {batch:g} is {size}, which suggests that it is {side} the published floor of {floor:g}.",
+}
 
 
 class Norm(NamedTuple):
@@ -50,7 +67,7 @@ def chord(moment: Moment) -> float | None:
 
 def is_zero(moment: Moment) -> bool:
     """Whether the deepest gradient is exactly zero, so that there is nothing to compare with."""
-    return moment.reference is not None and moment.reference.status == ZERO
+    return moment.reference is not None and moment.reference.status == "zero gradient"
 
 
 def of_moment(moment: Moment, limit: float) -> Outcome:
@@ -78,8 +95,9 @@ def norm(moment: Moment, batch: float) -> Norm | None:
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Fires if the direction is off by more than the limit on every seed, passes if on none; see docs/checks.md."""
+    norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
     if protocol == "published":
-        return _published(evidence, thresholds)
+        return _published(evidence, [n for n in norms if n is not None], thresholds[FLOOR])
     limit = thresholds[CHORD]
     chords = [chord(seed.final) for seed in evidence.seeds]
     numbers = [c for c in chords if c is not None]
@@ -87,99 +105,82 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     def outcome_at(at: float) -> Outcome:
         return agreed([of_moment(seed.final, at) for seed in evidence.seeds])
 
-    norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
     proxies = any(n is not None and n.layer is not None for n in norms)
-    basis: Basis = "bound" if numbers else "proxy" if proxies else "missing"
-    if numbers and len(numbers) == len(chords):
-        basis = "exact"
-    outcome, stable = outcome_at(limit), stable_range(outcome_at, numbers, limit)
-    return Finding(
-        check="reference", outcome=outcome, basis=basis,
-        value=statistics.median(numbers) if basis == "exact" else None,
-        low=min(numbers) if basis == "exact" else None, high=max(numbers) if basis == "exact" else None,
-        threshold=limit, stable_range=stable, ranges={CHORD: stable},
-        says=f"{_precision_said(evidence, chords, limit, outcome)}. {_size_said(norms, thresholds)}.",
-        warnings=by_text(_unmeasured(evidence)) + by_text(
-            (label, _below_floor(seed, thresholds))
-            for label, seed, n in zip(evidence.labels(), evidence.seeds, norms, strict=True)
+    exact = bool(numbers) and len(numbers) == len(chords)
+    return make_finding(
+        "reference", CHORD, limit, outcome_at, numbers,
+        basis="exact" if exact else "bound" if numbers else "proxy" if proxies else "missing",
+        value=statistics.median(numbers) if exact else None,
+        low=min(numbers) if exact else None, high=max(numbers) if exact else None,
+        says=f"{_says(evidence, chords, limit, outcome_at(limit))} {_size_words(norms, thresholds)}",
+        warnings=by_text(
+            (label, f"no precision, {found.status}") for label, seed in evidence.labelled()
+            if (found := seed.final.reference or seed.final.precision) and found.status != "ok"
+        ) + by_text(
+            (label, f"{BELOW}{_clamped(seed.final)} {cause(seed.final, thresholds, seed.moments[0])}")
+            for (label, seed), n in zip(evidence.labelled(), norms, strict=True)
             if n is not None and n.stated and n.layer is None and n.value < thresholds[FLOOR]
         ),
     )  # fmt: skip
 
 
-def _precision_said(evidence: Evidence, chords: Sequence[float | None], limit: float, outcome: Outcome) -> str:
+def _says(evidence: Evidence, chords: Sequence[float | None], limit: float, outcome: Outcome) -> str:
+    """Whether the direction is precise, by what, and where not."""
     numbers = [c for c in chords if c is not None]
     if outcome == "fires" and any(is_zero(seed.final) for seed in evidence.seeds):
-        return "The deepest gradient is exactly zero, so there is nothing to compare with"
+        return SAYS["zero"]
     if not numbers:
-        return "The precision of the deepest gradient was not measured"
-    differences = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
-    if differences and all(found.differences for found in differences):
-        off = f"finite differences of two step sizes disagree on its direction by {spread_said(numbers)}"
-    else:
-        kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
-        rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
-        off = f"{rounding}{listed(kinds)} turns its direction by {spread_said(numbers)}"
-    if outcome == "fires":
-        return f"The deepest gradient is not measurable: {off}, on every seed (limit {limit:g})"
-    if outcome == "passes":
-        return f"The deepest gradient is precise: {off} (limit {limit:g})"
+        return SAYS["unknown"]
+    measured = [seed.final.precision for seed in evidence.seeds if seed.final.precision is not None]
+    kinds = sorted({seed.final.dtype or "float32" for seed in evidence.seeds})
+    rounding = "" if any(" " in kind for kind in kinds) else "rounding to "  # a name, or a phrase of its own
+    off = f"{rounding}{listed(kinds)} turns its direction by {range_words(numbers)}"
+    if measured and all(each.differences for each in measured):
+        off = f"finite differences of two step sizes disagree on its direction by {range_words(numbers)}"
     above = where(evidence, lambda i: (chords[i] or 0.0) > limit)
     unknown = where(evidence, lambda i: chords[i] is None)
-    parts = [f"above the limit of {limit:g} in {seeds_said(above)}"] if above else []
-    parts += [f"not measured in {seeds_said(unknown)}"] if unknown else []
-    if above and not unknown and len(above) == len(chords):
-        return f"Whether the deepest gradient is measurable is open: {off}, recorded without the label's own term"
-    return f"The deepest gradient is not equally precise on every seed: {off}; {', '.join(parts)}"
+    parts = [f"above the limit of {limit:g} in {seeds_words(above)}"] if above else []
+    parts += [f"not measured in {seeds_words(unknown)}"] if unknown else []
+    case = "older" if outcome == "open" and 0 < len(above) == len(chords) else outcome
+    return SAYS[case].format(off=off, limit=limit, parts=", ".join(parts))
 
 
-def _size_said(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
-    floor, batch = thresholds[FLOOR], thresholds[BATCH]
-    there = [n for n in norms if n is not None]
-    if not there:
-        return "Its norm is not known"
-    standing_in = sorted({n.layer for n in there if n.layer is not None})
-    size = spread_said([n.value for n in there])
-    if standing_in:
-        layers = listed([str(layer) for layer in standing_in])
-        what = f"Only the gradient at layer {layers} is known, a proxy: its norm"
-    else:
-        what = "Its norm"
-    if not all(n.stated for n in there):
-        return f"{what} is {size} at an unknown batch size, so it cannot be compared with the floor of {floor:g}"
-    side = "below" if all(n.value < floor for n in there) else "not below"
-    if side == "not below" and any(n.value < floor for n in there):
-        side = "on some seeds below"
-    suggests = ", which suggests that it is" if standing_in else ","
-    return f"{what} at N = {batch:g} is {size}{suggests} {side} the published floor of {floor:g}"
+def _size_words(norms: Sequence[Norm | None], thresholds: Thresholds) -> str:
+    """How large the gradient is, and on which side of the published floor."""
+    numbers, floor = [n for n in norms if n is not None], thresholds[FLOOR]
+    if not numbers:
+        return SIZES["unknown"]
+    layers = [str(layer) for layer in sorted({n.layer for n in numbers if n.layer is not None})]
+    what = f"Only the gradient at layer {listed(layers)} is known, a proxy: its norm" if layers else "Its norm"
+    below = [n.value < floor for n in numbers]
+    case = "unstated" if not all(n.stated for n in numbers) else "proxy" if layers else "stated"
+    return SIZES[case].format(
+        what=what, size=range_words([n.value for n in numbers]), floor=floor, batch=thresholds[BATCH],
+        side="below" if all(below) else "on some seeds below" if any(below) else "not below",
+    )  # fmt: skip
 
 
-def _unmeasured(evidence: Evidence) -> list[tuple[str, str]]:
-    measured = [(label, seed.final.reference or seed.final.precision) for label, seed in evidence.labelled()]
-    return [(label, f"no precision, {found.status}") for label, found in measured if found and found.status != "ok"]
-
-
-def _below_floor(seed: Training, thresholds: Thresholds) -> str:
-    """What being below the floor does to a meter that clamps, and why the gradient is that small."""
-    measured = seed.final.precision
-    off = ""
-    if measured is not None and measured.status == "ok" and known(measured.clamped):
-        off = f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
-    return f"below the published floor.{off} {cause(seed.final, thresholds, seed.moments[0])}"
+def _clamped(moment: Moment) -> str:
+    """What a meter that clamps makes of so small a gradient."""
+    measured = moment.precision
+    if measured is None or measured.status != "ok" or not known(measured.clamped):
+        return ""
+    return f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
 
 
 def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | None = None) -> str:
-    """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or it cannot be told.
+    """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or neither is known.
 
     The stream is held against ‖h_0‖ now or at the `start` of the training, whichever is smaller: an embedding that grew
     makes the whole stream large though no block does.
     """
     thresholds = thresholds or default_thresholds()
-    entries = [h for h in (_entry(moment), None if start is None else _entry(start)) if known(h) and h > 0]
+    first = [m.hidden_norms[0] if m.hidden_norms else (m.hidden_at or {}).get(0) for m in (moment, start) if m]
+    entries = [h for h in first if known(h) and h > 0]
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
     if entries and known(last) and last / min(entries) > thresholds["scale.growth"]:
-        reasons.append(f"the stream is large (at its end {times_said([last / min(entries)])} its size at the start)")
+        reasons.append(f"the stream is large (at its end {times_words([last / min(entries)])} its size at the start)")
     if known(moment.loss) and moment.loss < thresholds[SMALL_LOSS]:
         reasons.append(f"the loss is small ({moment.loss:.2g}: the net fits its data)")
     if reasons:
@@ -189,37 +190,19 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     return "It is not known whether the stream is large or the loss small."
 
 
-def _entry(moment: Moment) -> float | None:
-    return moment.hidden_norms[0] if moment.hidden_norms else (moment.hidden_at or {}).get(0)
-
-
-def _published(evidence: Evidence, thresholds: Thresholds) -> Finding:
+def _published(evidence: Evidence, norms: Sequence[Norm], floor: float) -> Finding:
     """The paper's way: the mean norm over seeds against the floor, at whatever batch the log used."""
-    floor = thresholds[FLOOR]
-    norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
-    there = [n for n in norms if n is not None]
-    mean = statistics.fmean([n.value for n in there]) if there else None
+    mean = statistics.fmean(n.value for n in norms) if norms else None
     broken = any(g is not None and not known(g) for seed in evidence.seeds for g in seed.final.gradient_norms or [])
-
-    def outcome_at(at: float) -> Outcome:
-        if mean is None or broken:
-            return "inconclusive"
-        return "fires" if mean < at else "passes"
-
-    stable = stable_range(outcome_at, [mean], floor)
-    proxy = any(n.layer is not None for n in there)
-    warnings = (
-        [] if all(n.stated for n in there) else ["the batch size of the norms is not known; they are used unchanged"]
-    )
-    if proxy:
-        warnings.append("a gradient at another layer is used in place of the deepest one")
+    proxy, unstated = any(n.layer is not None for n in norms), any(not n.stated for n in norms)
     says = "The norm of the deepest gradient is not known, or not finite."
     if mean is not None and not broken:
         says = f"The mean norm of the deepest gradient is {mean:.3g}; the published floor is {floor:g}."
-    return Finding(
-        check="reference", outcome=outcome_at(floor),
-        basis="missing" if mean is None else "proxy" if proxy else "exact",
-        value=mean, threshold=floor, stable_range=stable, ranges={FLOOR: stable}, says=says, warnings=warnings,
+    warnings = ["the batch size of the norms is not known; they are used unchanged"] if unstated else []
+    warnings += ["a gradient at another layer is used in place of the deepest one"] if proxy else []
+    return finding_by_mean(
+        "reference", FLOOR, floor, mean, operator.lt, unless="inconclusive" if broken else None,
+        basis="proxy" if proxy else "exact", says=says, warnings=warnings,
     )  # fmt: skip
 
 

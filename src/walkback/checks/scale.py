@@ -7,21 +7,49 @@ the same ratio is taken over what it was at init, block by block.
 """
 
 import math
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import truediv
-from typing import NamedTuple, TypeGuard, cast
+from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.by_seed import by_text, seeds_said, where
-from walkback.checks.finding import Finding, Outcome, Protocol, agreed, known, number_said, stable_range, times_said
+from walkback.checks.finding import (
+    Finding,
+    Outcome,
+    Protocol,
+    agreed,
+    by_text,
+    finding_by_mean,
+    known,
+    number_words,
+    seeds_words,
+    stable_range,
+    times_words,
+    where,
+)
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
 NAME, OVER_INIT, SINCE = "scale.growth", "scale.growth_over_init", "scale.since_init"
 SHAVE = 1 - 1e-9  # a root is rounded; a bound must not come out above what it bounds
+# {many}: the growth, or its range over seeds
+SAYS = {
+    "unknown": "The norms of the hidden states{at_init} are not known, so growth cannot be judged.",
+    "fires": "One block grows the stream {many}, on every seed (limit {limit:g}×).",
+    "fires over init": "One block grows its input {many} as much as at init, on every seed (limit {limit:g}×).",
+    "passes": "Largest growth over one block{over}: {many}{across} (limit {limit:g}×).",
+    "open": "Largest growth over one block{over}: {many} where it is known; {parts}.",
+    "fires with a stream": "One block grows its input {many} (limit {limit:g}×). That fires in a residual net, but it "
+    "is not known whether the net is one. Say so with residual=.",
+    "passes with a stream": "Largest growth over one block: {many} (limit {limit:g}×). That passes in a residual net, "
+    "but it is not known whether the net is one, and compared with init {why}. Say so with residual=.",
+}
+PUBLISHED: Mapping[Outcome | None, str] = {
+    "not applicable": "The net has no residual stream whose growth could be judged.",
+    "inconclusive": "The norms of the hidden states are not known, or not all finite.",
+}
 
 
 class Growth(NamedTuple):
@@ -29,6 +57,14 @@ class Growth(NamedTuple):
 
     low: float | None
     high: float | None
+
+    def above(self, limit: float) -> bool:
+        """Whether it is surely above the limit."""
+        return self.low is not None and self.low > limit
+
+    def within(self, limit: float) -> bool:
+        """Whether it is surely not."""
+        return self.high is not None and self.high <= limit
 
 
 def growth(moment: Moment) -> Growth:
@@ -51,24 +87,12 @@ def growth(moment: Moment) -> Growth:
     Growth(low=3.0, high=3.0)
     """
     if moment.growth is not None:
-        return _of_blocks(dict(enumerate(moment.growth)))
-    norms = moment.hidden_norms
-    if norms and _are_known(norms):  # as of most moments
-        largest = max(map(truediv, norms[1:], norms), default=None)
-        return Growth(largest, largest)
-    return _bounds(norms_of(moment), norms)
-
-
-def _are_known(norms: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
-    """Whether all are, and above zero."""
-    if None in norms:
-        return False
-    numbers = cast("Sequence[float]", norms)
-    return min(numbers) > 0 and math.isfinite(sum(numbers))
+        return _largest(moment.growth)
+    return _bounds(norms_of(moment), moment)
 
 
 def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
-    """The same of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
+    """The growth of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
 
     That is how q_l = ‖h_l‖ / ‖h_l at init‖ grows from block to block, so it is bounded by what is known of q, as
     growth is by what is known of the norms.
@@ -78,10 +102,11 @@ def growth_over_init(moment: Moment, start: Moment | None) -> Growth:
     """
     if moment.growth is not None:
         begun = dict(enumerate((start.growth if start else None) or []))
-        found = _of_blocks({n: r / b if known(r) and known(b := begun.get(n)) and b > 0 else None
-                            for n, r in enumerate(moment.growth)})  # fmt: skip
+        over = [r / b if known(r) and known(b := begun.get(n)) and b > 0 else None
+                for n, r in enumerate(moment.growth)]  # fmt: skip
+        found = _largest(over)
     else:
-        found = _bounds(over_init(moment, start), moment.hidden_norms)
+        found = _bounds(over_init(moment, start), moment)
     # Four divisions leave a rounding error that must not decide at the limit itself.
     return Growth(*(None if bound is None else float(f"{bound:.12g}") for bound in found))
 
@@ -95,23 +120,15 @@ def over_init(moment: Moment, start: Moment | None) -> dict[int, float]:
 
 def norms_of(moment: Moment) -> dict[int, float]:
     """The norms that are known and above zero, by layer."""
-    by_layer = (
-        sorted((moment.hidden_at or {}).items()) if moment.hidden_norms is None else enumerate(moment.hidden_norms)
-    )
+    at, norms = moment.hidden_at or {}, moment.hidden_norms
+    by_layer = sorted(at.items()) if norms is None else enumerate(norms)
     return {layer: norm for layer, norm in by_layer if norm is not None and 0 < norm < math.inf}
 
 
-def _bounds(sizes: Mapping[int, float], complete: Sequence[float | None] | None) -> Growth:
-    """The largest growth of sizes from layer to layer; exact if the complete list of layers is known."""
+def _bounds(sizes: Mapping[int, float], moment: Moment) -> Growth:
+    """The largest growth of sizes from layer to layer; exact if the size of every layer of the net is known."""
     low = max((_step(before, after) for before, after in pairwise(sizes.items())), default=None)
-    return Growth(low, low if complete is not None and len(sizes) == len(complete) else None)
-
-
-def _of_blocks(ratios: Mapping[int, float | None]) -> Growth:
-    """The largest growth of those that are known; exact if all are."""
-    there = [r for r in ratios.values() if known(r) and r > 0]
-    low = max(there, default=None)
-    return Growth(low, low if len(there) == len(ratios) else None)
+    return Growth(low, low if moment.hidden_norms is not None and len(sizes) == len(moment.hidden_norms) else None)
 
 
 def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
@@ -121,70 +138,25 @@ def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
     return math.exp(min(700.0, (math.log(after[1]) - math.log(before[1])) / blocks)) * SHAVE
 
 
-class Way(NamedTuple):
-    """One of the two ways to judge: what is held against which limit, seed by seed."""
-
-    name: str  # of the threshold
-    grown: Sequence[Growth]
-
-    def outcome(self, limit: float) -> Outcome:
-        """Fires if it is above the limit on every seed, passes if it is not on any."""
-        if self.grown and all(_is_above(g, limit) for g in self.grown):
-            return "fires"
-        return "passes" if self.grown and all(_is_below(g, limit) for g in self.grown) else "open"
+def _largest(ratios: Sequence[float | None]) -> Growth:
+    """The largest known growth; exact if all are known."""
+    numbers = [r for r in ratios if known(r) and r > 0]
+    low = max(numbers, default=None)
+    return Growth(low, low if len(numbers) == len(ratios) else None)
 
 
-def way_of(evidence: Evidence, plain: bool) -> Way:
-    """That for plain nets, or that for streams."""
-    if plain:
-        return Way(OVER_INIT, [growth_over_init(seed.final, seed.init) for seed in evidence.seeds])
-    return Way(NAME, [growth(seed.final) for seed in evidence.seeds])
+def grown_by_seed(evidence: Evidence, name: str) -> list[Growth]:
+    """What is compared with the threshold of that name: the growth of a stream, or of a plain net over its init."""
+    if name == OVER_INIT:
+        return [growth_over_init(seed.final, seed.init) for seed in evidence.seeds]
+    return [growth(seed.final) for seed in evidence.seeds]
 
 
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-    """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
-    warnings = by_text(
-        (label, f"the norm of h_{layer} is {norm:g}, and is treated as not known")
-        for label, seed in evidence.labelled()
-        for layer, norm in enumerate(seed.final.hidden_norms or [])
-        if norm is not None and not (known(norm) and norm > 0)
-    )
-    if protocol == "published":
-        return _published(evidence, way_of(evidence, plain=False).grown, thresholds[NAME], warnings)
-    # Where it is not known whether there is a stream, both ways must say the same.
-    ways = [way_of(evidence, plain) for plain in (False, True) if evidence.residual in (None, not plain)]
-    since = since_init(evidence)
-
-    def outcome(changed: str = "", at: float = 0.0) -> Outcome:
-        if since and min(since) > (at if changed == SINCE else thresholds[SINCE]):
-            return "fires"
-        return agreed([way.outcome(at if way.name == changed else thresholds[way.name]) for way in ways])
-
-    cuts: dict[str, list[float | None]] = {way.name: [end for g in way.grown for end in g] for way in ways}
-    cuts |= {SINCE: [*since]} if since else {}
-    ranges = {
-        name: stable_range(lambda at, name=name: outcome(name, at), ends, thresholds[name])  # type: ignore[misc]
-        for name, ends in cuts.items()
-    }
-    judging, found = ways[0], outcome()
-    lows = [g.low for g in judging.grown if g.low is not None]
-    highs = [g.high for g in judging.grown if g.high is not None]
-    every = bool(lows) and len(lows) == len(judging.grown)
-    return Finding(
-        check="scale", outcome=found, value=statistics.median(lows) if every else None,
-        basis="missing" if not lows else "exact" if len(highs) == len(judging.grown) else "bound",
-        low=min(lows) if every else None, high=max(highs) if highs and len(highs) == len(judging.grown) else None,
-        threshold=thresholds[judging.name], stable_range=ranges[judging.name], ranges=ranges,
-        says=" ".join([
-            _says(evidence, ways, thresholds, agreed_by(ways, thresholds)), *_since_words(since, thresholds[SINCE])
-        ]),
-        warnings=warnings,
-    )  # fmt: skip
-
-
-def agreed_by(ways: Sequence[Way], thresholds: Thresholds) -> Outcome:
-    """What the growth over one block says, whatever the whole training did."""
-    return agreed([way.outcome(thresholds[way.name]) for way in ways])
+def outcome_of(grown: Sequence[Growth], limit: float) -> Outcome:
+    """Fires if it is above the limit on every seed, passes if it is not on any."""
+    if grown and all(each.above(limit) for each in grown):
+        return "fires"
+    return "passes" if grown and all(each.within(limit) for each in grown) else "open"
 
 
 def since_init(evidence: Evidence) -> list[float]:
@@ -198,92 +170,89 @@ def since_init(evidence: Evidence) -> list[float]:
     return found
 
 
-def _since_words(since: Sequence[float], limit: float) -> list[str]:
-    if not since:
-        return []
-    above = f", above the limit of {limit:g}×" if min(since) > limit else ""
-    return [f"‖h_L‖ has grown {times_said(since)} since init{above}."]
+def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    """Fires if the growth is above the limit on every seed, passes if it is not on any; see docs/checks.md."""
+    warnings = by_text(
+        (label, f"the norm of h_{layer} is {norm:g}, and is treated as not known")
+        for label, seed in evidence.labelled()
+        for layer, norm in enumerate(seed.final.hidden_norms or [])
+        if norm is not None and not (known(norm) and norm > 0)
+    )
+    if protocol == "published":
+        return _published(evidence, thresholds[NAME], warnings)
+    # Where it is not known whether there is a stream, both ways must agree.
+    names = [name for name, plain in ((NAME, False), (OVER_INIT, True)) if evidence.residual in (None, not plain)]
+    ways, since = {name: grown_by_seed(evidence, name) for name in names}, since_init(evidence)
+
+    def outcome(changed: str = "", at: float = 0.0) -> Outcome:
+        def limit(name: str) -> float:
+            return at if name == changed else thresholds[name]
+
+        if since and min(since) > limit(SINCE):
+            return "fires"
+        return agreed([outcome_of(grown, limit(name)) for name, grown in ways.items()])
+
+    cuts: dict[str, list[float | None]] = {name: [end for g in grown for end in g] for name, grown in ways.items()}
+    cuts |= {SINCE: [*since]} if since else {}
+    ranges = {
+        name: stable_range(lambda at, name=name: outcome(name, at), ends, thresholds[name])  # type: ignore[misc]
+        for name, ends in cuts.items()
+    }
+    judging = ways[names[0]]
+    lows = [g.low for g in judging if g.low is not None]
+    highs = [g.high for g in judging if g.high is not None]
+    every, exact = bool(lows) and len(lows) == len(judging), bool(highs) and len(highs) == len(judging)
+    says = _says(evidence, ways, thresholds)
+    if since:
+        limit = thresholds[SINCE]
+        above = f", above the limit of {limit:g}×" if min(since) > limit else ""
+        says += f" ‖h_L‖ has grown {times_words(since)} since init{above}."
+    return Finding(
+        check="scale", outcome=outcome(), basis="missing" if not lows else "exact" if exact else "bound",
+        value=statistics.median(lows) if every else None, low=min(lows) if every else None,
+        high=max(highs) if exact else None, threshold=thresholds[names[0]], stable_range=ranges[names[0]],
+        ranges=ranges, says=says, warnings=warnings,
+    )  # fmt: skip
 
 
-def _says(evidence: Evidence, ways: Sequence[Way], thresholds: Thresholds, outcome: Outcome) -> str:
-    way = ways[0]
-    if len(ways) > 1 and outcome == "open" and way.outcome(thresholds[way.name]) != "open":
-        return _either_said(ways, thresholds)
-    plain, limit, lows = way.name == OVER_INIT, thresholds[way.name], [g.low for g in way.grown if g.low is not None]
+def _says(evidence: Evidence, ways: Mapping[str, Sequence[Growth]], thresholds: Thresholds) -> str:
+    """What the growth over one block says, whatever the whole training did."""
+    name, grown = next(iter(ways.items()))
+    outcomes = [outcome_of(each, thresholds[way]) for way, each in ways.items()]
+    limit, lows = thresholds[name], [g.low for g in grown if g.low is not None]
+    plain, matters = name == OVER_INIT, agreed(outcomes) != outcomes[0]  # whether it matters if there is a stream
     if not lows:
         norms = any(norms_of(seed.final) for seed in evidence.seeds)
-        at_init = " at init" if plain and norms else ""
-        return f"The norms of the hidden states{at_init} are not known, so growth cannot be judged."
-    at_least = "at least " if any(g.high is None for g in way.grown) else ""
-    many, over = f"{at_least}{times_said(lows, limit)}", ", compared with init" if plain else ""
-    if outcome == "fires":
-        what = f"One block grows its input {many} as much as at init" if plain else f"One block grows the stream {many}"
-        return f"{what}, on every seed (limit {limit:g}×)."
-    if outcome == "passes":
-        across = " across seeds" if "–" in many else ""
-        return f"Largest growth over one block{over}: {many}{across} (limit {limit:g}×)."
-    above = where(evidence, lambda i: _is_above(way.grown[i], limit))
-    below = where(evidence, lambda i: _is_below(way.grown[i], limit))
-    open_ = [label for label in evidence.labels() if label not in (*above, *below)]
-    parts = [f"above the limit of {limit:g}× in {seeds_said(above)}"] if above else []
-    parts += [f"within the limit{'' if above else f' of {limit:g}×'} in {seeds_said(below)}"] if below else []
-    parts += [f"not settled in {seeds_said(open_)}, where not every norm is known"] if open_ else []
-    return f"Largest growth over one block{over}: {many} where it is known; {', '.join(parts)}."
+        return SAYS["unknown"].format(at_init=" at init" if plain and norms else "")
+    many = f"{'at least ' if any(g.high is None for g in grown) else ''}{times_words(lows, limit)}"
+    above = where(evidence, lambda i: grown[i].above(limit))
+    within = where(evidence, lambda i: grown[i].within(limit))
+    unsettled = [label for label in evidence.labels() if label not in (*above, *within)]
+    parts = [f"above the limit of {limit:g}× in {seeds_words(above)}"] if above else []
+    parts += [f"within the limit{'' if above else f' of {limit:g}×'} in {seeds_words(within)}"] if within else []
+    parts += [f"not settled in {seeds_words(unsettled)}, where not every norm is known"] if unsettled else []
+    how = " with a stream" if matters else " over init" if plain and outcomes[0] == "fires" else ""
+    return SAYS[f"{outcomes[0]}{how}"].format(
+        many=many, limit=limit, over=", compared with init" if plain else "", parts=", ".join(parts),
+        across=" across seeds" if "–" in many else "",
+        why="one block grows too much" if outcomes[-1] == "fires" else "it is not known how much a block grows",
+    )  # fmt: skip
 
 
-def _either_said(ways: Sequence[Way], thresholds: Thresholds) -> str:
-    """Where it is not known whether there is a stream, and it matters."""
-    stream, plain = ways
-    lows = [g.low for g in stream.grown if g.low is not None]
-    limit, at_least = thresholds[stream.name], "at least " if any(g.high is None for g in stream.grown) else ""
-    if stream.outcome(limit) == "fires":
-        return (
-            f"One block grows its input {at_least}{times_said(lows, limit)} (limit {limit:g}×). That fires in a "
-            "residual net, but it is not known whether the net is one. Say so with residual=."
-        )
-    why = {"fires": "one block grows too much", "open": "it is not known how much a block grows"}
-    return (
-        f"Largest growth over one block: {times_said(lows, limit)} (limit {limit:g}×). That passes in a residual net, "
-        "but it is not known whether the net is one, and compared with init "
-        f"{why[plain.outcome(thresholds[plain.name])]}. Say so with residual=."
-    )
-
-
-def _is_above(grown: Growth, limit: float) -> bool:
-    return grown.low is not None and grown.low > limit
-
-
-def _is_below(grown: Growth, limit: float) -> bool:
-    return grown.high is not None and grown.high <= limit
-
-
-def _published(evidence: Evidence, grown: Sequence[Growth], limit: float, warnings: list[str]) -> Finding:
+def _published(evidence: Evidence, limit: float, warnings: list[str]) -> Finding:
     """The paper's way: the mean over seeds; where only some norms are known, the geometric mean stands for the max."""
-    lows = [g.low for g in grown if g.low is not None]
-    whole = all(g.high is not None for g in grown if g.low is not None)
-    mean = statistics.fmean(lows) if lows else None
-
-    def outcome_at(at: float) -> Outcome:
-        if evidence.residual is False:
-            return "not applicable"
-        if mean is None or warnings:
-            return "inconclusive"
-        return "fires" if mean > at else "passes"
-
-    outcome, stable = outcome_at(limit), stable_range(outcome_at, [mean], limit)
-    proxy = "" if whole else ", by the geometric mean of what is known"
-    says = {
-        "not applicable": "The net has no residual stream whose growth could be judged.",
-        "inconclusive": "The norms of the hidden states are not known, or not all finite.",
-    }.get(outcome, f"Mean growth: {times_said([mean or 0], limit)}{proxy} (published limit {limit:g}×).")
-    if not whole:
-        warnings = [
-            *warnings,
-            "a geometric mean within the limit does not rule out a block above it; our protocol would not pass this",
-        ]
-    return Finding(
-        check="scale", outcome=outcome, basis="missing" if mean is None else "exact" if whole else "proxy", value=mean,
-        threshold=limit, stable_range=stable, ranges={NAME: stable}, says=says, warnings=warnings,
+    grown = [g for g in grown_by_seed(evidence, NAME) if g.low is not None]
+    mean = statistics.fmean(g.low or 0.0 for g in grown) if grown else None
+    unless: Outcome | None = "not applicable" if evidence.residual is False else None
+    if unless is None and (mean is None or warnings):
+        unless = "inconclusive"
+    proxy = any(g.high is None for g in grown)
+    by = ", by the geometric mean of what is known" if proxy else ""
+    rules = "a geometric mean within the limit does not rule out a block above it; our protocol would not pass this"
+    return finding_by_mean(
+        "scale", NAME, limit, mean, operator.gt, unless=unless, basis="proxy" if proxy else "exact",
+        says=PUBLISHED.get(unless, f"Mean growth: {times_words([mean or 0], limit)}{by} (published limit {limit:g}×)."),
+        warnings=[*warnings, *([rules] if proxy else [])],
     )  # fmt: skip
 
 
@@ -356,8 +325,8 @@ class Scale(Check):
             return "how much one block grows the stream is not known"
         least = "at least " if finding.basis == "bound" or finding.value is None else ""
         if finding.outcome in ("open", "inconclusive") and known(finding.low) and known(finding.high):
-            return f"one block grows {over} {number_said(finding.low)} to {number_said(finding.high)}×, by seed"
-        return f"one block grows {over} {least}{number_said(value)}×"
+            return f"one block grows {over} {number_words(finding.low)} to {number_words(finding.high)}×, by seed"
+        return f"one block grows {over} {least}{number_words(value)}×"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
@@ -366,7 +335,7 @@ class Scale(Check):
         if residual is None:
             return {self.name: None}
         grown, name = (growth(moment), NAME) if residual else (growth_over_init(moment, start), OVER_INIT)
-        above = _is_above(grown, thresholds[name])
+        above = grown.above(thresholds[name])
         return {self.name: above if above or grown.high is not None else None}
 
     def captions(self, finding: Finding) -> tuple[str, str]:
@@ -376,8 +345,8 @@ class Scale(Check):
     def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
         """The largest growth, or the bound that is known of it."""
         del thresholds
-        way = way_of(evidence, plain=evidence.residual is False)
-        return {label: grown.low for label, grown in zip(evidence.labels(), way.grown, strict=True)}
+        grown = grown_by_seed(evidence, OVER_INIT if evidence.residual is False else NAME)
+        return {label: each.low for label, each in zip(evidence.labels(), grown, strict=True)}
 
 
 scale = register(Scale())

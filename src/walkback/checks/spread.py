@@ -3,16 +3,54 @@
 N = (Σc)² / Σc² over the blocks' mean cosines: 4 of 4 where all are alike, 1 where one block carries the average.
 """
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, register
 from walkback.checks.chance import chance
-from walkback.checks.finding import Finding, Interval, Outcome, Protocol, stable_range
-from walkback.checks.gamma import FEWEST, TO_BE_EVEN, by_label, confidence_of, effective, gamma_of, spread_interval
+from walkback.checks.depth import CONFIDENCE
+from walkback.checks.finding import Finding, Interval, Outcome, Protocol, make_finding
+from walkback.checks.gamma import TO_BE_EVEN, by_label, column_means, gamma_of
+from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
 from walkback.records.evidence import Evidence
 
 SHARE = "spread.share"
+SAYS = {
+    "unknown": "The cosines at the blocks' outputs are not known on every seed.",
+    "one block": "The net has one block, so Γ is no average ({each}).",
+    "not asked": "Γ is not above chance, so it is not asked.",
+    "few seeds": "{seeds} seeds can show that few carry it; {least} are needed to show that it is even.",
+    "chance": "It is open whether Γ is above chance.",
+}
+
+
+def effective(cosines: Sequence[float]) -> float:
+    """N = (Σc)² / Σc²: of how many blocks a mean of cosines speaks. 0 if the sum is not positive.
+
+    >>> effective([1.0, 1.0, 1.0, 1.0]), effective([1.0, 0.0, 0.0, 0.0]), effective([1.0, -1.0])
+    (4.0, 1.0, 0.0)
+    """
+    total, squares = math.fsum(cosines), math.fsum(c * c for c in cosines)
+    return total * total / squares if total > 0 and squares > 0 else 0.0
+
+
+def spread_interval(table: Sequence[Sequence[float]], confidence: float) -> Interval:
+    """N of the mean cosines with its interval: a jackknife over seeds, with t(n − 1)."""
+    n = len(table)
+
+    def without(left: int | None) -> float:
+        return effective(column_means([row for place, row in enumerate(table) if place != left]))
+
+    middle = without(None)
+    if n < 2:
+        return Interval(value=middle)
+    parts = [without(place) for place in range(n)]
+    mean = statistics.fmean(parts)
+    error = math.sqrt((n - 1) / n * math.fsum((part - mean) ** 2 for part in parts))
+    half = two_sided(confidence, n - 1) * error
+    return Interval(value=middle, low=middle - half, high=middle + half)
 
 
 def bar(blocks: int, share: float) -> float:
@@ -39,52 +77,43 @@ def others_needed(blocks: int, share: float = 0.5) -> float:
 
 def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
     """Passes if Γ speaks for more than half of the blocks; fires if it is shown to speak for fewer."""
-    gammas, confidence, share = gamma_of(evidence), confidence_of(thresholds), thresholds[SHARE]
+    gammas, share, seeds = gamma_of(evidence), thresholds[SHARE], len(evidence.seeds)
     blocks = evidence.blocks or len(gammas.by_block)
     above = chance.find(evidence, thresholds, protocol).outcome
-    n = Interval() if gammas.table is None else spread_interval(gammas.table, confidence)
+    n = Interval() if gammas.table is None else spread_interval(gammas.table, thresholds[CONFIDENCE])
     n = n.changed(high=min(n.high, float(blocks))) if n.high is not None else n
-    seeds = len(evidence.seeds)
 
     def outcome(share: float) -> Outcome:
-        at = min(1.0, max(0.0, share))
+        required = bar(blocks, min(1.0, max(0.0, share)))
         if above == "fires":
             return "not asked"
         if above == "open" or gammas.table is None:
             return "open"
-        if blocks == 1:
+        if blocks == 1 or (n.above(required) and seeds >= TO_BE_EVEN):
             return "passes"
-        if n.low is not None and n.low > bar(blocks, at) and seeds >= TO_BE_EVEN:
-            return "passes"
-        return "fires" if n.high is not None and n.high < bar(blocks, at) and seeds >= FEWEST else "open"
+        return "fires" if n.below(required) and seeds >= FEWEST else "open"
 
     cuts = [(end - 1) / (blocks - 1) for end in (n.low, n.high) if end is not None and blocks > 1]
-    stable = stable_range(outcome, [cut for cut in cuts if 0 < cut < 1 - 1e-9], share)
-    now = outcome(share)
-    return Finding(
-        check="spread", outcome=now, value=n.value, low=n.low, high=n.high, threshold=bar(max(blocks, 1), share),
-        basis="missing" if gammas.table is None else "exact", stable_range=stable, ranges={SHARE: stable},
-        says=_says(gammas.by_block, n, now, bar(max(blocks, 1), share), above, seeds),
+    now, required = outcome(share), bar(max(blocks, 1), share)
+    found = make_finding(
+        "spread", SHARE, share, outcome, [cut for cut in cuts if 0 < cut < 1 - 1e-9],
+        value=n.value, low=n.low, high=n.high, basis="missing" if gammas.table is None else "exact",
+        says=_says(gammas.by_block, n, now, required, above, seeds),
         wants_seeds=now == "open" and above != "open" and gammas.table is not None,
     )  # fmt: skip
+    return found.changed(threshold=required)
 
 
 def _says(cosines: list[float], n: Interval, found: Outcome, required: float, above: Outcome, seeds: int) -> str:
-    if not cosines:
-        return "The cosines at the blocks' outputs are not known on every seed."
     each = f"cosines {', '.join(f'{c:.2f}' for c in cosines)}"
-    if len(cosines) == 1:
-        return f"The net has one block, so Γ is no average ({each})."
-    words = f"Γ speaks for {n.value:.1f} of {len(cosines)} blocks"
-    words += "" if n.low is None or n.high is None else f" ({n.low:.1f} to {n.high:.1f})"
-    words = f"{words}; more than {required:g} is even ({each})."
-    if found == "not asked":
-        return f"{words} Γ is not above chance, so it is not asked."
-    if found == "open" and above == "passes" and n.low is not None and n.low > required:
-        return f"{words} {seeds} seeds can show that few carry it; {TO_BE_EVEN} are needed to show that it is even."
-    if found == "open" and above == "open":
-        return f"{words} It is open whether Γ is above chance."
-    return words
+    if len(cosines) < 2:
+        return SAYS["one block" if cosines else "unknown"].format(each=each)
+    ends = "" if n.low is None or n.high is None else f" ({n.low:.1f} to {n.high:.1f})"
+    words = f"Γ speaks for {n.value:.1f} of {len(cosines)} blocks{ends}; more than {required:g} is even ({each})."
+    case: str = found
+    if found == "open":
+        case = "chance" if above == "open" else "few seeds" if n.above(required) else found
+    return f"{words} {SAYS.get(case, '').format(seeds=seeds, least=TO_BE_EVEN)}".rstrip()
 
 
 class Spread(Check):

@@ -1,4 +1,4 @@
-"""The answers: what the findings of one subject amount to, by the number that each is about.
+"""The judgement: every check put to the evidence, and what the findings amount to, by the number that each is about.
 
 accuracy      holds, walked back or open, by depth alone
 lower half    trained, not trained, open or not asked, by reach alone
@@ -9,22 +9,28 @@ Everything else is a symptom. It explains and never decides. The published proto
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
-from walkback.checks.base import check_named
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import Finding, Outcome, Protocol, known, listed
-from walkback.checks.gamma import disagreement, gamma_of, standing_of
-from walkback.checks.paired_gain import guessing
+from msgspec import field, msgpack
+
+from walkback.checks.base import check_named, in_order
+from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_words
+from walkback.checks.gamma import TO_BE_EVEN, disagreement, gamma_of, standing_of
+from walkback.checks.paired_gain import guessing, stopped
+from walkback.checks.thresholds import Thresholds, default_thresholds
 from walkback.records.duplicates import doubts_of
 from walkback.records.evidence import Evidence
+from walkback.records.invariants import Broken
+from walkback.records.moment import Moment
 from walkback.records.record import Record
-from walkback.records.schema import NullRecord
+from walkback.records.schema import Count, NullRecord, Readings
 
 AccuracyWord = Literal["holds", "walked back", "open"]
 LowerHalfWord = Literal["trained", "not trained", "open", "not asked"]
 GammaWord = Literal["even", "carried by few", "chance", "not measurable", "open", "not reported"]
 VerdictName = Literal["walked back", "holds", "open", "inconclusive", "not applicable"]
+Rates = Literal["tuned", "one rate"]
 LOWER_HALF: Mapping[str, LowerHalfWord] = {"passes": "trained", "fires": "not trained", "not asked": "not asked"}
 
 
@@ -36,116 +42,246 @@ class Verdicts(Record):
     gamma: GammaWord
 
 
-class Verdict(NamedTuple):
-    """The answers (none by the published protocol), the one word, the checks that decided it, and why.
+class Accuracy(Record):
+    """Over the seeds whose final accuracy is known; std with ddof = 1, None for fewer than two."""
 
-    "evidence" decides where no check does, but what they rest on.
+    mean: float | None
+    std: float | None
+    n: int
+
+
+class FirstFired(Record):
+    """By seed the first epoch at which something fired (None: never, or not known; `fired` tells which).
+
+    moments    how many moments of the training there are, over all seeds
+    known_at   at how many of them it is known whether it fired
+    fired      whether it fired at any of these; None if there are none
     """
 
-    verdicts: Verdicts | None
+    epochs: dict[str, int | None]
+    says: str
+    moments: Count = 0
+    known_at: Count = 0
+    fired: bool | None = None
+
+    @property
+    def followed(self) -> bool:
+        """Whether it was measured through training, and not at the end alone: only then has it a first epoch."""
+        return self.known_at > len(self.epochs)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether it is known at some moments and not at others."""
+        return 0 < self.known_at < self.moments
+
+
+class Described(Record):
+    """What is shown and not judged, of the final moments by seed."""
+
+    drift: dict[str, float | None] = field(default_factory=dict)
+    rho: dict[str, list[float | None] | None] = field(default_factory=dict)
+    nudging: dict[str, list[float | None] | None] = field(default_factory=dict)
+    measured: dict[str, Readings] = field(default_factory=dict)  # by the probes that are one file each
+
+
+class Judgement(Record, kw_only=True):
+    """All that is known and answered of one subject.
+
+    verdict        the one word where one is needed: accuracy's; by the published protocol its own
+    verdicts       the three answers; None by the published protocol
+    rates          whether every arm had its own learning rate; None: the subject has no baselines
+    trials         by arm, how many rates were tried
+    budget         what was trained, in a few words, and whether the best baseline still rises
+    symptoms       what explains the answers and never decides them, a sentence each
+    median_cosine  of the blocks, beside Γ
+    """
+
+    name: str
     verdict: VerdictName
+    verdicts: Verdicts | None = None
+    rates: Rates | None = None
+    trials: dict[str, int] = field(default_factory=dict)
+    budget: str = ""
     decided_by: list[str]
     says: str
+    symptoms: list[str] = field(default_factory=list)
+    median_cosine: float | None = None
+    accuracy: Accuracy
+    findings: list[Finding]
+    described: Described
+    first_fired: dict[str, FirstFired]
+    thresholds_version: str
+    protocol: Protocol
+    notes: list[str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In one piece: thousands are sent from process to process."""
+        return partial(msgpack.decode, type=Judgement), (msgpack.encode(self),)
+
+    def possible(self) -> None:
+        """The answers follow from the checks."""
+        if (self.verdicts is None) != (self.protocol == "published"):
+            raise Broken("verdict", f"{self.name} has {'no' if self.verdicts is None else 'three'} answers")
+        if self.verdicts is not None:
+            self._answers(self.verdicts)
+            return
+        fires = any(finding.outcome == "fires" for finding in self.findings)
+        if (self.verdict == "walked back") != fires:
+            raise Broken("verdict", f"{self.name} is {self.verdict}, and {'a' if fires else 'no'} check fires")
+
+    def _answers(self, answers: Verdicts) -> None:
+        """Refuse unless each answer is one that its check can have given."""
+        if self.verdict != answers.accuracy:
+            raise Broken("verdict", f"{self.name} is {self.verdict}, and its accuracy is {answers.accuracy}")
+        needed = {"holds": "passes", "walked back": "fires", "trained": "passes", "not trained": "fires"}
+        outcomes = {finding.check: finding.outcome for finding in self.findings}
+        for check, answer in (("depth", answers.accuracy), ("reach", answers.lower_half)):
+            if answer in needed and outcomes.get(check) != needed[answer]:
+                raise Broken("verdict", f"{self.name}: {answer}, and {check} is {outcomes.get(check, 'not there')}")
+        if answers.gamma == "even" and any(outcomes.get(c) != "passes" for c in ("chance", "spread", "size")):
+            raise Broken("verdict", f"{self.name}: Γ is even, and not every check of it passes")
+
+    @property
+    def answer(self) -> str:
+        """The one word as it is printed: what holds without tuned rates holds at one rate."""
+        return "holds at one rate" if self.verdict == "holds" and self.rates == "one rate" else self.verdict
 
 
-def verdict(evidence: Evidence, findings: Sequence[Finding], protocol: Protocol = "ours") -> Verdict:
-    """What the findings of one subject amount to."""
-    if protocol == "published":
-        return _published(evidence, findings)
-    found = {finding.check: finding for finding in findings}
-    accuracy, by, why = _accuracy(evidence, found)
-    lower_half = _lower_half(evidence, found)
-    gamma, gamma_why = _gamma(evidence, found)
+# The three answers (none by the published protocol), the one word, the checks that decided it, and why. "evidence"
+# decides where no check does, but what they rest on.
+Decided = tuple[Verdicts | None, VerdictName, list[str], str]
+
+
+def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:
+    """Put every check of the protocol to the evidence. A pure function: nothing is measured, trained or drawn."""
+    thresholds, ours = thresholds or default_thresholds(), protocol == "ours"
+    findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol)]
+    verdicts, verdict, decided_by, says = _answers(evidence, findings) if ours else _published(evidence, findings)
+    values = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
+    finals, effort = {label: seed.final for label, seed in evidence.labelled()}, evidence.effort
+    tuned: Rates | None = "tuned" if _tuned(evidence) else "one rate" if evidence.baselines else None
+    cosines = gamma_of(evidence).by_block if ours else []
+    return Judgement(
+        name=evidence.name, verdict=verdict, verdicts=verdicts, decided_by=decided_by, says=says,
+        rates=tuned if ours else None, trials=effort.trials if effort is not None and ours else {},
+        budget=_budget_words(evidence) if ours else "", symptoms=symptoms_of(evidence, findings) if ours else [],
+        median_cosine=statistics.median(cosines) if cosines else None,
+        accuracy=Accuracy(
+            mean=statistics.fmean(values) if values else None,
+            std=statistics.stdev(values) if len(values) > 1 else None, n=len(values),
+        ),
+        findings=findings,
+        described=Described(
+            drift={label: moment.drift for label, moment in finals.items()},
+            rho={label: moment.rho for label, moment in finals.items()},
+            nudging={label: moment.nudging for label, moment in finals.items()},
+            measured={label: moment.measured for label, moment in finals.items() if moment.measured},
+        ),
+        first_fired=first_fired(evidence, thresholds), thresholds_version=thresholds.version, protocol=protocol,
+        notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in says)],
+    )  # fmt: skip
+
+
+def _budget_words(evidence: Evidence) -> str:
+    """What was trained, and by how much the best baseline gains with twice the epochs, where that was tried."""
+    rises = None if evidence.effort is None else evidence.effort.rises
+    more = "" if rises is None else f"with twice the epochs the best baseline gains {100 * rises:+.1f} points"
+    return "; ".join(filter(None, (evidence.budget, more)))
+
+
+# --- the answers ------------------------------------------------------------------------------------------------------
+
+
+def _answers(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
+    """The three answers."""
+    outcome = {finding.check: finding.outcome for finding in findings}
+    accuracy, by, why = _accuracy(evidence, outcome.get("depth"))
+    lower_half = LOWER_HALF.get(outcome.get("reach", "open"), "open")
+    if lower_half in ("trained", "not trained") and _doubts(evidence):
+        lower_half = "open"
+    gamma, gamma_why = _gamma(evidence, outcome)
     answers = Verdicts(accuracy=accuracy, lower_half=lower_half, gamma=gamma)
-    says = f"Accuracy {_is(accuracy)}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}."
-    return Verdict(answers, accuracy, by, says)
+    word = accuracy if accuracy == "holds" else f"is {accuracy}"
+    return answers, accuracy, [by], f"Accuracy {word}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}."
 
 
-def _is(word: AccuracyWord) -> str:
-    return {"holds": "holds", "walked back": "is walked back", "open": "is open"}[word]
-
-
-def _accuracy(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[AccuracyWord, list[str], str]:
+def _accuracy(evidence: Evidence, depth: Outcome | None) -> tuple[AccuracyWord, str, str]:
     """depth decides. A doubt about the evidence itself leaves it open, whatever the numbers say."""
-    depth = found.get("depth")
     if depth is None:
-        return "open", ["evidence"], ": depth was not asked"
+        return "open", "evidence", ": depth was not asked"
     reasons = _doubts(evidence)
-    if reasons and depth.outcome == "passes":
-        return "open", ["evidence"], f": {'; '.join(reasons)}"
-    if depth.outcome == "passes" and evidence.effort is not None and not evidence.effort.alike:
-        return "open", ["evidence"], f": {evidence.effort.why}, so a gain may be one of the rate"
-    if depth.outcome == "passes":
-        return "holds", ["depth"], "" if _tuned(evidence) else " at one rate"
-    if depth.outcome == "fires" and not doubts_of(evidence, measured=False):
-        return "walked back", ["depth"], ""
-    if depth.outcome == "fires":
-        return "open", ["evidence"], f": {'; '.join(reasons)}"
-    return "open", ["depth"], f": {'; '.join(reasons)}" if reasons else ""
+    why = f": {'; '.join(reasons)}" if reasons else ""
+    if depth == "passes" and not reasons:
+        if evidence.effort is not None and not evidence.effort.alike:
+            return "open", "evidence", f": {evidence.effort.why}, so a gain may be one of the rate"
+        return "holds", "depth", "" if _tuned(evidence) else " at one rate"
+    if depth == "fires" and not doubts_of(evidence, measured=False):
+        return "walked back", "depth", ""
+    return "open", "evidence" if depth in ("passes", "fires") else "depth", why
 
 
 def _tuned(evidence: Evidence) -> bool:
     return evidence.effort is not None and evidence.effort.tuned
 
 
-def _lower_half(evidence: Evidence, found: Mapping[str, Finding]) -> LowerHalfWord:
-    reach = found.get("reach")
-    word = "open" if reach is None else LOWER_HALF.get(reach.outcome, "open")
-    return "open" if word in ("trained", "not trained") and _doubts(evidence) else word
-
-
-def _gamma(evidence: Evidence, found: Mapping[str, Finding]) -> tuple[GammaWord, str]:
+def _gamma(evidence: Evidence, outcome: Mapping[str, Outcome]) -> tuple[GammaWord, str]:
     """Definite only where the reference can be compared with, and what was compared is what trained."""
-    standing, gammas = standing_of(evidence), gamma_of(evidence)
-    if standing.word == "not seen":
-        return "not reported", f": {standing.why}" if standing.why else ""
+    (standing, why), gammas = standing_of(evidence), gamma_of(evidence)
+    if standing == "not seen":
+        return "not reported", f": {why}" if why else ""
     if not gammas.reported:
         return "not reported", ""
-    outcome = {name: finding.outcome for name, finding in found.items()}
-    reference: Outcome = outcome.get("reference", "open")
+    reference = outcome.get("reference")
     if reference == "fires":
         return "not measurable", ""
     if reasons := doubts_of(evidence):
         return "open", f": {'; '.join(reasons)}"
-    if standing.word == "in part":
+    if standing == "in part":
         return "open", ": what was compared is only in part what trained"
     if reference != "passes" or gammas.table is None:
         return "open", ""
     if why := disagreement(evidence, gammas.by_block):
         return "open", f": {why}"
-    if outcome.get("chance") == "fires":
+    chance, spread, size = map(outcome.get, ("chance", "spread", "size"))
+    if chance == "fires":
         return "chance", ""
-    if outcome.get("chance") == "passes" and outcome.get("spread") == "fires":
+    if chance == "passes" and spread == "fires":
         return "carried by few", ""
-    even = all(outcome.get(name) == "passes" for name in ("chance", "spread", "size")) and len(evidence.seeds) >= 5
+    even = chance == spread == size == "passes" and len(evidence.seeds) >= TO_BE_EVEN
     return ("even", "") if even else ("open", "")
-
-
-def median_cosine(evidence: Evidence) -> float | None:
-    """The median over the blocks of their mean cosines; None where one is not known."""
-    cosines = gamma_of(evidence).by_block
-    return statistics.median(cosines) if cosines else None
 
 
 def _doubts(evidence: Evidence) -> list[str]:
     """What keeps the accuracy from being believed, whatever the checks say."""
-    reasons = []
-    if evidence.classes == 1:
-        reasons.append("with one class there is nothing to learn")
-    seeds = dict(evidence.labelled())
-    if unfinished := [label for label, seed in seeds.items() if seed.ended == "stopped"]:
-        reasons.append(f"{seeds_said(unfinished)} did not finish")
-    if unknown := [label for label, seed in seeds.items() if not known(seed.final.accuracy)]:
-        reasons.append(f"the accuracy of {seeds_said(unknown)} is not known")
+    reasons = ["with one class there is nothing to learn"] if evidence.classes == 1 else []
+    if unfinished := stopped(evidence):
+        reasons.append(f"{seeds_words(unfinished)} did not finish")
+    if unknown := [label for label, seed in evidence.labelled() if not known(seed.final.accuracy)]:
+        reasons.append(f"the accuracy of {seeds_words(unknown)} is not known")
     return reasons + doubts_of(evidence, measured=False)
 
 
-def _with(findings: Sequence[Finding], outcome: Outcome) -> list[str]:
-    return [finding.check for finding in findings if finding.outcome == outcome]
+def _published(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
+    """The paper's way: what was not reported is not held against a method, as long as something was judged."""
+    fired, passed, unsettled = (
+        [finding.check for finding in findings if finding.outcome == outcome]
+        for outcome in ("fires", "passes", "inconclusive")
+    )
+    if fired:
+        says = f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}."
+        return None, "walked back", fired, says
+    broken = not_finite(evidence)
+    shown = broken if len(broken) < 4 else [*broken[:3], f"{len(broken) - 3} more"]
+    if reasons := [f"not finite: {listed(shown)}"] if broken else doubts_of(evidence):
+        return None, "inconclusive", ["evidence"], f"Inconclusive: {'; '.join(reasons)}."
+    if passed:
+        says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
+        return None, "holds", passed, says
+    return None, "inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled."
 
 
 def not_finite(evidence: Evidence) -> list[str]:
-    """Every number of the final moments and baselines that is there and is not finite, by name.
+    """Every number of the final moments and baselines that is given and is not finite, by name.
 
     A cosine or a precision whose status is not "ok" has no value by its own word, and is not among them.
     """
@@ -173,33 +309,9 @@ def not_finite(evidence: Evidence) -> list[str]:
     return found
 
 
-def _broken_said(broken: list[str]) -> str:
-    return "not finite: " + listed(broken if len(broken) < 4 else [*broken[:3], f"{len(broken) - 3} more"])
-
-
 def _band(null: NullRecord | None) -> float | None:
     """A number that is finite if both of a null's are."""
     return None if null is None else null.mean + null.std
-
-
-def _published(evidence: Evidence, findings: Sequence[Finding]) -> Verdict:
-    """The paper's way: what was not reported is not held against a method, as long as something was judged."""
-    fired = _with(findings, "fires")
-    if fired:
-        says = f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}."
-        return Verdict(None, "walked back", fired, says)
-    broken = not_finite(evidence)
-    if broken:
-        return Verdict(None, "inconclusive", ["evidence"], f"Inconclusive: {_broken_said(broken)}.")
-    doubts = doubts_of(evidence)
-    if doubts:
-        return Verdict(None, "inconclusive", ["evidence"], f"Inconclusive: {'; '.join(doubts)}.")
-    passed = _with(findings, "passes")
-    if passed:
-        says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
-        return Verdict(None, "holds", passed, says)
-    unsettled = _with(findings, "inconclusive")
-    return Verdict(None, "inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled.")
 
 
 def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
@@ -217,7 +329,7 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     diverged = [label for label, seed in evidence.labelled() if seed.ended == "diverged"]
     if diverged:
         counted = "" if chance is None else f" and count{'s' if len(diverged) == 1 else ''} as guessing"
-        words.append(f"{seeds_said(diverged).capitalize()} diverged{counted}.")
+        words.append(f"{seeds_words(diverged).capitalize()} diverged{counted}.")
     effort = evidence.effort
     if effort is not None and len(set(effort.trials.values())) > 1:
         each = ", ".join(f"{arm} {count}" for arm, count in effort.trials.items())
@@ -226,16 +338,59 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
         words.append(f"The learning rates do not count as tuned: {effort.why}.")
     if effort is not None and effort.rises is not None and effort.rises > 0.01:
         words.append(f"The best baseline still rises: {100 * effort.rises:+.1f} points with twice the epochs.")
-    return [*words, *evidence.symptoms, *_zeros(evidence)]
+    lost = [  # to rounding?
+        block for seed in evidence.seeds for block, zeros in enumerate(seed.final.measured.get("zero credits", []))
+        if zeros.status == "ok" and known(zeros.value) and zeros.value > 0.01
+    ]  # fmt: skip
+    words += evidence.symptoms
+    return words + [f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
+                    for block in dict.fromkeys(lost)]  # fmt: skip
 
 
-def _zeros(evidence: Evidence) -> list[str]:
-    """Credits that are exactly zero: lost to rounding?"""
-    found: dict[str, None] = {}
-    for seed in evidence.seeds:
-        for block, zeros in enumerate(seed.final.measured.get("zero credits", [])):
-            if zeros.status == "ok" and known(zeros.value) and zeros.value > 0.01:
-                found[
-                    f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
-                ] = None
-    return list(found)
+# --- through training -------------------------------------------------------------------------------------------------
+
+
+def fires_at(
+    moment: Moment, thresholds: Thresholds | None = None, residual: bool | None = True, start: Moment | None = None
+) -> dict[str, bool | None]:
+    """What one moment of one training shows by itself: True fires, False does not, None cannot be known.
+
+    "reference" is by precision, "reference floor" by the published floor. A check that takes several seeds and their
+    baselines is not here. `start`: the same training at its random init.
+    """
+    given = thresholds or default_thresholds()
+    return {key: fired for c in in_order() for key, fired in c.fires_at(moment, given, residual, start).items()}
+
+
+def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dict[str, FirstFired]:
+    """For every check the first epoch at which it fired, seed by seed."""
+    given, checks, found = thresholds or default_thresholds(), in_order(), {}
+    for check in checks:
+        at = {
+            label: [(m.epoch, check.fires_at(m, given, evidence.residual, seed.init)) for m in seed.moments]
+            for label, seed in evidence.labelled() if check.dates
+        }  # fmt: skip
+        for date in check.dates:
+            found[date.key] = _first({
+                label: [(epoch, fired[date.key]) for epoch, fired in moments] for label, moments in at.items()
+            })  # fmt: skip
+    for check in checks:
+        if not check.dates:
+            epochs = dict.fromkeys(evidence.labels())
+            found[check.name] = FirstFired(epochs=epochs, says=f"cannot be dated: {check.undated}")
+    return found
+
+
+def _first(fired: Mapping[str, Sequence[tuple[int | None, bool | None]]]) -> FirstFired:
+    """Of what is known by seed and moment: the first epochs, and how much is known."""
+    epochs = {label: next((epoch for epoch, fires in at if fires), None) for label, at in fired.items()}
+    answers = [fires for at in fired.values() for _, fires in at]
+    known_at, ever = sum(answer is not None for answer in answers), True in answers
+    says = f"known at {known_at} of {len(answers)} moments" if known_at else "it cannot be dated"
+    if ever and all(epoch is None for epoch in epochs.values()):
+        says += "; it fired, at an epoch that is not recorded"
+    elif known_at and not ever:
+        says += "; it never fired"
+    return FirstFired(
+        epochs=epochs, says=says, moments=len(answers), known_at=known_at, fired=ever if known_at else None
+    )  # fmt: skip

@@ -84,7 +84,7 @@ def compare(
     from walkback.audits import compare_paths
     from walkback.report.compare import print_comparison
     from walkback.report.numbers import relative
-    from walkback.report.page.comparison import write_comparison
+    from walkback.report.page import write_comparison
 
     if open and to is None:
         raise BadValue("--open needs a page", "name one with --to compare.html")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import WHAT, WHERE, Paths, Strings, TableFormat, check_rows, option, read_options
+from walkback.cli.options import WHAT, WHERE, Paths, Strings, TableFormat, check_rows, option, paper, read_options
 from walkback.cli.shown import give_table, make_console, progress
 from walkback.errors import BadValue, WalkbackError
 from walkback.files import is_folder, write_whole
@@ -129,9 +129,8 @@ def reproduction(*places: Paths) -> int:
         Run folders, or folders of runs.
     """
     from walkback.records import find_runs, read_run
-    from walkback.studies.reproduction import page
 
-    print(lines(page([read_run(path) for path in find_runs(*places)])))
+    print(lines(paper().page([read_run(path) for path in find_runs(*places)])))
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from walkback.errors import BadValue
+from walkback.errors import BadValue, WalkbackError
 
 WHAT = Group("What to train", sort_key=1)
 HOW = Group("How to train", sort_key=2)
@@ -210,6 +210,20 @@ def read_thresholds(file: Path | None) -> Any:
     return DEFAULT if file is None else load_thresholds(file)
 
 
+def paper() -> Any:
+    """The package of the paper's experiments, which is installed beside walkback; else how to get it."""
+    try:
+        import walkback_paper
+    except ModuleNotFoundError as error:
+        if error.name != "walkback_paper":
+            raise
+        raise WalkbackError(
+            "the paper's experiments are a package of their own, walkback_paper, which is not installed",
+            "in a checkout of walkback: pip install ./paper",
+        ) from error
+    return walkback_paper
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Which:
@@ -222,7 +236,6 @@ class Which:
 
     def extent(self) -> Any:
         """As the rooms take it."""
-        from walkback.studies import Extent
         from walkback.train import seed_list
 
         seeds = 3 if self.seeds is None else read_seeds(None, self.seeds)
@@ -231,7 +244,9 @@ class Which:
         rules = () if self.rules is None else tuple(by_comma(self.rules))
         if self.rules is not None and not rules:
             raise BadValue("--rules is empty", "name one rule or more, or leave it out for all")
-        return Extent(self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs, rules)
+        return paper().Extent(
+            self.quick, tuple(seed_list(seeds) if isinstance(seeds, int) else seeds), self.epochs, rules
+        )
 
 
 def read_seconds(time: str | None) -> float | None:

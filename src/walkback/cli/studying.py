@@ -19,6 +19,7 @@ from walkback.cli.options import (
     Which,
     by_comma,
     option,
+    paper,
     read_seconds,
 )
 from walkback.cli.shown import give_table, make_console
@@ -30,20 +31,17 @@ app.command(study_app)
 
 
 def _studies(names: tuple[str, ...]) -> list[Any]:
-    from walkback.studies import STUDIES, studies
-
+    studies, known = paper().studies, paper().STUDIES
     wanted = list(dict.fromkeys(names))
     if not wanted:
-        raise BadValue("no study is given", f"give one or more of {', '.join(STUDIES.names())}, or all")
-    return studies() if "all" in wanted else [STUDIES.get(name) for name in wanted]
+        raise BadValue("no study is given", f"give one or more of {', '.join(known.names())}, or all")
+    return studies() if "all" in wanted else [known.get(name) for name in wanted]
 
 
 def _gathered(names: tuple[str, ...], which: Which, records: list[Path] | None) -> Iterator[tuple[Any, Any]]:
     """The studies, each with what its records tell."""
-    from walkback.studies import gather
-
     for study in _studies(names):
-        yield study, gather(study, which.extent(), *(records or [Path("runs")]))
+        yield study, paper().gather(study, which.extent(), *(records or [Path("runs")]))
 
 
 @study_app.command(name="list")
@@ -56,8 +54,8 @@ def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
         Folder of the runs.
     """
     from walkback.report.tables import print_table
-    from walkback.studies import catalogue, studies
 
+    catalogue, studies = paper().catalogue, paper().studies
     print_table(catalogue(studies(), which.extent(), out), make_console())
     return 0
 
@@ -81,27 +79,26 @@ def study_run(
     the rest is listed at the end.
     """
     from walkback.report.terminal import LiveTable
-    from walkback.studies import carry_out, in_order, left, measure, train_studies
 
+    of = paper()
     wanted, extent, seconds = _studies(names), which.extent(), read_seconds(budget)
     console = make_console()
     live = LiveTable([], console)
     with live as tell:
-        train_studies(
-            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds,
-            **executing.given(),
+        of.train_studies(
+            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, **executing.given()
         )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
         for study in wanted:
-            measure(study, extent, places, executing.data_folder)
-        console.print(seen(left(in_order(wanted, extent, *places), *places)), soft_wrap=True)
+            of.measure(study, extent, places, executing.data_folder)
+        console.print(seen(of.left(of.in_order(wanted, extent, *places), *places)), soft_wrap=True)
         return 0
     status = live.farewell()
     if live.interrupted or live.submitted:
         return status
     for study in wanted:
-        carry_out(study, extent, places, _figures(to, which), console, executing.data_folder)
+        of.carry_out(study, extent, places, _figures(to, which), console, executing.data_folder)
     return status
 
 
@@ -114,8 +111,8 @@ def study_draw(
 ) -> int:
     """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs."""
     from walkback.report.numbers import relative
-    from walkback.studies import draw, nothing
 
+    draw, nothing = paper().draw, paper().nothing
     for study, gathered in _gathered(names, which, records):
         if words := nothing(study, gathered):
             print(words)
@@ -133,8 +130,7 @@ def study_table(
     to: TableFolder = None,
 ) -> int:
     """Print the tables of a study from records. Missing runs are named."""
-    from walkback.studies import nothing, tables
-
+    nothing, tables = paper().nothing, paper().tables
     for study, gathered in _gathered(names, which, records):
         if words := nothing(study, gathered):
             print(words, file=sys.stderr if format != "text" and to is None else sys.stdout)
@@ -154,8 +150,7 @@ def study_time(
     to: TableFolder = None,
 ) -> int:
     """Estimate how long studies take on a number of cores, from the measured seconds of finished runs."""
-    from walkback.studies import in_order, sizing
-
+    of = paper()
     try:
         counts = [int(word) for word in by_comma(cores)]
     except ValueError:
@@ -164,9 +159,9 @@ def study_time(
         given = f"--cores {cores} --overhead {overhead:g}"
         raise BadValue(f"{given} is not possible", "write --cores 2,32,512 --overhead 3")
     places = records or [Path("runs")]
-    arms = in_order(_studies(names), which.extent(), *places)
+    arms = of.in_order(_studies(names), which.extent(), *places)
     configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
-    give_table(sizing(configs, places, counts, overhead), format, to)
+    give_table(of.sizing(configs, places, counts, overhead), format, to)
     return 0
 
 

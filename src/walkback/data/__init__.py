@@ -1,7 +1,7 @@
 """The data room: images and labels in, tensors out.
 
 It promises that a data set is exactly what its name says, verified on each load, whatever its source; and that listing
-the data sets costs nothing. Each is one file in sets/. Embedded ones are generated here; published ones are
+the data sets costs nothing. They are the files in sets/. Embedded ones are generated here; published ones are
 taken from your folder (WALKBACK_DATA) or fetched, and kept in the cache (WALKBACK_CACHE, or your usual cache folder).
 Your own data are a function in a file, `my_data.py:load`, or registered by name.
 """
@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walkback.data.base import Dataset, Say, Split
-from walkback.data.catalogue import DATASETS, Source
-from walkback.data.own import find_data, is_own, register_data, source_of, usual_augment
+from walkback.data.base import DATASETS, Dataset, Say, Source, Split
+from walkback.data.own_data import find_data, is_own, register_data, source_of, usual_augment
 from walkback.plain import lines
 from walkback.registry import walk
 
@@ -22,20 +21,9 @@ if TYPE_CHECKING:
     from walkback.data.build import make_dataset as make_dataset
 
 __all__ = [
-    "DATASETS",
-    "Dataset",
-    "Source",
-    "Split",
-    "fetch",
-    "find_data",
-    "is_cached",
-    "is_own",
-    "load",
-    "make_dataset",
-    "register_data",
-    "source_of",
-    "usual_augment",
-]
+    "DATASETS", "Dataset", "Source", "Split", "fetch", "find_data", "is_cached", "is_own", "load", "make_dataset",
+    "register_data", "source_of", "usual_augment",
+]  # fmt: skip
 
 walk("walkback.data.sets")
 

@@ -1,14 +1,36 @@
 """Batches out of a data set: gather, crop, flip and normalise, vectorised, from uint8 images kept in memory."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from walkback.data.base import Dataset, Split
+from walkback.errors import BadValue
 
 PAD = 4
+HELD_OUT_SEED = 20200202  # one shuffle for all runs: rules, seeds and learning rates are compared on the same samples
+
+
+def held_out(dataset: Dataset, share: float) -> Dataset:
+    """The data set with `share` of its training samples as its test split, and the rest to train on.
+
+    For choosing settings: the test split is not used, and not returned. The choice depends only on the number of
+    samples.
+    """
+    count = len(dataset.train.labels)
+    held = round(share * count)
+    if not 0 < held < count:
+        raise BadValue(
+            f"{share:g} of {count} training samples cannot be held out", "give --validation 0.1, or more data"
+        )
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(HELD_OUT_SEED))
+    test, train = (
+        Split(dataset.train.inputs[index], dataset.train.labels[index]) for index in (order[:held], order[held:])
+    )
+    return replace(dataset, train=train, test=test)
 
 
 def normalized(inputs: Tensor, dataset: Dataset) -> Tensor:

@@ -107,7 +107,7 @@ def assemble(
         mean=statistics[0],
         std=statistics[1],
         augment=augment,
-        fingerprint=fingerprint(seal(train), seal(test)),
+        fingerprint=fingerprint(seal(train)[1], seal(test)[1]),
     )
 
 

@@ -1,7 +1,7 @@
 """The data room's shelf: every data set is kept as `NAME.safetensors` and read back from there.
 
 It promises that a file in the cache is complete or absent: written under another name, flushed, then renamed, by one
-process at a time. The reader verifies its content each time.
+process at a time. Its content is verified each time it is read.
 """
 
 from __future__ import annotations
@@ -9,21 +9,72 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
-import filelock
-import platformdirs
-
-from walkback.data.base import Say, Split
+from walkback.data.base import Dataset, Say, Source, Split
 from walkback.errors import DataError, RecordError
 from walkback.files import check_regular, replace_whole
 
 PATIENCE = 1800.0  # seconds to wait for another process: a slow download of 170 MB fits
 
 
+class Cached(Source):
+    """A data set that is made once, kept in the cache, and verified whenever it is read."""
+
+    again: ClassVar[str]  # what is done about a damaged copy
+
+    @abstractmethod
+    def made(self, folder: Path | None, say: Say) -> tuple[Split, Split, dict[str, str]]:
+        """Both parts, and what is kept with them to verify them by."""
+
+    @abstractmethod
+    def verified(self, train: Split, test: Split, about: dict[str, str]) -> Dataset | None:
+        """What was kept, if it is sound; None if it is outdated. Otherwise a `DataError` that says why."""
+
+    def load(self, folder: Path | None, say: Say) -> Dataset:
+        """From the cache; made and kept first if it is missing or damaged."""
+        sound = self._sound(say)  # checked before locking: a shared cache may be read-only
+        if sound is None:
+            with alone(self.name, say):
+                sound = self._sound(lambda _: None)  # checked again: another process may have made it meanwhile
+                if sound is None:
+                    path = place(self.name)
+                    write(path, *self.made(folder, say))
+                    sound = self._sound(say)
+                    if sound is None:
+                        raise DataError(f"{path} is not what was written to it", "check the disk")
+                    if not self.embedded:
+                        say(f"{self.name}: verified and kept as {path}")
+        return sound
+
+    def fetch(self, folder: Path | None, say: Say) -> Path:
+        """Put it into the cache, complete and verified. Returns its file."""
+        Cached.load(self, folder, say)
+        return place(self.name)
+
+    def _sound(self, say: Say) -> Dataset | None:
+        """The cached data set; None, with a message to the user, if it is damaged."""
+        path = place(self.name)
+        if not path.exists():
+            return None
+        try:
+            parts = read(path)
+            try:
+                return self.verified(*parts)
+            except DataError as error:
+                raise DataError(f"the cached file {path} was changed: {error.what}") from error
+        except DataError as error:
+            say(f"{error.what}; {self.again}")
+            return None
+
+
 def shelf() -> Path:
     """The folder of the cached data sets: WALKBACK_CACHE, or the user's cache folder."""
+    import platformdirs
+
     chosen = os.environ.get("WALKBACK_CACHE")
     # Absolute, because package managers run from another folder.
     return Path(chosen or platformdirs.user_cache_dir("walkback")).expanduser().absolute()
@@ -51,6 +102,8 @@ def troubles(doing: str) -> Iterator[None]:
 @contextlib.contextmanager
 def alone(name: str, say: Say) -> Iterator[None]:
     """Let only one process make a file at a time; wait if another one does."""
+    import filelock
+
     path = place(name)
     with troubles(f"preparing the cache folder {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,12 +129,8 @@ def write(path: Path, train: Split, test: Split, about: dict[str, str]) -> None:
     """Write both splits to the cache, with a description; call it inside `alone`."""
     from safetensors.torch import save
 
-    tensors = {
-        "train.inputs": train.inputs,
-        "train.labels": train.labels,
-        "test.inputs": test.inputs,
-        "test.labels": test.labels,
-    }
+    parts = {"train": train, "test": test}
+    tensors = {f"{part}.{what}": getattr(split, what) for part, split in parts.items() for what in ("inputs", "labels")}
     with troubles(f"writing {path}"):
         for left in path.parent.glob(f".{path.name}.*.part"):  # left by a killed process
             left.unlink(missing_ok=True)
@@ -95,12 +144,10 @@ def read(path: Path) -> tuple[Split, Split, dict[str, str]]:
     try:
         check_regular(path)
         with safe_open(path, framework="pt") as file:
-            about = dict(file.metadata() or {})
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - the file is no dict
-        return (
-            Split(tensors["train.inputs"], tensors["train.labels"]),
-            Split(tensors["test.inputs"], tensors["test.labels"]),
-            about,
-        )
+            train, test = (
+                Split(file.get_tensor(f"{part}.inputs"), file.get_tensor(f"{part}.labels"))
+                for part in ("train", "test")
+            )
+            return train, test, dict(file.metadata() or {})
     except (OSError, SafetensorError, KeyError, ValueError, RecordError) as error:
         raise DataError(f"the cached file {path} cannot be read: {error}", "delete it and fetch again") from error

@@ -34,6 +34,7 @@ class SmallCNN(Net):
     residual = False
     reduction = "flatten"
     images = True
+    wholes = Net.wholes | {"channels": 1, "hidden": 1}
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, *, channels: int = 32, hidden: int = 256, depth: int = UNITS
@@ -64,14 +65,8 @@ class SmallCNN(Net):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Whole numbers; no more than four units."""
+        """No more than four units."""
         super().check(options)
-        for name in ("channels", "hidden"):
-            if type(options[name]) is not int or options[name] < 1:
-                raise BadValue(
-                    f"{name} must be a whole number of at least 1, not {options[name]!r}",
-                    f"write --net-option {name}=32",
-                )
         if options["depth"] > UNITS:
             raise BadValue(f"small-cnn has {UNITS} units, not {options['depth']}", f"give --depth {UNITS} or less")
 

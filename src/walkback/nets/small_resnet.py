@@ -56,6 +56,7 @@ class SmallResNet(Net):
 
     reduction = "mean"
     images = True
+    wholes = Net.wholes | {"channels": 1}
 
     def __init__(self, shape: tuple[int, ...], classes: int, *, channels: int = 16, depth: int = 4):
         if len(shape) != 3 or min(shape[1:]) < SMALLEST:
@@ -84,16 +85,6 @@ class SmallResNet(Net):
             return h + f
         stride = 2 if h.shape[2:] != f.shape[2:] else 1
         return f + F.pad(h[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, f.shape[1] - h.shape[1]))
-
-    @classmethod
-    def check(cls, options: Mapping[str, Any]) -> None:
-        """Whole numbers."""
-        super().check(options)
-        if type(options["channels"]) is not int or options["channels"] < 1:
-            raise BadValue(
-                f"channels must be a whole number of at least 1, not {options['channels']!r}",
-                "write --net-option channels=16",
-            )
 
     @classmethod
     def sizes(cls, options: Mapping[str, Any]) -> str:

@@ -1,157 +1,192 @@
-"""What Γ is judged by, once at the end of a run: the credits at the output of their blocks, where they act."""
+"""The null of given credits: what their cosine would be if the feedback that made them were another.
 
-import copy
+Feedback is one matrix for all samples, so a null that draws a direction for each sample is far too narrow. Fresh
+feedback is the given credits after one random rotation R of the units, the same for all samples: that is exact for a
+Gaussian matrix, whose distribution no rotation changes. With unit vectors â, ĝ and M = mean_i ĝ_i â_iᵀ the mean cosine
+after R is ⟨R, M⟩. Over all rotations of d units E R_ab R_cd = δ_ac δ_bd / d, so its mean is 0 and its variance exactly
+
+    ‖M‖² / d = Σ_ij ⟨â_i, â_j⟩ ⟨ĝ_i, ĝ_j⟩ / (N² d)
+
+and nothing has to be drawn. Three things widen or bound it:
+- Credits behind a mask (a ReLU) are zero at units that are off: d is then the number of units that are on, and
+  ⟨â_i, â_j⟩ is divided by the share of units that two samples have on in common.
+- In a feature map feedback may be a kernel, the same at all positions: the channels alone are rotated too, and the
+  larger variance of the two counts.
+- Of few units a cosine is bounded long before three standard deviations. The standard deviation is that of the normal
+  distribution whose 3 σ is the same quantile of a unit vector's coordinate in as many dimensions as R leaves free.
+"""
+
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from walkback.nets import Net
-from walkback.probes.base import Reading
-from walkback.probes.cosine import NO_CREDIT, Cosine, compared
-from walkback.probes.null import Null
-from walkback.probes.observe import CHUNK, Observation
-from walkback.probes.precision import Precision, precision
-from walkback.probes.rotated import turned_at_output
-from walkback.probes.stable import stable_losses
-from walkback.probes.undisturbed import undisturbed
-from walkback.rules import Rule
+from walkback.probes.null import TURNED, row_norms
+from walkback.probes.reading import Null
 
-IMPRECISE = (
-    1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
-)
+MOST = 512  # samples; a wide feature map has fewer
+MOST_NUMBERS = 1 << 21
+MOST_ROWS = 4096  # of all blocks that share a matrix
+FEW_UNITS = 64
+ABOVE_THREE_SIGMA = 0.00135
+NOTHING = Null(math.nan, math.nan, 0, TURNED)
 
 
-class AtOutput(NamedTuple):
-    """By block, at its output: the null of its cosine, ⟨A, G⟩/(‖A‖‖G‖), and for the whole net the null of Γ.
+def turned_std(credit: Tensor, gradient: Tensor, channels: tuple[int, ...] | None = None) -> tuple[float, int]:
+    """The standard deviation of the mean cosine over turns of the credits, and the number of samples it is over.
 
-    reference   how precise the gradient at h_L is
-    cosine      in place of what the snapshot measured, where that is not what trains or was not precise; else None
+    channels   the shape of a flattened feature map: (C, H, W), or (T, d) of tokens
+
+    >>> one = torch.ones(5, 200)
+    >>> round(turned_std(one, one)[0] * 200**0.5, 1)  # all samples alike: the coordinate of a random unit vector
+    1.0
+    >>> turned_std(0 * one, one)
+    (nan, 0)
     """
-
-    null: list[Null]
-    null_gamma: Null
-    frobenius: list[Reading]
-    reference: Precision
-    cosine: list[Cosine] | None
+    return _over_blocks([(credit, gradient)], channels)
 
 
-def frobenius(credit: Tensor | None, gradient: Tensor | None) -> Reading:
-    """⟨A, G⟩ / (‖A‖ ‖G‖) of all samples' credits and gradients as two matrices: it weighs each sample by its size.
+def _over_blocks(pairs: Sequence[tuple[Tensor, Tensor]], channels: tuple[int, ...] | None) -> tuple[float, int]:
+    """The standard deviation of the mean over blocks of one width whose credits are turned by one matrix, ⟨R, Σ M_l⟩
+    over their number, and the number of samples of the block that has fewest.
 
-    >>> east = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    >>> round(frobenius(east * torch.tensor([[1.0], [-10.0]]), east).value, 3)  # a mean of cosines would be 0
-    -0.633
-    >>> frobenius(0 * east, east).status
-    'zero credit'
+    All rows of all blocks are laid below each other: their mean is that of the blocks, weighted to count alike.
     """
+    width = pairs[0][0].shape[1]
+    most = max(64, min(MOST, MOST_NUMBERS // width))
+    if len(pairs) > 1:  # what is computed may be quadratic in the rows
+        most = max(16, min(most, MOST_ROWS // len(pairs), int(MOST_NUMBERS / width / math.sqrt(len(pairs)))))
+    units = [_unit_rows(credit[:most], gradient[:most]) for credit, gradient in pairs]
+    counts = [len(a) for a, _ in units]
+    count = sum(counts)
+    if not all(counts):
+        return math.nan, 0
+    a = torch.cat([a for a, _ in units])
+    g = torch.cat([g * (count / (len(counts) * n)) for (_, g), n in zip(units, counts, strict=True)])
+    variance, free = _over_rotations(a, g)
+    if channels is not None and len(channels) > 1:
+        at = channels[0] if len(channels) == 3 else channels[-1]
+        a, g = ((t.view(count, at, -1) if len(channels) == 3 else t.view(count, -1, at).mT) for t in (a, g))
+        shared = torch.einsum("nip,njp->ij", g, a) / count
+        variance, free = max((variance, free), (float(shared.square().sum()) / at, at * _rank(shared)))
+    return math.sqrt(variance) * bounded(free), min(counts)
+
+
+def _unit_rows(credit: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Both as rows of length one, of the samples that have a direction in both."""
+    sizes = [row_norms(t) for t in (credit, gradient)]
+    living = sizes[0].isfinite() & sizes[1].isfinite()
+    a, g = ((t / size[:, None])[living].float() for t, size in zip((credit, gradient), sizes, strict=True))
+    return a, g
+
+
+def _over_rotations(a: Tensor, g: Tensor) -> tuple[float, float]:
+    """The variance for unit rows, and the number of dimensions that R leaves free."""
+    count, width = a.shape
+    on = (a != 0).float()
+    masked = float(on.mean()) < 0.99 and not bool((on == on[0]).all())
+    units = float(on.sum(1).mean())
+    if masked or count < width:  # whichever is smaller to write down
+        alike = a @ a.T
+        if masked:
+            both = on.sum(1).sqrt()
+            alike = alike / ((on @ on.T) / (both[:, None] * both)).clamp_min(1 / width)
+        energy = float((alike * (g @ g.T)).sum()) / count**2
+    else:
+        energy = float((g.T @ a).square().sum()) / count**2
+    rank = _rank(g.T @ a) if width <= FEW_UNITS else 1.0
+    return max(energy, 0.0) / units, units * rank
+
+
+def _rank(m: Tensor) -> float:
+    """How many singular values of M matter: (Σ s²)² / Σ s⁴."""
+    square = m.T @ m
+    return float(square.trace()) ** 2 / max(float(square.square().sum()), 1e-300)
+
+
+def bounded(dimensions: float) -> float:
+    """What is left of 3 σ where a cosine is bounded: the same quantile of a unit vector's coordinate, over 3 / √D.
+
+    A coordinate t has density ∝ (1 − t²)^((D − 3) / 2).
+
+    >>> [round(bounded(d), 2) for d in (2, 8, 64, 1e6)]
+    [0.47, 0.81, 0.98, 1.0]
+    """
+    if dimensions > 1e4:
+        return 1.0
+    t = torch.linspace(-1, 1, 20001, dtype=torch.float64)[1:-1]
+    log = 0.5 * (dimensions - 3) * torch.log1p(-t.square())
+    weight = (log - log.max()).exp()
+    above = weight.flip(0).cumsum(0).flip(0) / weight.sum()
+    quantile = float(t[int((above > ABOVE_THREE_SIGMA).sum()) - 1])
+    return min(1.0, quantile * math.sqrt(dimensions) / 3)
+
+
+def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ...] | None) -> Null:
+    """The null of one block's cosine at one state."""
     if credit is None or gradient is None or credit.shape != gradient.shape:
-        return Reading(math.nan, NO_CREDIT if credit is None else "not available")
-    known = credit.isfinite().all(1) & gradient.isfinite().all(1)
-    a, g = credit[known].double(), gradient[known].double()
-    if not known.any():
-        return Reading(math.nan, "not finite")
-    sizes = [float(t.abs().max()) if t.numel() else 0.0 for t in (a, g)]
-    for size, what in zip(sizes, ("credit", "gradient"), strict=True):
-        if not size:
-            return Reading(math.nan, f"zero {what}")
-    a, g = a / sizes[0], g / sizes[1]  # whose squares neither vanish nor overflow
-    return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))))
+        return NOTHING
+    std, count = turned_std(credit, gradient, shape)
+    return Null(0.0, std, max(count, 2), TURNED) if count else NOTHING
 
 
-def output_probes(
-    net: Net,
-    rule: Rule,
-    inputs: Tensor,
-    labels: Tensor,
-    seen: Observation,
-    plain: Precision,
-    look: Callable[[int | None, bool], Observation],
-) -> AtOutput:
-    """The output's probes of a trained net.
+def mean_of(nulls: Sequence[Null]) -> Null:
+    """The null of the mean over blocks, whose feedback is independent: variances add."""
+    known = [n for n in nulls if n.known]
+    if not known:
+        return NOTHING
+    mean = sum(n.mean for n in known) / len(known)
+    std = math.sqrt(sum(n.std**2 for n in known)) / len(known)
+    return Null(mean, std, min(n.n for n in known), known[0].kind)
 
-    seen    the look of the last snapshot
-    plain   how precise its gradient at h_L is
-    look    (place, stable) → a look at one of the 2 L steps 0, 1, … of the rule's clock that end here (None: at now);
-            stable: the true gradients by `stable_losses`
+
+def turned_at_output(
+    credits: Sequence[Tensor | None],
+    gradients: Sequence[Tensor | None],
+    shapes: Sequence[tuple[int, ...] | None],
+) -> tuple[list[Null], Null]:
+    """The null of every block's cosine at its output, and of Γ, their mean: one null for every rule.
+
+    Blocks of equal width are turned by one and the same matrix in each draw, as credits are that share their feedback:
+    the variance of the mean over n blocks is then that of ⟨R, Σ_l M_l⟩ / n, ‖Σ_l M_l‖² / (n² d). Between widths the
+    matrices are independent, so there variances add.
+
+    shapes   of the flattened features h_1 … h_L; None where they are not feature maps
     """
-    stable = plain.status != "ok" or plain.chord > IMPRECISE
-    if stable:
-        seen = look(None, True)
-    credits, gradients = list(seen.credits.blocks), list(seen.gradients[1:])
-    cosines = [compared(a, g) for a, g in zip(credits, gradients, strict=True)]
-    sizes = [frobenius(a, g) for a, g in zip(credits, gradients, strict=True)]
-    rests = type(rule).credits is not Rule.credits and any(_rests(cosine) for cosine in cosines)
-    if rests:
-        cosines, sizes, credits = _in_turn([look(place, stable) for place in range(2 * net.depth)], cosines, credits)
-    with undisturbed(net), torch.no_grad():
-        some = net.unroll(net.embed(inputs[:1]))[0][1:]
-    shapes = [tuple(h.shape[1:]) if net.reduction == "flatten" and h.dim() > 2 else None for h in some]
-    null, null_gamma = turned_at_output(credits, gradients, shapes)
-    reference = net_reference(net, inputs, labels)
-    return AtOutput(null, null_gamma, sizes, reference, cosines if stable or rests else None)
+    nulls = [null_of(*each) for each in zip(credits, gradients, shapes, strict=True)]
+    groups: dict[int, list[int]] = {}
+    for block, (null, credit) in enumerate(zip(nulls, credits, strict=True)):
+        if null.known and credit is not None:
+            groups.setdefault(credit.shape[1], []).append(block)
+    there = [block for blocks in groups.values() for block in blocks]
+    if not there:
+        return nulls, mean_of(nulls)
+    variance = 0.0
+    for blocks in groups.values():
+        pairs = [(a, g) for a, g in ((credits[b], gradients[b]) for b in blocks) if a is not None and g is not None]
+        alike = {shapes[block] for block in blocks}
+        shape = alike.pop() if len(alike) == 1 else None
+        each = [nulls[block].std for block in blocks]
+        std = each[0] if len(blocks) == 1 else _over_blocks(pairs, shape)[0]
+        # Where the first rows of some block have no direction: as wide as if all blocks' cosines moved as one.
+        variance += (len(blocks) / len(there) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
+    std = math.sqrt(variance)
+    return nulls, Null(0.0, std, min(nulls[block].n for block in there), TURNED)
 
 
-def _rests(cosine: Cosine) -> bool:
-    """Whether a block had no credit, or one of nothing but zeros, which is none."""
-    return cosine.status in (NO_CREDIT, "zero credit")
+def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor]:
+    """Credits (N, d) after `draws` random rotations, each one rotation for all samples.
 
-
-def _in_turn(
-    looks: Sequence[Observation], cosines: list[Cosine], credits: list[Tensor | None]
-) -> tuple[list[Cosine], list[Reading], list[Tensor | None]]:
-    """Every block's cosine and Frobenius cosine, means over the looks at which it had credit; and its last credit."""
-    sizes: list[Reading] = []
-    cosines, credits = list(cosines), list(credits)
-    for block in range(len(cosines)):
-        pairs = [(seen.credits.blocks[block], seen.gradients[block + 1]) for seen in looks]
-        found = [(a, g, cosine) for a, g in pairs if not _rests(cosine := compared(a, g))]
-        counted = [cosine for _, _, cosine in found if cosine.status == "ok"]
-        weighed = [each.value for each in (frobenius(a, g) for a, g, _ in found) if each.status == "ok"]
-        if counted:
-            mean = sum(cosine.value for cosine in counted) / len(counted)
-            cosines[block] = min(counted, key=lambda cosine: cosine.alive)._replace(value=mean)
-        if found:
-            credits[block] = found[-1][0]
-        sizes.append(
-            Reading(sum(weighed) / len(weighed))
-            if weighed
-            else frobenius(credits[block], looks[0].gradients[block + 1])
-        )
-    return cosines, sizes, credits
-
-
-def net_reference(net: Net, inputs: Tensor, labels: Tensor) -> Precision:
-    """`precision` of the gradient at h_L, by `stable_losses` of the net as it is and of a float64 copy.
-
-    What is left is what the net's own number format does: to its forward pass, and to the way back from the logits.
+    Only the credits' span of r ≤ min(N, d) dimensions is turned: its image under a rotation is a random orthonormal
+    frame, which is the Q of a Gaussian d × r matrix with R's diagonal made positive. That costs d r² and not d³.
     """
-    twin = copy.deepcopy(net).double()
-    singles = torch.cat([top_gradient(net, *chunk) for chunk in _chunks(inputs, labels)])
-    doubles = torch.cat([top_gradient(twin, some.double(), answers) for some, answers in _chunks(inputs, labels)])
-    return reference_of_rows(singles, doubles)
-
-
-def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
-    """`precision`; a gradient of nothing but zeros is called that, and is not one that is off by its own length."""
-    found = precision(single, double)
-    if found.status == "ok" and not bool((single != 0).any()):
-        return Precision(math.nan, math.nan, 0, found.total, "zero gradient")
+    a = credit.double()
+    basis = torch.linalg.svd(a, full_matrices=False).Vh
+    inside = a @ basis.T
+    found = []
+    for _ in range(draws):
+        drawn = torch.randn(a.shape[1], len(basis), generator=generator, dtype=torch.float64).to(a.device)
+        q, r = torch.linalg.qr(drawn)
+        found.append(inside @ (q * r.diagonal().sign()).T)
     return found
-
-
-def _chunks(inputs: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True))
-
-
-def top_gradient(net: Net, inputs: Tensor, labels: Tensor) -> Tensor:
-    """∂ℓ_i/∂h_L as rows, of each sample's own `stable_losses`."""
-    with undisturbed(net):
-        with torch.no_grad():
-            top = net.unroll(net.embed(inputs))[0][-1]
-        with torch.enable_grad():
-            top = top.detach().requires_grad_()
-            (found,) = torch.autograd.grad(stable_losses(net.readout(top), labels).sum(), top)
-    return net.gradient_rows(found)

@@ -2,24 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from walkback.nets import Net
-from walkback.probes.null import Null
 from walkback.probes.observe import Observation
+from walkback.probes.reading import Reading
 from walkback.registry import Registry
 from walkback.rules import Batch, Clock, Rule
-
-
-class Reading(NamedTuple):
-    """One number, of one block, layer or net. `value` counts only with status "ok". `null`: what chance would give."""
-
-    value: float
-    status: str = "ok"
-    null: Null | None = None
 
 
 @dataclass(frozen=True)

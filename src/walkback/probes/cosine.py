@@ -1,24 +1,18 @@
-"""Direction: the cosine of a credit with the true gradient, over the samples for which both exist."""
+"""Directions: how near a credit is to the true gradient, sample by sample; and how near batches are to each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from walkback.probes.norms import REFERENCE_BATCH
+from walkback.probes.reading import Reading, missing
+
 NO_CREDIT, OTHER_WIDTH = "no credit", "other width"
 
 
-class Cosine(NamedTuple):
-    """A mean cosine, with the number of samples behind it. `value` is NaN unless `status` is "ok"."""
-
-    value: float
-    alive: int
-    total: int
-    status: str
-
-
-def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
+def credit_cosine(credit: Tensor, gradient: Tensor) -> Reading:
     """The mean over living samples of cos(a_i, g_i) = ⟨a_i, g_i⟩ / (‖a_i‖ ‖g_i‖), in float64 and without an epsilon.
 
     A sample lives if both its norms are finite and not zero. If none is alive, the status says what is missing: a NaN
@@ -26,7 +20,7 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
 
     >>> tiny = torch.tensor([[3e-11, 0.0], [0.0, 0.0]])
     >>> credit_cosine(tiny, tiny)
-    Cosine(value=1.0, alive=1, total=2, status='ok')
+    Reading(value=1.0, status='ok', null=None, alive=1, total=2)
     >>> credit_cosine(tiny * 0, tiny).status
     'zero credit'
     """
@@ -40,25 +34,152 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
             status = "not finite"
         else:
             status = "zero credit" if not (size_a[finite] > 0).any() else "zero gradient"
-        return Cosine(float("nan"), 0, total, status)
+        return missing(status, total)
     cosines = (a * g).sum(1)[living] / (size_a * size_g)[living]
-    return Cosine(float(cosines.mean()), alive, total, "ok")
+    return Reading(float(cosines.mean()), alive=alive, total=total)
 
 
-def compared(credit: Tensor | None, gradient: Tensor) -> Cosine:
-    """The same where there may be no credit, or one that belongs to a state of another width."""
+def compared(credit: Tensor | None, gradient: Tensor) -> Reading:
+    """`credit_cosine` where there may be no credit, or one that belongs to a state of another width."""
     if credit is None:
-        return Cosine(float("nan"), 0, len(gradient), NO_CREDIT)
+        return missing(NO_CREDIT, len(gradient))
     if credit.shape != gradient.shape:
-        return Cosine(float("nan"), 0, len(gradient), OTHER_WIDTH)
+        return missing(OTHER_WIDTH, len(gradient))
     return credit_cosine(credit, gradient)
 
 
-def gamma(cosines: Sequence[Cosine]) -> tuple[float, int]:
+def gamma(cosines: Sequence[Reading]) -> tuple[float, int]:
     """Γ, the mean of the blocks' cosines, and the number of blocks it is over: those with status "ok".
 
-    >>> gamma([Cosine(0.5, 9, 9, "ok"), Cosine(float("nan"), 0, 9, "zero credit"), Cosine(0.1, 9, 9, "ok")])
+    >>> gamma([Reading(0.5), missing("zero credit"), Reading(0.1)])
     (0.3, 2)
     """
     values = [c.value for c in cosines if c.status == "ok"]
     return (sum(values) / len(values) if values else float("nan")), len(values)
+
+
+def frobenius(credit: Tensor | None, gradient: Tensor | None) -> Reading:
+    """⟨A, G⟩ / (‖A‖ ‖G‖) of all samples' credits and gradients as two matrices: it weighs each sample by its size.
+
+    >>> east = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    >>> round(frobenius(east * torch.tensor([[1.0], [-10.0]]), east).value, 3)  # a mean of cosines would be 0
+    -0.633
+    >>> frobenius(0 * east, east).status
+    'zero credit'
+    """
+    if credit is None or gradient is None or credit.shape != gradient.shape:
+        return missing(NO_CREDIT if credit is None else "not available")
+    known = credit.isfinite().all(1) & gradient.isfinite().all(1)
+    a, g = credit[known].double(), gradient[known].double()
+    if not known.any():
+        return missing("not finite")
+    sizes = [float(t.abs().max()) if t.numel() else 0.0 for t in (a, g)]
+    for size, what in zip(sizes, ("credit", "gradient"), strict=True):
+        if not size:
+            return missing(f"zero {what}")
+    a, g = a / sizes[0], g / sizes[1]  # whose squares neither vanish nor overflow
+    return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))))
+
+
+Credits = Sequence[Tensor | None]  # one per block, rows of samples
+
+
+class Directions(NamedTuple):
+    """The cosine of every block's credit with the gradient, at the block's input (as published) and at its output.
+
+    outward   whether those at the outputs are what Γ is the mean of: in plain nets, and where widths differ
+    """
+
+    at_input: list[Reading]
+    at_output: list[Reading]
+    outward: bool
+
+    @property
+    def held(self) -> list[Reading]:
+        """Those that Γ is the mean of."""
+        return self.at_output if self.outward else self.at_input
+
+    @property
+    def gamma(self) -> tuple[float, int]:
+        """Γ, and the number of blocks it is over."""
+        return gamma(self.held)
+
+
+def directions(
+    at_input: Credits | Tensor,
+    at_output: Credits | Tensor,
+    compare: Callable[[int, Tensor | None], Reading],
+    *,
+    residual: bool | None,
+) -> Directions:
+    """Hold every block's credit against g_l, at its input, and against g_{l+1}, at its output.
+
+    compare    (layer, credit) → its cosine with the true gradient at h_layer
+    residual   whether there is a stream of one width; None: not known, then the credits' widths tell
+
+    >>> east = torch.tensor([[1.0, 0.0]])
+    >>> found = directions([east], [-east], lambda layer, a: credit_cosine(a, east), residual=True)
+    >>> found.at_input[0].value, found.at_output[0].value, found.gamma
+    (1.0, -1.0, (1.0, 1))
+    """
+    inside = [compare(layer, credit) for layer, credit in enumerate(at_input)]
+    outside = [compare(layer, credit) for layer, credit in enumerate(at_output, 1)]
+    outward = residual is False or any(cosine.status == OTHER_WIDTH for cosine in inside)
+    return Directions(inside, outside, outward)
+
+
+ORDERS, BAND, FEWEST = 20, 3.0, 8
+
+
+def of_own_samples(credit: Tensor, gradient: Tensor) -> bool | None:
+    """Whether credits (N, d) are closer to their own sample's gradient than to those of others, beyond chance.
+
+    The mean cosine is held against that of the same credits in random orders. None: too few samples have both.
+
+    >>> g = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
+    >>> of_own_samples(g, g), of_own_samples(g.roll(1, 0), g + 1), of_own_samples(g[:4], g[:4])
+    (True, False, None)
+    """
+    a, g = credit.double().cpu(), gradient.double().cpu()
+    sizes = torch.linalg.vector_norm(a, dim=1), torch.linalg.vector_norm(g, dim=1)
+    living = sizes[0].isfinite() & sizes[1].isfinite() & (sizes[0] > 0) & (sizes[1] > 0)
+    count = int(living.sum())
+    if count < FEWEST:
+        return None
+    a, g = (t[living] / size[living, None] for t, size in zip((a, g), sizes, strict=True))
+    draw = torch.Generator().manual_seed(0)
+    others = torch.stack([(a[torch.randperm(count, generator=draw)] * g).sum(1).mean() for _ in range(ORDERS)])
+    return bool((a * g).sum(1).mean() > others.mean() + BAND * others.std() + 1e-9)
+
+
+def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Reading:
+    """Do different batches agree on the direction of the gradient? It is described, not judged; published with ≥ 8.
+
+    The mean over pairs b ≠ c of cos(m_b, m_c), where m_b is the mean of the b-th `batch` rows of (N, d).
+
+    With unit vectors u_b = m_b / ‖m_b‖ that is (‖Σ u_b‖² − B) / (B (B − 1)). Rows beyond the last whole batch are
+    left out; a batch mean that is zero or not finite has no direction, and then neither has the answer.
+
+    >>> east, north = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    >>> drift(torch.stack([east, east, north]), batch=1).value  # pairs: 1, 0, 0
+    0.3333333333333333
+    >>> drift(torch.ones(200, 2)).status
+    'fewer than 2 whole batches of 128'
+    """
+    count = len(per_sample) // batch
+    if count < 2:
+        return missing(f"fewer than 2 whole batches of {batch}", count)
+    means = per_sample[: count * batch].double().reshape(count, batch, -1).mean(1)
+    sizes = torch.linalg.vector_norm(means, dim=1, keepdim=True)
+    if not sizes.isfinite().all():
+        return missing("not finite", count)
+    if not (sizes > 0).all():
+        return missing("zero gradient", count)
+    together = float((means / sizes).sum(0).square().sum())
+    return Reading((together - count) / (count * (count - 1)), alive=count, total=count)
+
+
+def middle_drift(gradients: Sequence[Tensor | None]) -> Reading | None:
+    """The drift of the gradient in the middle of the net, g_⌊L/2⌋; None where it is not known."""
+    middle = gradients[(len(gradients) - 1) // 2]
+    return None if middle is None else drift(middle)

@@ -11,6 +11,7 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from walkback.probes.forward_switches import checkpoints_off, fastpath_off
 from walkback.probes.outputs import first_tensor, with_first
 
 Move = Callable[[Tensor], Tensor]
@@ -59,40 +60,6 @@ def _keep(into: dict[int, State], key: int, something: Any) -> None:
         edge = get_gradient_edge(value) if value.requires_grad else None
         with torch._C.DisableTorchFunction():  # a pass without cuts makes detach() do nothing
             into[key] = State(value.detach().clone(), edge, note)
-
-
-@contextmanager
-def fastpath_off() -> Iterator[None]:
-    """PyTorch's fused transformer path calls no inner modules, so hooks would miss them."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextmanager
-def checkpoints_off() -> Iterator[None]:
-    """Reentrant checkpoints hide the graph of what they run, and allow no gradient at a state: it is run plainly.
-
-    The forward pass computes the same; only what is recomputed in a backward pass is kept instead.
-    """
-    function: Any = torch.utils.checkpoint.CheckpointFunction
-    own = function.__dict__.get("apply")
-
-    def plain(run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
-        del preserve
-        return run(*args)
-
-    function.apply = staticmethod(plain)
-    try:
-        yield
-    finally:
-        if own is None:
-            del function.apply
-        else:
-            function.apply = own
 
 
 @contextmanager

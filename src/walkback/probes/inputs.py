@@ -4,7 +4,7 @@ Nothing is guessed silently: what is taken, left out or converted is noted, and 
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,3 +262,31 @@ def _finite(inputs: Any, number: int) -> None:
             raise BadValue(f"the {name} of batch {number} hold {kind}, in {rows} of {len(value)} samples: "
                            "every number of the model would be of that",
                            "clean the data, or leave these samples out")  # fmt: skip
+
+
+def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
+    """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
+    if isinstance(inputs, Tensor):
+        return do(inputs)
+    if isinstance(inputs, Mapping):
+        return {key: do(value) if isinstance(value, Tensor) else value for key, value in inputs.items()}
+    return [do(value) if isinstance(value, Tensor) else value for value in inputs]
+
+
+def own_inputs(model: nn.Module, inputs: Any) -> Any:
+    """The inputs as tensors of our own at which a graph begins; where none can, it begins at the model's weights."""
+    rooted: list[bool] = []
+
+    def own(t: Tensor) -> Tensor:
+        # A clone, so that a model that works in place spoils nobody's data; not a leaf, so that it may.
+        if not t.is_floating_point():
+            return t.clone()
+        rooted.append(True)
+        return (t.clone() if t.is_inference() else t).detach().requires_grad_().clone()
+
+    prepared = on_tensors(inputs, own)
+    if not rooted:  # token numbers carry no gradient; the graph has to begin at the embedding's weights
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.requires_grad_()
+    return prepared

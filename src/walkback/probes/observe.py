@@ -1,17 +1,51 @@
 """Measure a net and its rule: every hidden state, true gradient and credit on the same samples, in one pass."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.stable import stable_losses
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.cosine import compared, directions
+from walkback.probes.norms import gradient_norm, median_norm
+from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import Reading
 from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
+
+
+def stable_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """One cross-entropy per sample, (N,) in float64, as log(1 + Σ_{k≠y} exp(z_k − z_y)).
+
+    >>> z = torch.tensor([[40.0, 0.0]], requires_grad=True)
+    >>> stable_losses(z, torch.tensor([0])).sum().backward()
+    >>> z.grad
+    tensor([[-4.2484e-18,  4.2484e-18]])
+    """
+    if logits.shape[1] < 2:
+        return F.cross_entropy(logits.double(), labels, reduction="none")
+    z, right = logits.double(), labels[:, None]
+    others = (z - z.gather(1, right)).scatter(1, right, -math.inf)
+    return F.softplus(torch.logsumexp(others, 1))
+
+
+def accuracy_and_loss(net: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+    """The share of samples whose largest logit is the label's, and the mean cross-entropy.
+
+    A sample with a logit that is not a number is not right.
+    """
+    right, total, loss = 0, 0, 0.0
+    with undisturbed(net), torch.inference_mode():
+        for inputs, labels in batches:
+            logits = net(inputs)
+            hit = (logits.argmax(1) == labels) & logits.isfinite().all(1)
+            right += int(hit.sum())
+            total += len(labels)
+            loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+    return right / total, loss / total
 
 
 @dataclass(frozen=True)
@@ -142,3 +176,40 @@ def credits_of(rule: Rule, net: Net, batch: Batch, seen: NetPass, *, raw: bool =
     blocks = [None if a is None else a.detach() for a in credits.blocks]
     embed = None if credits.embed is None else credits.embed.detach()
     return Credits(blocks, embed, at_input=credits.at_input, kind=credits.kind)
+
+
+class Quantities(NamedTuple):
+    """What one observation says layer by layer. Lists run over h_0 … h_L or over the blocks 0 … L−1.
+
+    cosines      cos(a_l, g_l), at the block's input, as published;  cosines_out: cos(a_l, g_{l+1}), at its output
+    embed        the cosine of the embedding's credit with the gradient where it acts: g_0, or in a ViT the mean token's
+    gamma        Γ, the mean of the cosines (of those at the outputs, where credits are compared there), and the number
+                 of blocks it is over
+    """
+
+    hidden_norms: list[float]
+    branch_norms: list[float]
+    gradient_norms: list[float]
+    credit_norms: list[float]
+    cosines: list[Reading]
+    cosines_out: list[Reading]
+    embed: Reading
+    gamma: tuple[float, int]
+
+
+def quantities(seen: Observation) -> Quantities:
+    """Norms and cosines of an observation; gradient norms at the reference batch of 128, whatever it was made on."""
+    held = directions(
+        seen.at_input, seen.credits.blocks, lambda layer, credit: compared(credit, seen.gradients[layer]),
+        residual=not seen.at_output,
+    )  # fmt: skip
+    return Quantities(
+        hidden_norms=[median_norm(h) for h in seen.hidden],
+        branch_norms=[median_norm(f) for f in seen.branches],
+        gradient_norms=[gradient_norm(g) for g in seen.gradients],
+        credit_norms=[math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
+        cosines=held.at_input,
+        cosines_out=held.at_output,
+        embed=compared(seen.embed_credit, seen.gradients[0] if seen.embed_gradient is None else seen.embed_gradient),
+        gamma=held.gamma,
+    )

@@ -1,13 +1,16 @@
-"""Find the logits in a model's output: by name, by fit with the labels, or as you say."""
+"""A model's output: find the logits by name, by fit with the labels, or as you say; and each sample's loss."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from walkback.errors import BadValue
+from walkback.probes.user_errors import blamed
 
+PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 Asked = str | int | Callable[[Any], Tensor] | None
 
 
@@ -159,17 +162,59 @@ def shape_said(t: Tensor) -> str:
     return str(tuple(t.shape))
 
 
-class Logits(nn.Module):
-    """A user's model as one that returns its logits. Names, modes and weights are those of the model inside."""
+class Around(nn.Module):
+    """A user's model with something around its forward pass. Names, modes and weights are those of the model inside."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
+        """Of the model inside, so that blocks have the names that their owner knows."""
+        return self.model.named_modules(*args, **kwargs)
+
+
+class Logits(Around):
+    """A user's model as one that returns its logits."""
 
     def __init__(self, model: nn.Module, take: Taken) -> None:
-        super().__init__()
-        self.model, self.take = model, take
+        super().__init__(model)
+        self.take = take
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """The logits."""
         return self.take(self.model(*args, **kwargs))
 
-    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
-        """Of the model inside, so that blocks have the names that their owner knows."""
-        return self.model.named_modules(*args, **kwargs)
+
+def call(model: nn.Module, inputs: Any) -> Tensor:
+    """model(x), model(*sequence) or model(**mapping); its logits: the part of that name, else the first tensor."""
+    if isinstance(inputs, Tensor):
+        output = model(inputs)
+    else:
+        output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
+    named = None if isinstance(output, Tensor) else entries(output).get("logits")
+    logits, _ = first_tensor(output) if not isinstance(named, Tensor) else (named, "")
+    if logits is None:
+        raise BadValue(f"the model gives {type(output).__name__} with no tensor in it", "let it return its logits")
+    return logits
+
+
+def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None) -> Tensor:
+    """One loss per sample, (N,): cross-entropy unless you give another."""
+    if loss is None:
+        if logits.dim() != 2 or len(logits) != len(labels) or labels.dim() != 1:
+            raise BadValue(
+                "cross-entropy needs logits (N, classes) for labels (N,); "
+                f"got {shape_said(logits)} and {shape_said(labels)}",
+                "give loss=, a function (output, labels) → one loss per sample; is the batch dimension first?",
+            )
+        return F.cross_entropy(logits, labels, reduction="none")
+    with blamed("loss"):
+        losses = loss(logits, labels)
+    if not isinstance(losses, Tensor) or losses.shape != (len(labels),):
+        raise BadValue(
+            f"the loss gives {shape_said(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
+            f"{len(labels)} samples", 'give one loss per sample, a tensor (N,), as with reduction="none"; a batch mean '
+            "hides whose gradient is whose",
+        )  # fmt: skip
+    return losses

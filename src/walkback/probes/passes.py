@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
 
+from walkback.probes.backward_listener import floating
 from walkback.probes.outputs import first_tensor
 from walkback.probes.rerun import Call, chain, product
 from walkback.probes.standing import Fit, Unit, fit
-from walkback.probes.theirs import floating
 
 Key = tuple[Node, int]
 
@@ -51,20 +51,21 @@ class Passes:
         deaf: Callable[[], bool],
     ):  # fmt: skip
         self.names, self.count, self.take, self.arrives, self.deaf = names, len(names), take, arrives, deaf
+        self.kept: tuple[Call, list[BlockCall], list[Tensor]] | None = None
+        self._handles: list[Any] = []
+        self.drop()
+
+    def drop(self) -> None:
+        """Take the hooks away, and forget the passes of this step."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
         self.calls: list[BlockCall] = []
         self.around: Call | None = None
-        self.kept: tuple[Call, list[BlockCall], list[Tensor]] | None = None
         self._whole: list[Call] = []
         self._made: dict[Key, BlockCall] = {}
         self._open: dict[int, BlockCall] = {}
         self._numbers: dict[tuple[int, int], int] = defaultdict(int)
-        self._handles: list[Any] = []
-
-    def drop(self) -> None:
-        """Take the hooks away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
 
     def enters(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model is called as a whole."""

@@ -2,8 +2,7 @@
 
 import copy
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,12 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.autocast import without_autocast
-from walkback.probes.modules import Look, PerSampleLoss, look, on_tensors
+from walkback.probes.copy_model import cast, copy_of_model, dtype_of
+from walkback.probes.forward_switches import without_autocast
+from walkback.probes.look import Look, look
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.observe import CHUNK, one_pass
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.observe import CHUNK, one_pass, stable_losses
+from walkback.probes.outputs import PerSampleLoss
+from walkback.probes.preserve import undisturbed
+
+IMPRECISE = (
+    1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
+)
 
 
 class Precision(NamedTuple):
@@ -27,6 +31,11 @@ class Precision(NamedTuple):
     alive: int
     total: int
     status: str
+
+
+def unknown(status: str, total: int) -> Precision:
+    """Not measured, and why."""
+    return Precision(math.nan, math.nan, 0, total, status)
 
 
 def precision(single: Tensor, double: Tensor) -> Precision:
@@ -48,17 +57,9 @@ def precision(single: Tensor, double: Tensor) -> Precision:
     return _over_samples([_each_sample(single, double)])
 
 
-class _Samples(NamedTuple):
-    """What is known of each sample at one layer, (N,) each; chord and clamped count where `living`."""
-
-    finite: Tensor  # the float64 gradient
-    finite_single: Tensor
-    living: Tensor
-    chord: Tensor
-    clamped: Tensor
-
-
-def _each_sample(single: Tensor, double: Tensor) -> _Samples:
+def _each_sample(single: Tensor, double: Tensor) -> tuple[Tensor, ...]:
+    """Of each sample, (N,): whether its gradients in float64 and as computed are finite, whether it lives, its chord
+    and clamped; those two count where it lives."""
     size = torch.linalg.vector_norm(double.double(), dim=1)
     mine = single.double()
     norm = torch.linalg.vector_norm(mine, dim=1, keepdim=True)
@@ -69,19 +70,15 @@ def _each_sample(single: Tensor, double: Tensor) -> _Samples:
     clamped = (F.cosine_similarity(at_batch, at_batch, dim=1).double() - 1).abs()
     clamped[~clamped.isfinite()] = 1.0
     finite, finite_single = double.isfinite().all(1), single.isfinite().all(1)
-    return _Samples(finite, finite_single, size.isfinite() & (size > 0), chord, clamped)
+    return finite, finite_single, size.isfinite() & (size > 0), chord, clamped
 
 
-def _over_samples(parts: Sequence[_Samples]) -> Precision:
+def _over_samples(parts: Sequence[Sequence[Tensor]]) -> Precision:
     """The medians over the living samples of all parts."""
     finite, finite_single, living, chord, clamped = (torch.cat(each) for each in zip(*parts, strict=True))
     alive, total = int(living.sum()), len(living)
-    if not finite.any():
-        return Precision(math.nan, math.nan, 0, total, "not finite")
-    if not alive:
-        return Precision(math.nan, math.nan, 0, total, "zero gradient")
-    if not finite_single[living].any():
-        return Precision(math.nan, math.nan, 0, total, "not finite")
+    if not alive or not finite_single[living].any():
+        return unknown("zero gradient" if finite.any() and not alive else "not finite", total)
     return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, total, "ok")
 
 
@@ -108,35 +105,38 @@ def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
         return one_pass(net, inputs, labels).gradients
 
 
-def module_precision(
-    model: nn.Module,
-    batches: Iterable[tuple[Any, Tensor]],
-    blocks: str | Sequence[str],
-    *,
-    reduction: str = "auto",
-    loss: PerSampleLoss | None = None,
-) -> list[Precision]:
-    """`precision` at h_0 … h_L of any module, against a float64 copy of it.
+def net_reference(net: Net, inputs: Tensor, labels: Tensor) -> Precision:
+    """`precision` of the gradient at h_L, by `stable_losses` of the net as it is and of a float64 copy.
 
-    A model that cannot be copied, or does not run in float64, gives "not available: …" in every row.
+    What is left is what the net's own number format does: to its forward pass, and to the way back from the logits.
     """
-    kept = list(batches)
-    first = look(model, kept, blocks, reduction=reduction, loss=loss)
-    why, twin = "", None
-    try:
-        with undisturbed(model, whole=True):  # copying and casting may draw random numbers in odd modules
-            twin = copy_of_model(model).double()
-    except Exception as error:
-        why = _reason(error)
-    return against_double(first, twin, kept, blocks, samples=first.samples, reduction=reduction, loss=loss, why=why)[0]
+    twin = copy.deepcopy(net).double()
+    singles = torch.cat([top_gradient(net, *chunk) for chunk in _chunks(inputs, labels)])
+    doubles = torch.cat([top_gradient(twin, some.double(), answers) for some, answers in _chunks(inputs, labels)])
+    return reference_of_rows(singles, doubles)
 
 
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """The precision that most of a model's weights are in."""
-    counts: Counter[torch.dtype] = Counter()
-    for parameter in model.parameters():
-        counts[parameter.dtype] += parameter.numel()
-    return counts.most_common(1)[0][0] if counts else torch.get_default_dtype()
+def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
+    """`precision`; a gradient of nothing but zeros is called that, and is not one that is off by its own length."""
+    found = precision(single, double)
+    if found.status == "ok" and not bool((single != 0).any()):
+        return unknown("zero gradient", found.total)
+    return found
+
+
+def _chunks(inputs: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True))
+
+
+def top_gradient(net: Net, inputs: Tensor, labels: Tensor) -> Tensor:
+    """∂ℓ_i/∂h_L as rows, of each sample's own `stable_losses`."""
+    with undisturbed(net):
+        with torch.no_grad():
+            top = net.unroll(net.embed(inputs))[0][-1]
+        with torch.enable_grad():
+            top = top.detach().requires_grad_()
+            (found,) = torch.autograd.grad(stable_losses(net.readout(top), labels).sum(), top)
+    return net.gradient_rows(found)
 
 
 def in_single(
@@ -159,7 +159,7 @@ def in_single(
     half = dtype_of(model) in (torch.bfloat16, torch.float16)
     if not half and not imprecise:
         return None
-    few = first_batches(batches, samples, lambda t: t.float() if t.is_floating_point() else t)
+    few = first_batches(batches, samples, torch.float32)
     try:
         with undisturbed(model, whole=True):
             twin = copy_of_model(model).float()
@@ -170,14 +170,12 @@ def in_single(
         return None
 
 
-def first_batches(
-    batches: Sequence[tuple[Any, Tensor]], samples: int, cast: Callable[[Tensor], Tensor]
-) -> list[tuple[Any, Tensor]]:
+def first_batches(batches: Sequence[tuple[Any, Tensor]], samples: int, dtype: torch.dtype) -> list[tuple[Any, Tensor]]:
     """The first batches that hold `samples` samples, their tensors cast."""
     few, count = [], 0
     for inputs, labels in batches:
         if count < samples:
-            few.append((on_tensors(inputs, cast), labels))
+            few.append((cast(inputs, dtype), labels))
             count += len(labels)
     return few
 
@@ -201,19 +199,19 @@ def against_double(
     rows = [seen.start, *seen.layers]
     second: Look | None = None
     if twin is not None:
-        few = first_batches(batches, samples, lambda t: t.double() if t.is_floating_point() else t)
+        few = first_batches(batches, samples, torch.float64)
         try:
             second = look(twin, few, blocks, reduction=reduction, loss=loss, training=training)
         except Exception as error:
             why = _reason(error)
     if second is None:
-        none = [Precision(math.nan, math.nan, 0, seen.samples, f"not available: {why}") for _ in rows]
+        none = [unknown(f"not available: {why}", seen.samples) for _ in rows]
         return none, [None] * len(rows)
     found = []
     for row, single, double in zip(rows, seen.gradients, second.gradients, strict=True):
         if single is None or double is None:
             status = row.status if single is None else "not available: no gradient in float64"
-            found.append(Precision(math.nan, math.nan, 0, seen.samples, status))
+            found.append(unknown(status, seen.samples))
         else:
             found.append(precision(single[: len(double)], double))
     return found, list(second.gradients)

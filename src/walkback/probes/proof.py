@@ -1,19 +1,14 @@
 """Proof of the reference: compare autograd's gradient at every state with finite differences of each sample's loss.
 
 A backward pass can be overridden (a custom Function, a hook, a detach), and is then what is on trial. A forward pass
-cannot lie about the loss. For a direction v and a step ε
-
-    D = (ℓ(h + εv) − ℓ(h − εv)) / 2ε        what the loss does along v
-    S = (ℓ(h + εv) + ℓ(h − εv) − 2ℓ(h)) / 2ε    how far the two one-sided slopes are from it
-
-|S| bounds what a kink, curvature or rounding can do to D, so that a healthy net at a kink is not accused. v is zero
-where the feature is exactly zero: behind a ReLU, max-pooling has ties there, and no derivative. Samples have their own
-losses, so one pass moves each sample at another layer, and few passes prove all layers.
+cannot lie about the loss. D and S are those of `finite_differences`: |S| bounds what a kink, curvature or rounding can
+do to D, so that a healthy net at a kink is not accused. v is zero where the feature is exactly zero: behind a ReLU,
+max-pooling has ties there, and no derivative. Samples have their own losses, so one pass moves each sample at another
+layer, and few passes prove all layers.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -21,11 +16,10 @@ import torch
 from torch import Tensor
 
 from walkback.nets.reduction import reduce_gradient
-from walkback.probes.hooks import Move
-from walkback.probes.worker import States, Worker
+from walkback.probes.finite_differences import differences, step_of, steps
+from walkback.probes.perturb import States, Worker
 
 TESTS = 8  # directional derivatives per state, at least
-STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
 CLOSE, CLOSE_DOUBLE = 1e-2, 1e-3  # relative differences that rounding may leave in a gradient
 WRONG_SHARE = 0.1  # of the samples above the noise; one alone never decides
 OTHERWISE = 0.05  # relative: a sample's gradient differs by more between two batches
@@ -51,15 +45,9 @@ class Proof(NamedTuple):
     telling: int = 0
 
 
-@dataclass
-class Slopes:
-    """Directional derivatives at one state: by differences (D, S, and the rounding they may hold) and by autograd."""
-
-    central: list[Tensor] = field(default_factory=list)
-    onesided: list[Tensor] = field(default_factory=list)
-    rounding: list[Tensor] = field(default_factory=list)
-    own: list[Tensor] = field(default_factory=list)
-    double: list[Tensor] = field(default_factory=list)
+Slopes = Tensor
+"""Directional derivatives at one state, in five rows: D, S, the rounding they may hold, and autograd's own in the
+model's precision and in float64."""
 
 
 def agreement(central: Tensor, onesided: Tensor, rounding: Tensor, given: Tensor, close: float) -> Proof:
@@ -178,44 +166,12 @@ def unit_directions(value: Tensor, generator: torch.Generator) -> Tensor:
     return v / lengths.view(-1, *[1] * (value.dim() - 1))
 
 
-def step_of(value: Tensor, step: float) -> Tensor:
-    """ε for each sample: a share of ‖h‖, or of 1 where h is zero."""
-    norms: Tensor = torch.linalg.vector_norm(value.flatten(1), dim=1, dtype=torch.float64)
-    return step * torch.where(norms > 0, norms, 1.0)
-
-
-def differences(worker: Worker, moves: dict[int, Tensor], eps: Tensor, *, inside: bool = False) -> tuple[Tensor, ...]:
-    """D, S and the rounding in them, sample by sample, for moves by ±moves (each of length ε at the sample's layer)."""
-    plus, minus, still = worker.run(_moves(moves, 1, inside)), worker.run(_moves(moves, -1, inside)), worker.still
-    central = (plus.losses - minus.losses) / (2 * eps)
-    onesided = (plus.losses + minus.losses - 2 * still.losses) / (2 * eps)
-    return central, onesided, 8 * worker.epsilon * still.size / eps
-
-
-def steps(worker: Worker) -> tuple[float, ...]:
-    """The steps that suit the precision that the worker computes in."""
-    return STEPS if worker.epsilon < 1e-12 else COARSE_STEPS
-
-
-def _moves(moves: dict[int, Tensor], sign: int, inside: bool) -> dict[int, Move]:
-    def move(delta: Tensor) -> Move:
-        def add(t: Tensor) -> Tensor:
-            if inside:
-                t.data.add_(sign * delta.to(t))
-                return t
-            return t + sign * delta.to(t)
-
-        return add
-
-    return {layer: move(delta) for layer, delta in moves.items()}
-
-
 def _slopes(
     worker: Worker, states: States, mine: States, layers: Sequence[int], step: float, generator: torch.Generator,
     *, inside: bool = False, given: dict[int, Tensor] | None = None,
 ) -> dict[int, Slopes]:  # fmt: skip
     """Directional derivatives at several states at once: in every round each sample is moved at one of them."""
-    found = {layer: Slopes() for layer in layers}
+    found: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     samples = torch.randperm(worker.samples, generator=generator)  # a pattern in the order of the samples hides nothing
     for turn in range(-(-TESTS * len(layers) // worker.samples)):
         place = (samples + turn) % len(layers)
@@ -229,16 +185,14 @@ def _slopes(
             eps = torch.where(chosen.to(eps.device), length.to(eps.device), eps)
             directions[layer] = v
             moves[layer] = v * length.view(-1, *[1] * (value.dim() - 1))
-        central, onesided, rounding = differences(worker, moves, eps, inside=inside)
+        taken = differences(worker, moves, eps, inside=inside)
         for at, layer in enumerate(layers):
-            rows = place == at
-            slopes, v = found[layer], directions[layer]
-            slopes.central.append(central[rows])
-            slopes.onesided.append(onesided[rows])
-            slopes.rounding.append(rounding[rows])
-            slopes.own.append(_along(mine.gradients[layer] if given is None else given[layer], v)[rows])
-            slopes.double.append(_along(states.gradients[layer] if given is None else given[layer], v)[rows])
-    return found
+            autograd = [
+                _along(each.gradients[layer] if given is None else given[layer], directions[layer])
+                for each in (mine, states)
+            ]
+            found[layer].append(torch.stack([*taken, *autograd])[:, place == at])
+    return {layer: torch.cat(parts, 1) for layer, parts in found.items()}
 
 
 def _along(gradient: Tensor | None, v: Tensor) -> Tensor:
@@ -249,9 +203,7 @@ def _along(gradient: Tensor | None, v: Tensor) -> Tensor:
 
 
 def _standing(slopes: Slopes, double: Worker | None) -> Proof:
-    central, onesided, rounding, own, in_double = (
-        torch.cat(each) for each in (slopes.central, slopes.onesided, slopes.rounding, slopes.own, slopes.double)
-    )
+    central, onesided, rounding, own, in_double = slopes
     first = agreement(central, onesided, rounding, own, CLOSE)
     if first.standing != "wrong" or double is None:
         return first
@@ -294,10 +246,10 @@ def _by_several_steps(
 
 def _alike(one: Slopes, other: Slopes) -> bool:
     """Whether two step sizes give one slope, to a tenth, and much nearer to each other than either is to autograd's."""
-    a, b, own = torch.cat(one.central), torch.cat(other.central), torch.cat(one.own)
+    (a, _, blur, own, _), (b, _, other_blur, _, _) = one, other
     apart, off = (a - b).abs(), torch.minimum((a - own).abs(), (b - own).abs())
     counts = off > CLOSE * torch.maximum(torch.maximum(a.abs(), b.abs()), own.abs())  # where there is anything to say
-    near = 0.1 * torch.maximum(a.abs(), b.abs()) + torch.cat(one.rounding) + torch.cat(other.rounding)
+    near = 0.1 * torch.maximum(a.abs(), b.abs()) + blur + other_blur
     agree = (apart <= torch.minimum(near, off / 4))[counts]
     return bool(counts.any()) and float(agree.double().mean()) >= 1 - 2 * WRONG_SHARE
 

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from walkback.errors import BadValue
-from walkback.probes.blame import own_line
-from walkback.probes.blocks import find_blocks
-from walkback.probes.hooks import checkpoints_off
-from walkback.probes.theirs import floating
-from walkback.probes.twin import copy_of_model
-from walkback.probes.undisturbed import undisturbed
-from walkback.probes.worker import bound_elsewhere
+from walkback.probes.backward_listener import floating
+from walkback.probes.copy_model import bound_elsewhere, copy_of_model
+from walkback.probes.forward_switches import checkpoints_off
+from walkback.probes.perturb import shifted
+from walkback.probes.preserve import undisturbed
+from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import own_line
 
 NEAR = 0.01  # of the slope
 STEPS = (1e-6, 1e-5)  # of the parameters' own size
@@ -222,29 +222,21 @@ def _along(
     expected = sum(float((a * b).sum()) for a, b in zip(v, u, strict=True))
     length = math.sqrt(sum(float(part.square().sum()) for part in u))
     size = math.sqrt(sum(float(p.detach().square().sum()) for p in parameters)) or 1.0
+
+    def paired(eps: float) -> float:
+        """⟨c, f(θ + εu)⟩, less what it is where nothing is moved."""
+        with shifted(list(zip(parameters, u, strict=True)), eps):
+            outputs = [o.detach() for o in floating([twin.run()])]
+        three = zip(outputs, call.outputs, call.credits, strict=True)
+        return sum(float(((o - still.to(o)) * c.to(o)).sum()) for o, still, c in three if c is not None)
+
     found = []
     for step in STEPS:
         eps = step * size / length
-        found.append((_paired(call, twin, parameters, u, eps) - _paired(call, twin, parameters, u, -eps)) / (2 * eps))
+        found.append((paired(eps) - paired(-eps)) / (2 * eps))
         if abs(found[-1] - expected) <= NEAR * abs(expected):
             return True
     return False if abs(found[0] - found[1]) <= NEAR * max(map(abs, (*found, expected))) else None
-
-
-def _paired(call: Call, twin: Twin, parameters: Sequence[Tensor], u: Sequence[Tensor], eps: float) -> float:
-    """⟨c, f(θ + εu)⟩, less what it is where nothing is moved."""
-    before = [p.detach().clone() for p in parameters]
-    try:
-        with torch.no_grad():
-            for p, part in zip(parameters, u, strict=True):
-                p.add_(part, alpha=eps)
-        outputs = [o.detach() for o in floating([twin.run()])]
-    finally:
-        with torch.no_grad():
-            for p, value in zip(parameters, before, strict=True):
-                p.copy_(value)
-    three = zip(outputs, call.outputs, call.credits, strict=True)
-    return sum(float(((o - still.to(o)) * c.to(o)).sum()) for o, still, c in three if c is not None)
 
 
 # --- the chain --------------------------------------------------------------------------------------------------------

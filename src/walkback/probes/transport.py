@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.probes.undisturbed import undisturbed
+from walkback.probes.preserve import undisturbed
 from walkback.rules import START, Batch, Clock, Rule, probe_signal
 
 Transport = Literal["none", "learned", "init", "taken", "signs", "full"]

@@ -19,12 +19,23 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from walkback.probes.blocks import find_blocks
-from walkback.probes.movements import Stretches
+from walkback.probes.backward_listener import COMPILED, REENTRANT, in_backward
 from walkback.probes.passes import BlockCall, Passes, chained, first_of
 from walkback.probes.rerun import chain
-from walkback.probes.standing import BESIDE, BY_HAND, DEFINE, IN_PART, REPLACED, Stance, Unit, beside, equal, foreign
-from walkback.probes.theirs import COMPILED, REENTRANT, in_backward
+from walkback.probes.standing import (
+    BESIDE,
+    BY_HAND,
+    DEFINE,
+    IN_PART,
+    REPLACED,
+    Stance,
+    Stretches,
+    Unit,
+    beside,
+    equal,
+    foreign,
+)  # fmt: skip
+from walkback.probes.unwrap import find_blocks
 
 PARALLEL = "several processes or copies of the model share the step"
 CLOSURE = "the optimizer's step runs the forward pass itself, more than once"
@@ -58,7 +69,7 @@ class Witness:
         self._ends: set[bytes] = set()  # what every step left, in one entry of each tensor
         self._hooks, self._always = list[Any](), list[Any]()
         self._paused, self._stepping = False, list[Any]()
-        self._passes = Passes(self.names, take, self._arrives, self._is_paused)
+        self._passes = Passes(self.names, take, self._arrives, lambda: self._paused)
         self._forget()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,14 +78,9 @@ class Witness:
 
     def _forget(self) -> None:
         self._units: list[Unit] = []
-        kept = self._passes.kept
         self._passes.drop()
-        self._passes = Passes(self.names, self.take, self._arrives, self._is_paused)
-        self._passes.kept = kept
         self._waited = 0
         self._armed_by: torch.optim.Optimizer | None = None
-
-    # --- when ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Watch from now on."""
@@ -181,13 +187,8 @@ class Witness:
         for place in places:
             self.found[place].append((self.done + max(self.steps - 1, 0), found))
 
-    # --- the loop's passes --------------------------------------------------------------------------------------------
-
     def _listens(self) -> bool:
         return not self._paused and not in_backward() and torch.is_grad_enabled()
-
-    def _is_paused(self) -> bool:
-        return self._paused
 
     def _begins(self) -> None:
         """Something is run forward: what came before it is over."""
@@ -266,8 +267,6 @@ class Witness:
             elif unit.touched():
                 self._settle(unit, Stance("in part", BESIDE))
 
-    # --- what a pass was ----------------------------------------------------------------------------------------------
-
     def _asked_again(self) -> None:
         """A model that answers otherwise, once it was trained, is not measured by what trained it."""
         if self._passes.kept is None or self.answer().standing != "seen":
@@ -279,8 +278,6 @@ class Witness:
             found = chained(call, outputs[call.number]) if call.number < len(outputs) else None
             if found is not None and (found.share < IN_PART or found.alpha <= 0):
                 self._note([call.place], Stance("not seen", OTHERWISE.format(max(found.share, 0))))
-
-    # --- the optimizer's step -----------------------------------------------------------------------------------------
 
     def _steps(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._paused:

@@ -2,18 +2,8 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
-
-from walkback.probes.base import PROBES, Probe, Reading, View
-
-
-def exact_zeros(credit: Tensor) -> float:
-    """The share of entries that are exactly zero.
-
-    >>> exact_zeros(torch.tensor([[0.0, 1.0], [0.0, 1e-30]]))
-    0.5
-    """
-    return float((credit == 0).double().mean())
+from walkback.probes.base import PROBES, Probe, View
+from walkback.probes.reading import Reading, missing
 
 
 class Zeros(Probe):
@@ -30,7 +20,7 @@ class Zeros(Probe):
     def measure(self, view: View) -> Sequence[Reading]:
         """One share per block."""
         credits = view.seen.credits.blocks
-        return [Reading(float("nan"), "no credit") if a is None else Reading(exact_zeros(a)) for a in credits]
+        return [missing("no credit") if a is None else Reading(float((a == 0).double().mean())) for a in credits]
 
 
 PROBES.add(Zeros.name, Zeros())

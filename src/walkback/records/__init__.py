@@ -1,11 +1,13 @@
 """The records: what a training leaves behind, and how it is read again. Plain files, one writer, no pickle."""
 
-from walkback.records.baselines import half
+from walkback.records.checkpoint import load_tensors
+from walkback.records.config_keys import subject_of
 from walkback.records.duplicates import doubts_of
-from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence
-from walkback.records.folder import RunFolder, export_run, find_runs, load_tensors, read_head, read_run
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, half
+from walkback.records.folder import RunFolder, export_run, find_runs, read_head, read_run
 from walkback.records.invariants import INVARIANTS, Invariant
 from walkback.records.moment import Moment, moment_of_snapshot, with_probes
+from walkback.records.rates import Choice, choose
 from walkback.records.readers import evidence_of_log, join_seeds, read_log
 from walkback.records.record import Record
 from walkback.records.schema import (
@@ -24,12 +26,13 @@ from walkback.records.schema import (
     Valued,
 )
 from walkback.records.subjects import Subject, evidence_of_runs, subjects_of_runs
-from walkback.records.training import Run, Training
+from walkback.records.training import Run, Training, sittings_of
 
 __all__ = [
     "INVARIANTS",
     "Baseline",
     "BaselineName",
+    "Choice",
     "CosineRecord",
     "CostRecord",
     "DeepProbes",
@@ -52,6 +55,7 @@ __all__ = [
     "Subject",
     "Training",
     "Valued",
+    "choose",
     "doubts_of",
     "evidence_of_log",
     "evidence_of_runs",
@@ -64,6 +68,8 @@ __all__ = [
     "read_head",
     "read_log",
     "read_run",
+    "sittings_of",
+    "subject_of",
     "subjects_of_runs",
     "with_probes",
 ]

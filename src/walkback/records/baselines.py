@@ -1,10 +1,15 @@
 """Which runs are baselines of which: the same net with no block trained, with its upper half trained, by bp, without
-blocks. Found by what a baseline shares with its subject, so that thousands of runs take no longer than their number."""
+blocks. Found by what a baseline shares with its subject, so that thousands of runs take no longer than their number.
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Protocol
+And how strong a plain bp should be: see `BARS`.
+"""
 
-from walkback.records.evidence import BaselineName
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from walkback.records.config_keys import same_but
+from walkback.records.evidence import BaselineName, half
 from walkback.records.schema import RunConfig
 from walkback.records.training import Run
 
@@ -19,26 +24,6 @@ class Paired(Protocol):
 
     def pair(self, other: RunConfig, subject: RunConfig) -> bool:
         """Whether the rate of `other` is one that a baseline of `subject` may have."""
-
-
-def half(blocks: int) -> int:
-    """How many blocks, from the top, are the upper half of a net: ⌈L/2⌉.
-
-    >>> [half(blocks) for blocks in (1, 2, 3, 4)]
-    [1, 1, 2, 2]
-    """
-    return -(-blocks // 2)
-
-
-def same_but(config: RunConfig, but: Collection[str]) -> tuple[object, ...]:
-    """What two configs share that are equal but for some fields: equal exactly where they would be."""
-    return tuple(_hashable(getattr(config, name)) for name in config.__struct_fields__ if name not in but)
-
-
-def _hashable(value: Any) -> object:
-    if isinstance(value, dict):
-        return frozenset((key, _hashable(inside)) for key, inside in value.items())
-    return (type(value), *map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 class BaselineIndex:
@@ -118,3 +103,51 @@ def fittest(runs: Sequence[Run]) -> list[Run]:
         return -min(finished, 2), penalty
 
     return [*nets[min(nets, key=rank)].values()]
+
+
+# --- how strong bp should be ------------------------------------------------------------------------------------------
+
+# A bar per data set, kind of net and augmentation, from what others published: a comparison with bp says little where
+# bp is weak. The best published accuracy that we found is `strong`, our judgement of what is weak beside it
+# `weak_below`. Only rows with a source of somebody else set a bar; a kind of net without such rows has none: a residual
+# MLP on pixels, of which we know our own figures alone, or nets many times smaller than those that were published, as
+# vit-mini and small-resnet are.
+LOCAL_LOSSES, DEFORMATIONS = "Nøkland & Eidnes 2019, arXiv:1901.06656", "Lin, Memisevic & Konda 2015, arXiv:1511.02580"
+LV, ZALANDO = "Lv et al. 2025 (dendritic local losses), table 1", "the README of zalandoresearch/fashion-mnist"
+AIRBENCH, TUNED = "the README of KellerJordan/cifar10-airbench", "Spyra 2025, arXiv:2511.01061"
+
+# By data, net, and whether images are augmented: weak_below, strong, and where `strong` was published.
+BARS: Mapping[tuple[str, str, bool], tuple[float, float, str]] = {
+    ("mnist", "mlp", False): (0.975, 0.9925, LOCAL_LOSSES),
+    ("mnist", "small-cnn", False): (0.985, 0.9956, LV),
+    ("fashion-mnist", "mlp", False): (0.885, 0.9163, LOCAL_LOSSES),
+    ("fashion-mnist", "small-cnn", False): (0.90, 0.932, ZALANDO),
+    ("cifar10", "mlp", False): (0.54, 0.6113, TUNED),
+    ("cifar10", "mlp", True): (0.62, 0.78, DEFORMATIONS),
+    ("cifar10", "small-cnn", False): (0.70, 0.751, LV),
+    ("cifar10", "small-cnn", True): (0.82, 0.9401, AIRBENCH),
+}
+
+
+def weak_bp(config: RunConfig, accuracy: float | None) -> str | None:
+    """One sentence if bp, trained as `config` says, is below the weak bar; `accuracy`: its mean over the seeds.
+
+    There is none of data or nets that are not ours, of accuracies that are not the test split's, of nets that train
+    in part, and of random labels: the bar is not for them.
+    """
+    ours = config.data_source is None and config.net_source is None and config.train_last == config.blocks > 0
+    plain = not config.validation and config.labels == "given" and not config.penalty
+    if not ours or not plain or accuracy is None or math.isnan(accuracy):
+        return None
+    weak_below, strong, source = BARS.get((config.data, config.net, config.augment), (0.0, 0.0, ""))
+    if accuracy >= weak_below:
+        return None
+    augmented = "with" if config.augment else "without"
+    return (
+        f"bp reaches {_share(accuracy)}, below {_share(weak_below)}, the weak bar of {config.data} and nets like "
+        f"{config.net} {augmented} augmentation ({_share(strong)} is published: {source})"
+    )
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")

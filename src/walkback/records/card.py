@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from walkback.errors import RecordError
-from walkback.files import is_folder, make_folder, read_bytes, write_whole
-from walkback.records.record import FRESH, Record, parse
+from walkback.files import is_folder, make_folder, write_whole
+from walkback.records.record import Record, read_record
 
 Transport = Literal["none", "learned", "init", "taken", "signs", "full"]
 
@@ -82,22 +81,12 @@ def write_cards(folder: Path | str, cards: Sequence[Card]) -> Path:
 
 def read_cards(folder: Path | str) -> list[Card] | None:
     """The cards.json of a folder; None if there is none."""
-    path = Path(folder) / "cards.json"
-    try:
-        return parse(Cards, read_bytes(path), str(path)).cards
-    except FileNotFoundError:
-        return None
-    except RecordError as error:  # what is wrong with it, without the remedy for a run's folder
-        remedy = f"measure them again: walkback card --to {folder}"
-        raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
+    found = read_record(Cards, Path(folder) / "cards.json", f"measure them again: walkback card --to {folder}")
+    return None if found is None else found.cards
 
 
 def cards_beside(paths: Sequence[Path | str]) -> list[Card] | None:
     """The cards that lie with the runs: in a folder that is named, or in the one around a run; None: there are none."""
-    found: list[Card] | None = None
     places = [path.parent if (path / "config.json").exists() else path for path in map(Path, paths) if is_folder(path)]
-    for place in dict.fromkeys(places):
-        cards = read_cards(place)
-        if cards is not None:
-            found = [*(found or []), *cards]
-    return found
+    found = [cards for place in dict.fromkeys(places) if (cards := read_cards(place)) is not None]
+    return [card for cards in found for card in cards] if found else None

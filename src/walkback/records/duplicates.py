@@ -4,9 +4,7 @@ Two runs with different seeds never have the same numbers. Where they do, one is
 feign certainty. The properties themselves are in invariants.py.
 """
 
-import hashlib
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -17,10 +15,8 @@ from walkback.records.invariants import broken
 if TYPE_CHECKING:
     from walkback.records.evidence import Evidence
     from walkback.records.moment import Moment
-    from walkback.records.schema import Snapshot
     from walkback.records.training import Run, Training
 
-Print = tuple[int, bytes]  # a snapshot's epoch, and what tells it from those of other runs
 NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for one that was touched up
 TELLING = 3  # so many different numbers do not agree to the bit by chance
 
@@ -63,19 +59,6 @@ def _nearly_the_same(a: "Training", b: "Training") -> bool:
     return 1 + sum(more > less * (1 + 10 * NEARLY) for less, more in pairwise(written)) >= 2 * TELLING
 
 
-def prints_of(snapshots: Sequence["Snapshot"]) -> list[Print]:
-    """What identifies each snapshot: its epoch, and 16 bytes of its loss and norms."""
-    found = []
-    for snapshot in snapshots:
-        numbers = (snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms)
-        different = set(numbers)
-        if len(different) - (0.0 in different) < TELLING or not all(map(math.isfinite, numbers)):
-            continue
-        packed = struct.pack(f"{len(numbers)}d", *(n + 0.0 for n in numbers))  # −0 is 0
-        found.append((snapshot.epoch, hashlib.blake2b(packed, digest_size=16).digest()))
-    return found
-
-
 def doubts_of_runs(runs: Sequence["Run"]) -> list[str]:
     """Why runs of a subject and its baselines cannot hold: copies among them, and data that are not the same."""
     found = copies(runs)
@@ -96,13 +79,14 @@ def doubts_of_runs(runs: Sequence["Run"]) -> list[str]:
 def copies(runs: Sequence["Run"]) -> list[str]:
     """Runs with different seeds and the same numbers."""
     found = []
-    owners: dict[bytes, Run] = {}
+    owners: dict[tuple[float, ...], Run] = {}
     for run in runs:
-        for epoch, key in prints_of(run.snapshots):
-            owner = owners.setdefault(key, run)
+        for snapshot in run.snapshots:
+            key = _telling((snapshot.loss, *snapshot.hidden_norms, *snapshot.gradient_norms))
+            owner = run if key is None else owners.setdefault(key, run)
             if owner.config.seed != run.config.seed:
                 words = f"{owner.path.name} and {run.path.name} have different seeds and the same numbers"
-                found.append(broken("same-records", f"{words} at epoch {epoch}"))
+                found.append(broken("same-records", f"{words} at epoch {snapshot.epoch}"))
                 break
     return found
 
@@ -118,8 +102,8 @@ def same_measurements(one: "Training", other: "Training") -> bool:
 
     Twice as many numbers as usual must agree, because a log may be rounded.
     """
-    mine, theirs = (_measured(seed.final) for seed in (one, other))
-    return mine == theirs and len({n for n in mine if n and math.isfinite(n)}) >= 2 * TELLING
+    numbers = _measured(one.final)
+    return numbers == _measured(other.final) and len({n for n in numbers if n and math.isfinite(n)}) >= 2 * TELLING
 
 
 def _numbers(seed: "Training") -> tuple[float, ...] | None:

@@ -15,6 +15,15 @@ UNSEEDED = "?"
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
 
 
+def half(blocks: int) -> int:
+    """How many blocks, from the top, are the upper half of a net: ⌈L/2⌉.
+
+    >>> [half(blocks) for blocks in (1, 2, 3, 4)]
+    [1, 1, 2, 2]
+    """
+    return -(-blocks // 2)
+
+
 class Baseline(Record):
     """Final accuracies by seed ("?": a number without a seed); None: that run is there, its accuracy is not known."""
 

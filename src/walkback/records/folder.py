@@ -5,8 +5,6 @@ renamed, so they are whole or absent; snapshots are appended, and only a torn la
 unpickled, and reading needs no torch.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,33 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import FileLock, Timeout
 
 from walkback.errors import Busy, RecordError
-from walkback.files import (
-    Torn,
-    append,
-    check_regular,
-    children_with,
-    each_once,
-    flush,
-    make_folder,
-    parse_json,
-    read_bytes,
-    sweep,
-    write_whole,
-    writing,
-)
-from walkback.records.consistency import CHECKPOINTS, check_run, header_bytes
+from walkback.files import append, children_with, each_once, flush, make_folder, read_bytes, sweep, write_whole, writing
+from walkback.records.checkpoint import CHECKPOINTS, Damaged, checkpoint_bytes, header_bytes, load_tensors
+from walkback.records.consistency import check_run
 from walkback.records.invariants import broken
 from walkback.records.predictions import PREDICTIONS
-from walkback.records.record import FRESH, Record, parse
-from walkback.records.schema import (
-    CostRecord,
-    DeepProbes,
-    Environment,
-    IdentityRecord,
-    Result,
-    RunConfig,
-    Snapshot,
-)
+from walkback.records.record import FRESH, Record, each_line, parse
+from walkback.records.schema import CostRecord, DeepProbes, Environment, IdentityRecord, Result, RunConfig, Snapshot
 from walkback.records.training import Contents, Run
 
 if TYPE_CHECKING:
@@ -52,10 +30,6 @@ HEAD = ("config.json", "environment.json", "result.json")
 RECORDS = (*HEAD, "snapshots.jsonl", "probes.json", "identity.json", "cost.json", PREDICTIONS)
 CHECKPOINT, PREVIOUS = CHECKPOINTS
 Files = Mapping[str, bytes]  # by their names the records of a folder that are there, and its checkpoints' headers
-
-
-class Damaged(RecordError):
-    """A checkpoint that is not what was saved."""
 
 
 def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
@@ -77,13 +51,8 @@ def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
     return files
 
 
-def read_config(path: Path) -> RunConfig:
-    """The config of a run folder, refused if it is not the one that the folder was made for."""
-    return config_of(path, read_files(path, HEAD[:1])["config.json"])
-
-
 def config_of(path: Path, content: bytes) -> RunConfig:
-    """The config that config.json holds, likewise."""
+    """The config that config.json holds, refused if it is not the one that the folder was made for."""
     config = parse(RunConfig, content, str(path / "config.json"))
     if not path.name.endswith(config.hash()):
         file = path / "config.json"
@@ -103,8 +72,7 @@ def read_head(path: Path | str) -> Run:
 
 def _head(path: Path, files: Files) -> Run:
     config = config_of(path, files["config.json"])
-    environment, result = optional(Environment, path, files), optional(Result, path, files)
-    return Run(path, config, environment, result)
+    return Run(path, config, optional(Environment, path, files), optional(Result, path, files))
 
 
 def read_run(path: Path | str) -> Run:
@@ -118,8 +86,7 @@ def read_contents(run: Run) -> Contents:
     """Everything that a run's folder holds, refused if it cannot be true, or is another run than it was."""
     files = read_files(run.path)
     now = _head(run.path, files)
-    content = files.get("snapshots.jsonl")
-    snapshots, note = ([], None) if content is None else snapshots_of(run.path / "snapshots.jsonl", content)
+    snapshots, note = snapshots_of(run.path / "snapshots.jsonl", files.get("snapshots.jsonl", b""))
     contents = Contents(
         snapshots, optional(DeepProbes, run.path, files), [note] if note else [],
         optional(IdentityRecord, run.path, files), optional(CostRecord, run.path, files),
@@ -136,29 +103,19 @@ def _differ(one: Record | None, other: Record | None) -> bool:
     return one != other and (one is None or other is None or one.text() != other.text())
 
 
-def read_snapshots(path: Path) -> tuple[list[Snapshot], str | None]:
-    """The snapshots of a folder, and a note if a torn last line was left out. Damage elsewhere is an error."""
-    file = path / "snapshots.jsonl"
-    try:
-        return snapshots_of(file, read_bytes(file))
-    except FileNotFoundError:
-        return [], None
-
-
 def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None]:
-    """The snapshots that a snapshots.jsonl holds, likewise."""
-    lines = content.split(b"\n")
-    torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
-    snapshots = []
-    for number, line in enumerate(lines, 1):
+    """The snapshots that a snapshots.jsonl holds, and a note if a torn last line was left out.
+
+    Damage elsewhere is an error.
+    """
+
+    def read(number: int, line: bytes) -> Snapshot:
         try:
-            snapshots.append(parse(Snapshot, line, f"{file} line {number}"))
+            return parse(Snapshot, line, f"{file} line {number}")
         except RecordError as error:
-            # Only a line that was cut off is left out: a whole one that cannot be true is refused like any other.
-            if isinstance(error, Torn) and number == len(lines) and not torn:
-                torn = line
-                break
-            raise RecordError(f"{file} is damaged at line {number}: {error.what}", FRESH) from error
+            raise type(error)(f"{file} is damaged at line {number}: {error.what}", FRESH) from error
+
+    snapshots, torn = each_line(content, read)
     return snapshots, "the last line of snapshots.jsonl is incomplete and was left out" if torn else None
 
 
@@ -176,15 +133,16 @@ def optional(model: type[R], path: Path, files: Files) -> R | None:
 
 def find_runs(*places: Path | str) -> list[Path]:
     """The run folders among `places` and directly inside them, in order of their names, each once."""
-    found = []
     for place in map(Path, places):
-        if (place / "config.json").exists():
-            found.append(place)
-        elif place.is_dir():
-            found += children_with(place, "config.json")
-        else:
+        if not place.is_dir():
             raise RecordError(f"the folder {place} does not exist", "name a run's folder, or a folder that holds runs")
-    return each_once(found)
+    return find_folders("config.json", *map(Path, places))
+
+
+def find_folders(name: str, *places: Path) -> list[Path]:
+    """The folders that hold a file of some name, among these and directly inside them, each once."""
+    found = [[place] if (place / name).exists() else children_with(place, name) for place in places]
+    return each_once([path for paths in found for path in paths])
 
 
 def export_run(path: Path | str, to: Path | str) -> Path:
@@ -213,10 +171,8 @@ class RunFolder:
             try:
                 self._lock.acquire(timeout=0)
             except Timeout as error:
-                raise Busy(
-                    f"another process is training {self.path.name}",
-                    "let it finish; the same command then finds it done",
-                ) from error
+                words = "let it finish; the same command then finds it done"
+                raise Busy(f"another process is training {self.path.name}", words) from error
         try:
             self._open()
         except BaseException:
@@ -235,7 +191,7 @@ class RunFolder:
         sweep(self.path)
         if not (self.path / "config.json").exists():
             self.write("config.json", self.config)
-        read_config(self.path)
+        config_of(self.path, read_bytes(self.path / "config.json"))
 
     def __exit__(self, *exception: object) -> None:
         self._lock.release()
@@ -246,9 +202,10 @@ class RunFolder:
 
     def keep_snapshots(self, up_to_step: int) -> list[Snapshot]:
         """Drop the lines beyond a checkpoint, which will be written again, and a torn one; returns what is kept."""
-        snapshots, _ = read_snapshots(self.path)
+        file = self.path / "snapshots.jsonl"
+        snapshots, _ = snapshots_of(file, read_bytes(file) if file.exists() else b"")
         kept = [s for s in snapshots if s.step <= up_to_step]
-        write_whole(self.path / "snapshots.jsonl", "".join(s.text() + "\n" for s in kept).encode(), follow=False)
+        write_whole(file, "".join(s.text() + "\n" for s in kept).encode(), follow=False)
         return kept
 
     def append(self, snapshot: Snapshot) -> None:
@@ -261,13 +218,9 @@ class RunFolder:
 
     def save_checkpoint(self, tensors: Mapping[str, "Tensor"], state: Mapping[str, object]) -> None:
         """Keep `tensors` and a small JSON `state`; the checkpoint before stays as a second one until the next."""
-        from safetensors.torch import save
-
         flush(self.path / "snapshots.jsonl")  # a checkpoint must never be ahead of its snapshots
-        named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
-        metadata = {"walkback": json.dumps(about)}  # one entry: of several, safetensors would shuffle the order
-        write_whole(self.path / CHECKPOINT, save(named, metadata), previous=self.path / PREVIOUS, follow=False)
+        content = checkpoint_bytes(tensors, state)
+        write_whole(self.path / CHECKPOINT, content, previous=self.path / PREVIOUS, follow=False)
 
     def load_checkpoint(self) -> tuple[dict[str, "Tensor"], dict[str, Any], str | None] | None:
         """The newest whole checkpoint as (tensors, state, note), or None if there is none; note: what was damaged."""
@@ -283,44 +236,8 @@ class RunFolder:
                 with writing(file):
                     file.replace(file.with_name(f"{name}.damaged"))
                 continue
-            return (
-                tensors,
-                state,
-                f"{name} is used instead of a damaged one, which is kept as *.damaged" if damaged else None,
-            )
+            note = f"{name} is used instead of a damaged one, which is kept as *.damaged" if damaged else None
+            return tensors, state, note
         if damaged:
             raise RecordError(f"{self.path} has no valid checkpoint; the damaged ones are kept as *.damaged", FRESH)
         return None
-
-
-def load_tensors(file: Path) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
-    """A checkpoint's tensors and state, refused unless they are what was saved."""
-    from safetensors import safe_open
-
-    try:
-        check_regular(file)
-        with safe_open(file, framework="pt") as opened:
-            words = (opened.metadata() or {}).get("walkback", "{}").encode()
-            about = parse_json(words, "its metadata", FRESH, digits=19)
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-        digest = _digest(tensors)
-    except Exception as error:  # there is no list of what a damaged file makes a reader raise
-        why = error.what if isinstance(error, RecordError) else f"{error or type(error).__name__}"
-        raise Damaged(f"{file} is not a whole checkpoint: {why}", FRESH) from error
-    if not isinstance(about, dict) or not isinstance(about.get("state"), dict):
-        raise Damaged(f"{file} does not say at which step it was saved", FRESH)
-    if about.get("schema") != "walkback.checkpoint/1":
-        raise RecordError(f"{file} has schema {about.get('schema')!r}, not walkback.checkpoint/1", "upgrade walkback")
-    if about.get("sha256") != digest:
-        raise Damaged(f"{file} does not match its own checksum", FRESH)
-    return tensors, about["state"]
-
-
-def _digest(tensors: Mapping[str, "Tensor"]) -> str:
-    import torch
-
-    digest = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

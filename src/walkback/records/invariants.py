@@ -84,7 +84,7 @@ INVARIANTS = {invariant.name: invariant for invariant in _ALL}
 
 
 def broken(name: str, words: str) -> str:
-    """What is said of a record that breaks an invariant: what was found, and the invariant's name."""
+    """Words for a record that breaks an invariant: what was found, and the invariant's name."""
     return f"{words} [{INVARIANTS[name].name}]"
 
 
@@ -113,7 +113,7 @@ def size(value: float) -> float:
 
 
 def sizes(values: list[float]) -> list[float]:
-    """The same for a list."""
+    """No size of a list is negative."""
     for place, value in enumerate(values):
         if value < 0:
             raise Broken("size", f"a size cannot be negative, and entry {place}, {value:g}, is")
@@ -136,6 +136,7 @@ def cosine(value: float) -> float:
 
 def distance(value: float) -> float:
     """Two directions, or two cosines, are at most 2 apart; what is not finite is not known, and stays."""
+    size(value)
     if 2 + ROUNDING < value < math.inf:
         raise Broken("cosine", f"two directions, or two cosines, are at most 2 apart, and {value:g} is more")
     return value
@@ -146,11 +147,6 @@ def cross_entropy(value: float) -> float:
     if value < -ROUNDING:
         raise Broken("cross-entropy", f"a cross-entropy cannot be negative, and {value:g} is")
     return value
-
-
-def is_there(value: float, status: str) -> bool:
-    """Whether a value is finite, if its status is "ok"."""
-    return status != "ok" or math.isfinite(value)
 
 
 def speaks_for(alive: int, total: int, status: str) -> None:

@@ -4,15 +4,15 @@ Seeds that are added after a look widen every interval (checks/looks.py), so the
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Literal
 
 from msgspec import field
 
-from walkback.errors import RecordError
-from walkback.files import make_folder, read_bytes, write_whole
+from walkback.files import make_folder, write_whole
 from walkback.records.moment import Moment
-from walkback.records.record import FRESH, Record, parse
+from walkback.records.record import Record, read_record
 from walkback.records.schema import Whole
 
 FILE = "looks.json"
@@ -33,15 +33,8 @@ class Looks(Record, kw_only=True):
 
 def read_looks(*folders: Path | str) -> Looks:
     """What these folders' looks.json say, together."""
-    found = Looks()
-    for path in (Path(folder) / FILE for folder in folders):
-        try:
-            found = found.joined(parse(Looks, read_bytes(path), str(path), REMEDY))
-        except FileNotFoundError:
-            continue
-        except RecordError as error:
-            raise RecordError(error.what, REMEDY if error.remedy == FRESH else error.remedy) from error
-    return found
+    found = [read_record(Looks, Path(folder) / FILE, REMEDY) for folder in folders]
+    return reduce(Looks.joined, filter(None, found), Looks())
 
 
 def write_looks(folder: Path | str, looks: Looks) -> Path:

@@ -1,38 +1,45 @@
-"""One training of somebody's own loop as a folder: training.json, model.safetensors, predictions.npy. No torch is read.
+"""A training of somebody's own loop as a folder: training.json, model.safetensors, predictions.npy. No torch is read.
 
 An audit of a loop keeps one such folder per training: the subject, its frozen twin and its upper half, the same by
 backprop, the net without its blocks, the control of noise, and the net at init. The record is written last, each file
-whole or absent, so a folder without a record was not finished. Nothing is unpickled.
+whole or absent, so a folder without a record was not finished. Nothing is unpickled. `Loop` makes subjects of them.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
 from walkback.errors import RecordError
-from walkback.files import children_with, each_once, make_folder, read_bytes, sweep, write_whole
+from walkback.files import make_folder, sweep, write_whole
 from walkback.records import invariants
-from walkback.records.consistency import checkpoint_header
-from walkback.records.folder import _digest
-from walkback.records.invariants import broken
-from walkback.records.moment import Moment, Standing
-from walkback.records.predictions import PREDICTIONS, Predictions, flaws, unpacked
-from walkback.records.rates import TRIALS
-from walkback.records.record import Record, parse
+from walkback.records.checkpoint import checkpoint_bytes, checkpoint_header, digest
+from walkback.records.consistency import flaws_of_values
+from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.folder import find_folders
+from walkback.records.invariants import Broken, broken
+from walkback.records.moment import Moment, Standing, check_gamma, credited
+from walkback.records.predictions import PREDICTIONS, Predictions, most_frequent, read_predictions
+from walkback.records.rates import TRIAL_SEED, TRIALS, Choice, effort_of
+from walkback.records.record import Record, read_record
 from walkback.records.schema import BLOCKS, Share, Size, Whole
+from walkback.records.subjects import Subject
+from walkback.records.training import Ended, Training
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 RECORD, WEIGHTS = "training.json", "model.safetensors"
+NOISE = "random"
 AGAIN = "undo the edit, or move the folder away and give the same call again: it trains what is missing"
 Who = Literal["subject", "bp", "random", "init"]
 Part = Literal["all", "half", "frozen", "none"]  # the blocks that train: all, the upper half, none; or there are none
+Arm = tuple[Who, Part]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Status = Literal["finished", "diverged", "not frozen", "failed"]
 
@@ -96,43 +103,44 @@ class LoopTraining(Record, kw_only=True):
         """What was measured is of its net and its end."""
         blocks = len(self.setting.blocks) if self.part != "none" else 0
         if self.part == "none" and (self.who != "bp" or self.moments):
-            raise invariants.Broken("blocks", "a net without blocks is a baseline by bp, of which nothing but its "
-                                    "accuracy is measured")  # fmt: skip
+            words = "a net without blocks is a baseline by bp, of which nothing but its accuracy is measured"
+            raise Broken("blocks", words)
         if self.source is not None and self.part != "none":
-            raise invariants.Broken("blocks", "it names make_shallow, and its blocks are there")
+            raise Broken("blocks", "it names make_shallow, and its blocks are there")
         if self.status != "failed" and len(self.moved) != blocks:
-            raise invariants.Broken("blocks", f"moved has {len(self.moved)} entries, and the net has {blocks} blocks")
+            raise Broken("blocks", f"moved has {len(self.moved)} entries, and the net has {blocks} blocks")
         for place, moment in enumerate(self.moments):
             for name, count in moment.block_counts().items():
                 if count != blocks:
-                    raise invariants.Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
-            _check_moment(moment)
+                    raise Broken("blocks", f"{name} of moment {place} is of {count} blocks, not {blocks}")
+            for _, name, words in flaws_of_values(moment):
+                raise Broken(name, words)
+            check_gamma(moment)
         if self.status == "finished":
             still = blocks if self.who == "init" or self.part == "frozen" else blocks // 2 if self.part == "half" else 0
             for block, moved in enumerate(self.moved[:still]):
                 if moved:
-                    raise invariants.Broken("result", f"block {block} is frozen, and moved by {moved:g}")
+                    raise Broken("result", f"block {block} is frozen, and moved by {moved:g}")
             if any(value is not None and not math.isfinite(value) for value in (*self.moved, self.elsewhere)):
-                raise invariants.Broken("result", "it finished, and its weights are not finite")
+                raise Broken("result", "it finished, and its weights are not finite")
             if self.part == "none" and not self.elsewhere:
-                raise invariants.Broken("result", "it has no blocks, and nothing of it was trained")
+                raise Broken("result", "it has no blocks, and nothing of it was trained")
         self._check_end()
 
     def _check_end(self) -> None:
         if self.status == "failed" and (self.moments or self.accuracy is not None):
-            raise invariants.Broken("result", "it failed, and something was measured of it")
+            raise Broken("result", "it failed, and something was measured of it")
         if self.predictions is not None and self.accuracy is None:
-            raise invariants.Broken("predictions", "it names predictions, and has no accuracy")
+            raise Broken("predictions", "it names predictions, and has no accuracy")
         last = self.moments[-1] if self.moments else None
         if last is not None and not (_same(last.accuracy, self.accuracy) and _same(last.loss, self.loss)):
-            raise invariants.Broken("result", "its last moment has another accuracy or loss")
+            raise Broken("result", "its last moment has another accuracy or loss")
         whole = self.setting.metric is None and self.setting.loss == "cross-entropy"
         if whole and self.accuracy is not None and math.isfinite(self.accuracy):
             samples = self.held_out or self.setting.samples
             right = self.accuracy * samples
             if abs(right - round(right)) > 1e-6:
-                words = f"{self.accuracy!r} of {samples} test samples is {right:.3f} samples"
-                raise invariants.Broken("test-size", words)
+                raise Broken("test-size", f"{self.accuracy!r} of {samples} test samples is {right:.3f} samples")
             if self.loss is not None and math.isfinite(self.loss):
                 invariants.cross_entropy(self.loss)
                 invariants.enough_loss(self.accuracy, self.loss)
@@ -174,65 +182,28 @@ def _same(one: float | None, other: float | None) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
-def _check_moment(moment: Moment) -> None:
-    """A value with status "ok" is finite, and Γ is the mean of its cosines."""
-    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
-    readings = [(r.value, r.status) for those in moment.measured.values() for r in those]
-    precision = [] if moment.precision is None else [(moment.precision.chord, moment.precision.status)]
-    for value, status in [*(pair for values in lists for pair in values), *readings, *precision]:
-        if not invariants.is_there(value, status):
-            raise invariants.Broken("measured", 'the status is "ok", and the value is not finite')
-    if moment.gamma is None or not math.isfinite(moment.gamma) or not lists:
-        return
-    for number, values in enumerate(lists, 1):
-        try:
-            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except invariants.Broken:
-            if number == len(lists):
-                raise
-
-
 def find_loop_trainings(*places: Path | str) -> list[Path]:
     """The folders of such trainings among `places` and directly inside them, in order of their names."""
-    found: list[Path] = []
-    for place in map(Path, places):
-        if (place / RECORD).exists():
-            found.append(place)
-        elif place.is_dir():
-            found += children_with(place, RECORD)
-    return each_once(found)
+    return find_folders(RECORD, *(place for place in map(Path, places) if place.is_dir()))
 
 
 def read_loop_training(path: Path | str) -> tuple[LoopTraining, Predictions | None]:
     """A training's record and final predictions; refused if they cannot be true (see invariants.py)."""
     path = Path(path)
     file = path / RECORD
-    try:
-        record = parse(LoopTraining, read_bytes(file), str(file))
-    except FileNotFoundError as error:
-        raise RecordError(f"{path} is not a training: it has no {RECORD}", "give a folder of such trainings") from error
-    except RecordError as error:
-        raise RecordError(error.what, error.remedy if "upgrade" in (error.remedy or "") else AGAIN) from error
+    record = read_record(LoopTraining, file, AGAIN)
+    if record is None:
+        raise RecordError(f"{path} is not a training: it has no {RECORD}", "give a folder of such trainings")
     if path.name != record.folder():
         words = f"{file} was edited, or its folder renamed: it belongs in {record.folder()}"
         raise RecordError(broken("folder", words), AGAIN)
     header = checkpoint_header(path / WEIGHTS)
-    if header is not None:
-        _, state = header
-        stated = {"training": record.hash(), "weights": record.weights}
-        for name, value in stated.items():
-            if state.get(name) != value:
-                words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
-                raise RecordError(broken("checkpoint", words), AGAIN)
-    return record, _predicted(path / PREDICTIONS, record)
-
-
-def _predicted(file: Path, record: LoopTraining) -> Predictions | None:
-    content = read_bytes(file) if file.exists() else None
-    for words in flaws(content, record, record.setting.samples, None):
-        raise RecordError(f"{file}: {broken('predictions', words)}", AGAIN)
-    return None if content is None else unpacked(content)
+    state = {} if header is None else header[1]
+    for name, value in {"training": record.hash(), "weights": record.weights}.items():
+        if header is not None and state.get(name) != value:
+            words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
+            raise RecordError(broken("checkpoint", words), AGAIN)
+    return record, read_predictions(path, record, record.setting.samples, AGAIN)
 
 
 def write_training(
@@ -247,16 +218,183 @@ def write_training(
     if predicted is not None:
         write_whole(path / PREDICTIONS, predicted, follow=False)
     if tensors is not None:
-        from safetensors.torch import save
-
-        named = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         state = {"training": record.hash(), "weights": record.weights}
-        about = {"schema": "walkback.checkpoint/1", "state": state, "sha256": _digest(named)}
-        write_whole(path / WEIGHTS, save(named, {"walkback": json.dumps(about)}), follow=False)
+        write_whole(path / WEIGHTS, checkpoint_bytes(tensors, state), follow=False)
     write_whole(path / RECORD, record.indented() + b"\n", follow=False)
     return path
 
 
 def digest_of(tensors: Mapping[str, "Tensor"]) -> str:
     """A hash of weights, by name, shape and bits."""
-    return _digest({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})[:16]
+    return digest(tensors)[:16]
+
+
+# --- subjects ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The trainings of one audit of a loop."""
+
+    setting: LoopSetting
+    records: Sequence[LoopTraining]
+    choices: Mapping[Arm, Choice] = field(default_factory=dict)  # of the rates that were tried, by arm
+    predicted: Mapping[str, Predictions] = field(default_factory=dict)  # by the hash of the training
+
+    def of(self, who: Who, part: Part = "all") -> list[LoopTraining]:
+        """Those of one net, by seed in the order that they are trained in."""
+        return [record for record in self.records if (record.who, record.part) == (who, part)]
+
+    def hits(self, record: LoopTraining) -> bytes | None:
+        """Which test samples a training got right; None where that was not recorded, or is not here."""
+        return found.hits if (found := self.predicted.get(record.hash())) else None
+
+    @property
+    def failed(self) -> list[LoopTraining]:
+        """Those that did not come to an end, or are no baseline."""
+        return [record for record in self.records if record.status in ("failed", "not frozen")]
+
+    def subjects(self, alone: bool = True) -> list[Subject]:
+        """The subject and the controls. `alone`: no other subjects are judged with them, which may have their names."""
+        shared: dict[str, Any] = {
+            "setting": self.setting.hash(), "setting_name": self.setting.name,
+            "inits": [Training(seed=r.seed, moments=r.moments) for r in self.of("init") if r.moments],
+        }  # fmt: skip
+        names: dict[Literal["bp", "random", ""], str] = {"": self.setting.name, "bp": "bp", "random": NOISE}
+        found = []
+        for control, name in names.items():
+            if self.of(who := control or "subject"):
+                title = name if alone or not control else f"{name} of {self.setting.name}"
+                found.append(Subject(title, _evidence(self, who, name), control=control, **shared))
+        return found
+
+
+def read_loops(paths: Iterable[Path]) -> list[Loop]:
+    """The trainings of these folders, one loop per setting, in the order of their seeds."""
+    paths = list(paths)
+    trials = sorted({place for path in paths if (place := path.parent / TRIALS).is_dir()})  # they lie beside the others
+    tried = [read_loop_training(path)[0] for path in find_loop_trainings(*trials)]
+    groups: dict[str, list[tuple[LoopTraining, Predictions | None]]] = {}
+    for path in paths:
+        record, predicted = read_loop_training(path)
+        groups.setdefault(record.setting.hash(), []).append((record, predicted))
+    found = []
+    for trainings in groups.values():
+        setting = trainings[0][0].setting
+        choices = own_choices(r for r in tried if r.setting == setting)
+        records = sorted((record for record, _ in trainings), key=lambda r: r.seed)
+        records = [r for r in records if (choice := choices.get((r.who, r.part))) is None or choice.lr in (None, r.lr)]
+        names = [f"{r.who} {r.part} {r.seed}" for r in records]
+        for twice in (name for name in names if names.count(name) > 1):
+            raise RecordError(f"the training {twice} is there twice", AGAIN)
+        if records:
+            found.append(Loop(setting, records, choices, {r.hash(): p for r, p in trainings if p is not None}))
+    return found
+
+
+def own_choices(trials: Iterable[LoopTraining]) -> dict[Arm, Choice]:
+    """What the trials of each net of a loop say: the best accuracy on the samples that are for it."""
+    found: dict[Arm, dict[float, LoopTraining]] = {}
+    for record in trials:
+        if record.held_out is not None and record.lr is not None and record.seed == TRIAL_SEED:
+            found.setdefault((record.who, record.part), {})[record.lr] = record
+    choices = {}
+    for arm, by_rate in found.items():
+        known = {lr: r.accuracy for lr, r in by_rate.items() if r.status == "finished" and r.accuracy is not None}
+        choices[arm] = Choice(known, [lr for lr in by_rate if lr not in known], [], frozenset({(TRIAL_SEED, 0.0)}))
+    return choices
+
+
+# By who is judged its baselines, as who trained which part. Noise that arrives at frozen blocks changes nothing: the
+# subject's frozen twin is that of the noise.
+BY_TASK: dict[BaselineName, Arm] = {
+    "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
+}  # fmt: skip
+BASELINES: dict[Who, dict[BaselineName, Arm]] = {
+    "subject": BY_TASK | {"frozen": ("subject", "frozen"), "half": ("subject", "half")},
+    "bp": BY_TASK | {"frozen": ("bp", "frozen"), "half": ("bp", "half")},
+    "random": BY_TASK | {"frozen": ("subject", "frozen")},
+}
+
+
+def _evidence(own: Loop, who: Who, name: str) -> Evidence:
+    wanted = BASELINES[who]
+    setting, doubts = own.setting, list(own.setting.doubts)
+    seeds: list[Training] = []
+    notes: list[tuple[int | None, str]] = []
+    owners: dict[str, int] = {}
+    for record in own.of(who):
+        if record.weights and record.weights in owners:
+            both = f"seeds {owners[record.weights]} and {record.seed}"
+            doubts.append(broken("same-records", f"{both} end with the same weights, so they are one training"))
+            continue
+        owners[record.weights] = record.seed
+        ended: Ended = record.status if record.status in ("finished", "diverged") else "stopped"
+        standing, why = record.standing, record.standing_why
+        if who == "subject" and setting.credits == "backward" and standing is None:
+            standing, why = "in part", "whether the backward pass that was measured trained the net is not recorded"
+        seeds.append(Training(
+            seed=record.seed, moments=credited(record.moments, standing), ended=ended, hits=own.hits(record),
+            predicted=record.predictions is not None, standing=standing, standing_why=why,
+        ))  # fmt: skip
+        why_not = [f"the training {record.status}: {record.why}"] if record.why else []
+        notes += [(record.seed, note) for note in [*record.notes, *why_not]]
+    starts = {record.seed: record.init for record in own.of(who) if record.init}
+    if len(starts) > 1 and len(set(starts.values())) == 1:
+        notes.append((None, "every seed starts with the same weights, so the spread over seeds is only the loop's"))
+    baselines: dict[BaselineName, Baseline] = {}
+    for key, (whose, part) in wanted.items():
+        twins = own.of(whose, part)
+        if not twins or (key in ("half", "half_bp") and len(setting.blocks) == 1):
+            continue
+        full = {record.seed: record.init for record in own.of(whose if who != "random" else "subject")}
+        starts = {} if part == "none" else full  # without blocks it begins with other weights
+        accuracy = {twin.seed: _accuracy(twin, starts.get(twin.seed), key, notes) for twin in twins}
+        if len({twin.source for twin in twins}) > 1:
+            accuracy = dict.fromkeys(accuracy)
+            words = f"the baseline {key} is not used: its seeds are by different make_shallow. Give the same call again"
+            notes.append((None, words))
+        right = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
+        baselines[key] = Baseline.by_seed(accuracy).changed(hits=right)
+        ends = [twin.weights for twin in twins if twin.weights]
+        if len(set(ends)) < len(ends) and not doubts:
+            doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
+    labels = {found.labels for found in own.predicted.values()}
+    if len(labels) > 1:
+        doubts.append(broken("same-data", "its trainings have predictions of test samples with other labels"))
+    arms: dict[str, Arm] = {"subject": (who, "all"), **{str(key): wanted[key] for key in baselines}}
+    tuned = {key: (own.of(*arm)[0].lr, own.choices.get(arm)) for key, arm in arms.items()}
+    return Evidence(
+        name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
+        effort=effort_of(tuned, [t.seed for t in seeds if t.seed is not None]) if (who, "all") in own.choices else None,
+        chance=most_frequent(next(iter(labels))) if labels else None,
+        notes=_by_text(notes, len(seeds)), doubts=doubts,
+    )  # fmt: skip
+
+
+def _accuracy(twin: LoopTraining, init: str | None, key: str, notes: list[tuple[int | None, str]]) -> float | None:
+    """A baseline's accuracy; None, with a note, where it is no baseline."""
+    if twin.status != "finished":
+        notes.append((twin.seed, f"the baseline {key} is not used: {twin.why or twin.status}"))
+        return None
+    if init is not None and twin.init != init and twin.part != "all":
+        notes.append((twin.seed, f"the baseline {key} is not used: it began with other weights than the net that it is "
+                      "a baseline of. make_model(seed) must build the same untrained net each time that it is "
+                      "called"))  # fmt: skip
+        return None
+    if twin.part != "all":
+        notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
+    return twin.accuracy
+
+
+def _by_text(notes: Sequence[tuple[int | None, str]], count: int) -> list[str]:
+    """Each note once, with its seeds in front; one of all seeds, if there are several, without them."""
+    seeds: dict[str, list[int | None]] = {}
+    for seed, text in notes:
+        seeds.setdefault(text, []).append(seed)
+    found = []
+    for text, given in seeds.items():
+        known = list(dict.fromkeys(seed for seed in given if seed is not None))
+        every = not known or 1 < count <= len(known)
+        found.append(text if every else f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}")
+    return found

@@ -5,26 +5,24 @@
     OUT/plans/NAME/job.json        who was asked to run it, and by which number that scheduler knows it
     OUT/plans/NAME/stop            if it is there, every worker stops after its current step, with a checkpoint
 
-Whether a run is done is said by its own folder and nowhere else: a plan says what was meant, an outcome why a run has
+Whether a run is done, its own folder says and nothing else: a plan says what was meant, an outcome why a run has
 no end. Both may be deleted when nothing of the plan is running; the runs stay what they are.
 """
 
 import secrets
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from walkback.errors import RecordError
-from walkback.files import make_folder, parse_json, read_bytes, write_whole
-from walkback.records.record import Record, from_json
+from walkback.files import make_folder, write_whole
+from walkback.records.record import Record, read_record
 from walkback.records.schema import RunConfig
 
 PLANS = "plans"
 REMEDY = "give the command that made it again: it makes a new plan of what is not done"
-R = TypeVar("R", bound=Record)
 
 # How a task stands or ended. Only the first six are ends of the run itself, or say why it has none.
 OutcomeKind = Literal["finished", "diverged", "fired", "reused", "failed", "busy", "stopped", "running"]
@@ -122,10 +120,10 @@ def write_plan(out: Path, plan: PlanFile) -> Path:
 
 def read_plan(path: Path) -> PlanFile:
     """A plan, refused if it is not one or is not whole."""
-    try:
-        return _read(PlanFile, path)
-    except FileNotFoundError:
-        raise RecordError(f"the plan {path} does not exist", "name a file such as runs/plans/NAME.json") from None
+    found = read_record(PlanFile, path, REMEDY)
+    if found is None:
+        raise RecordError(f"the plan {path} does not exist", "name a file such as runs/plans/NAME.json")
+    return found
 
 
 def find_plans(out: Path) -> list[Path]:
@@ -142,13 +140,7 @@ def write_outcome(plan: Path, outcome: TaskOutcome) -> None:
 
 def read_outcome(plan: Path, index: int) -> TaskOutcome | None:
     """What became of config number `index`; None if no worker has had it."""
-    return _optional(TaskOutcome, beside(plan) / f"{index}.json")
-
-
-def read_outcomes(plan: Path, indices: Sequence[int]) -> dict[int, TaskOutcome]:
-    """What became of several, as far as workers left word."""
-    found = {index: read_outcome(plan, index) for index in indices}
-    return {index: outcome for index, outcome in found.items() if outcome is not None}
+    return read_record(TaskOutcome, beside(plan) / f"{index}.json", REMEDY)
 
 
 def write_job(plan: Path, job: Submission) -> None:
@@ -158,7 +150,7 @@ def write_job(plan: Path, job: Submission) -> None:
 
 def read_job(plan: Path) -> Submission | None:
     """Who was asked to run a plan; None if it was not handed over yet, or needs nobody."""
-    return _optional(Submission, beside(plan) / "job.json")
+    return read_record(Submission, beside(plan) / "job.json", REMEDY)
 
 
 def ask_to_stop(plan: Path) -> None:
@@ -169,14 +161,3 @@ def ask_to_stop(plan: Path) -> None:
 def asked_to_stop(plan: Path) -> bool:
     """Whether that was asked."""
     return (beside(plan) / "stop").exists()
-
-
-def _read(model: type[R], path: Path) -> R:
-    return from_json(model, parse_json(read_bytes(path), str(path), REMEDY), str(path), REMEDY)
-
-
-def _optional(model: type[R], path: Path) -> R | None:
-    try:
-        return _read(model, path)
-    except FileNotFoundError:
-        return None

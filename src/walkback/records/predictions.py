@@ -88,7 +88,7 @@ def flaws(
     """What of the file cannot be true, in words. One that is not there is no flaw: hits are then not known.
 
     test      test samples, if that is known
-    classes   of the data set, likewise
+    classes   of the data set, if they are known
     """
     if content is None or result is None:  # a run that goes on may have been killed just before its result
         return
@@ -110,12 +110,12 @@ def flaws(
         yield "the result names another sha256"
 
 
-def predictions_of(path: Path, result: "Result | None") -> Predictions | None:
-    """The final predictions in a run's folder, held against the hash that its result names; None without them."""
+def read_predictions(
+    path: Path, result: "Result | LoopTraining | None", samples: int | None = None, remedy: str = AGAIN
+) -> Predictions | None:
+    """The final predictions in a folder, held against the hash that its result names; None without them."""
     file = path / PREDICTIONS
-    if result is None or result.predictions is None or not file.exists():
-        return None
-    content = read_bytes(file)
-    for words in flaws(content, result, None, None):
-        raise RecordError(f"{file}: {broken('predictions', words)}", AGAIN)
-    return unpacked(content)
+    content = read_bytes(file) if file.exists() else None
+    for words in flaws(content, result, samples, None):
+        raise RecordError(f"{file}: {broken('predictions', words)}", remedy)
+    return None if content is None else unpacked(content)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from walkback.errors import RecordError
+from walkback.records.config_keys import hash_with
 from walkback.records.evidence import BaselineName, Effort
 from walkback.records.folder import find_runs
 from walkback.records.schema import RunConfig
-from walkback.records.sharing import hash_with
 from walkback.records.training import Run
 
 TRIALS = "trials"  # the folder of the trials, beside the runs
@@ -33,11 +33,13 @@ class Choice:
     accuracy  of the trials that finished, on the held-out samples after the last epoch, by rate
     diverged  rates at which training diverged: tried, and never chosen
     missing   rates without a finished trial: while there are any, nothing is chosen
+    how       what else these trials had: the seed and the share that was held out
     """
 
     accuracy: Mapping[float, float]
     diverged: Sequence[float]
     missing: Sequence[float]
+    how: frozenset[tuple[int, float]] = frozenset()
 
     @property
     def rates(self) -> list[float]:
@@ -79,7 +81,10 @@ class Choice:
         return f"{counted}, {len(self.diverged)} diverged" if self.diverged else counted
 
 
-def choose(trials: Mapping[float, Run | None]) -> Choice:
+Arm = tuple[float | None, Choice | None]  # the rate that something was trained at, and what its trials say
+
+
+def choose(trials: Mapping[float, Run | None], how: Iterable[tuple[int, float]] = ()) -> Choice:
     """The choice that these trials amount to; None stands for a trial that has not ended."""
     accuracy: dict[float, float] = {}
     diverged, missing = [], []
@@ -101,7 +106,7 @@ def choose(trials: Mapping[float, Run | None]) -> Choice:
             diverged.append(rate)
         else:
             accuracy[rate] = run.result.accuracy
-    return Choice(accuracy, diverged, missing)
+    return Choice(accuracy, diverged, missing, frozenset(how))
 
 
 def arm_of(config: RunConfig) -> str:
@@ -119,24 +124,18 @@ class ChosenRates:
     """The rates that some trials choose, by arm. Small: other processes are sent it."""
 
     def __init__(self, trials: Iterable[Run] = ()):
-        by_arm: dict[str, dict[float, Run]] = {}
-        how: dict[str, set[tuple[int, float]]] = {}
+        arms: dict[str, list[Run]] = {}
         for run in sorted((run for run in trials if run.config.validation), key=lambda run: run.path.name):
-            config, arm = run.config, arm_of(run.config)
-            known = by_arm.setdefault(arm, {})
-            how.setdefault(arm, set()).add((config.seed, config.validation))
+            arms.setdefault(arm_of(run.config), []).append(run)
+        self._choices = {}
+        for arm, runs in arms.items():
             # Of two trials at one rate, with other seeds, one counts, whichever was read first; `effort` says so.
-            if config.lr not in known or _rank(run) < _rank(known[config.lr]):
-                known[config.lr] = run
-        self._choices = {arm: choose(runs) for arm, runs in by_arm.items()}
-        self._how = {arm: frozenset(those) for arm, those in how.items()}
+            rates = dict.fromkeys(run.config.lr for run in runs)
+            ones = {rate: min((run for run in runs if run.config.lr == rate), key=_rank) for rate in rates}
+            self._choices[arm] = choose(ones, ((run.config.seed, run.config.validation) for run in runs))
 
     def __bool__(self) -> bool:
         return bool(self._choices)
-
-    def text(self) -> str:
-        """All of it: what rests on it is of another digest where it changes."""
-        return repr([(arm, choice, sorted(self._how[arm])) for arm, choice in sorted(self._choices.items())])
 
     def of(self, config: RunConfig) -> Choice | None:
         """What the trials of a run's arm say; None: it has none."""
@@ -166,7 +165,7 @@ class ChosenRates:
         choice, longer = self.of(config), self.of(doubled(config))
         if choice is None or longer is None or choice.lr is None or choice.lr not in longer.accuracy:
             return None
-        if self._how[arm_of(config)] != self._how[arm_of(doubled(config))]:
+        if choice.how != longer.how:
             return None
         return longer.accuracy[choice.lr] - choice.accuracy[choice.lr]
 
@@ -176,64 +175,55 @@ class ChosenRates:
         """How the rates of a subject and of its baselines were chosen; None: nothing was tried for the subject."""
         if self.of(subject) is None:
             return None
-        arms: dict[str, RunConfig] = {"subject": subject, **{str(name): config for name, config in baselines.items()}}
-        trials = {name: len(choice.rates) if (choice := self.of(c)) else 0 for name, c in arms.items()}
+        configs: dict[str, RunConfig] = {"subject": subject, **{str(name): c for name, c in baselines.items()}}
+        arms = {name: (config.lr, self.of(config)) for name, config in configs.items()}
         best = self.best(baselines[name] for name in ("frozen", "shallow") if name in baselines)
-        rises = None if best is None else self.rises(best)
-        asked = self._asked(subject, baselines)
-        why = why_not(asked, seeds)
-        return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked), rises=rises)
-
-    def _asked(
-        self, subject: RunConfig, baselines: Mapping[BaselineName, RunConfig]
-    ) -> "dict[str, TunedArm | None]":  # fmt: skip
-        """Those whose rates must be tuned."""
-        asked: dict[str, RunConfig | None] = {"subject": subject, **{name: baselines.get(name) for name in NEEDED}}
-        if "shallow" in baselines or "depth" in subject.net_options:  # else there may be no such net
-            asked["shallow"] = baselines.get("shallow")
-        return {name: None if config is None else self._arm(config) for name, config in asked.items()}
-
-    def _arm(self, config: RunConfig) -> "TunedArm":
-        return TunedArm(config.lr, self.of(config), self._how.get(arm_of(config), frozenset()))
+        shallow = "depth" in subject.net_options  # else there may be no such net
+        return effort_of(arms, seeds, shallow=shallow, rises=None if best is None else self.rises(best))
 
 
-class TunedArm(NamedTuple):
-    """A subject or a baseline: the rate that it was trained at, what its trials say, and what else these had: the seed
-    and the share that was held out."""
+def effort_of(
+    arms: Mapping[str, Arm], seeds: Sequence[int], shallow: bool = False, rises: float | None = None
+) -> Effort:
+    """How the rates of a subject and of its baselines, by their names, were chosen.
 
-    lr: float | None
-    choice: Choice | None
-    how: frozenset[tuple[int, float]]
+    shallow   a shallow net must be among them
+    """
+    names = ["subject", *NEEDED, *(["shallow"] if shallow or "shallow" in arms else [])]
+    asked = {name: arms.get(name) for name in names}
+    why = why_not(asked, seeds)
+    trials = {name: 0 if choice is None else len(choice.rates) for name, (_, choice) in arms.items()}
+    return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked), rises=rises)
 
 
-def alike(asked: Mapping[str, TunedArm | None]) -> bool:
+def alike(asked: Mapping[str, Arm | None]) -> bool:
     """Whether all that are there were tried at the same rates in the same way, and trained at what that chose."""
     arms = [arm for arm in asked.values() if arm is not None]
-    if any(arm.choice is None or arm.choice.lr != arm.lr for arm in arms):
-        return len({arm.lr for arm in arms}) == 1 and all(arm.choice is None for arm in arms)
-    return len({(*arm.choice.rates, arm.how) for arm in arms if arm.choice is not None}) == 1
+    if any(choice is None or choice.lr != lr for lr, choice in arms):
+        return len({lr for lr, _ in arms}) == 1 and all(choice is None for _, choice in arms)
+    return len({(*choice.rates, choice.how) for _, choice in arms if choice is not None}) == 1
 
 
-def why_not(asked: Mapping[str, TunedArm | None], seeds: Sequence[int]) -> str:
+def why_not(asked: Mapping[str, Arm | None], seeds: Sequence[int]) -> str:
     """Why the rates of these, by their names in `Effort`, do not count as tuned; empty where they do."""
     grids = {}
     for name, arm in asked.items():
         words = NAMES[name]
         if arm is None:
             return f"{words} is not there"
-        choice = arm.choice
+        lr, choice = arm
         if choice is None:
             return f"no rate was tried for {words}"
         if choice.lr is None:
             return f"the trials of {words} settle nothing: {choice.words()}"
-        if choice.lr != arm.lr:
-            at = "its own rate" if arm.lr is None else f"{arm.lr:g}"
+        if choice.lr != lr:
+            at = "its own rate" if lr is None else f"{lr:g}"
             return f"{words} was trained at {at}, and its trials chose {choice.lr:g}"
-        if any(seed in seeds for seed, _ in arm.how):
+        if any(seed in seeds for seed, _ in choice.how):
             return f"the trials of {words} have a seed of the audit"
-        if len(arm.how) > 1:
+        if len(choice.how) > 1:
             return f"the trials of {words} differ in more than their rate"
-        grids[words] = (choice.rates, arm.how)
+        grids[words] = (choice.rates, choice.how)
         if choice.edge:
             return f"the best rate of {words}, {choice.lr:g}, is at the edge of those tried"
     (first, grid), *others = grids.items()

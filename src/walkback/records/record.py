@@ -8,8 +8,9 @@ is valid.
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from types import FunctionType, UnionType
 from typing import (
     Annotated,
@@ -29,7 +30,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.json import Decoder
 
 from walkback.errors import RecordError
-from walkback.files import parse_json
+from walkback.files import Torn, parse_json, read_bytes
 from walkback.records.invariants import Broken
 
 FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
@@ -61,6 +62,10 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     def possible(self) -> None:
         """Raise if the fields do not fit each other."""
 
+    def block_counts(self) -> dict[str, int]:
+        """The number of blocks L, by each list that is there."""
+        return {n: len(got) - more for n, more in _lists_of(type(self)) if (got := getattr(self, n)) is not None}
+
     def changed(self, **fields: Any) -> Self:
         """A copy with other values in some fields."""
         return msgspec.structs.replace(self, **fields)
@@ -80,11 +85,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_plain(cls, raw: object) -> Self:
-        """The record that plain values, as JSON has them, tell of."""
+        """The record that plain values, as JSON has them, amount to."""
         return msgspec.convert(raw, cls, strict=False)
 
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 class Fault(ValueError):
@@ -135,39 +141,23 @@ def _asked(hint: Any) -> Asked | None:
     """What asks the invariant that a type names, of a value and everything inside it; None if it names none."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        own = [each for each in parts[1:] if isinstance(each, FunctionType)]
-        return partial(_all, own) if own[1:] else own[0] if own else _asked(parts[0])
+        return next((each for each in parts[1:] if isinstance(each, FunctionType)), None) or _asked(parts[0])
     if origin in (Union, UnionType):
         return next((ask for part in parts if (ask := _asked(part)) is not None), None)
     inner = _asked(parts[-1]) if origin in (list, dict) and parts else None
-    return None if inner is None else partial(_of_list if origin is list else _of_table, inner)
+    return None if inner is None else partial(_of_entries, inner)
 
 
-def _all(invariants: Sequence[Asked], value: Any) -> Any:
-    for invariant in invariants:
-        value = invariant(value)
-    return value
-
-
-def _of_list(ask: Asked, values: list[Any]) -> list[Any]:
-    kept, place = values, 0
+def _of_entries(ask: Asked, values: Any) -> Any:
+    """Ask an invariant of every entry of a list or a table."""
+    kept, place = values, None
     try:
-        for place, value in enumerate(values):
+        for place, value in values.items() if isinstance(values, dict) else enumerate(values):
             if value is not None and (asked := ask(value)) is not value:
-                kept = [*kept[:place], asked, *kept[place + 1 :]]
+                kept = kept.copy() if kept is values else kept
+                kept[place] = asked
     except ValueError as error:
         raise _inside(place, error) from None
-    return kept
-
-
-def _of_table(ask: Asked, table: dict[Any, Any]) -> dict[Any, Any]:
-    kept, key = table, None
-    try:
-        for key, value in table.items():
-            if value is not None and (asked := ask(value)) is not value:
-                kept = {**kept, key: asked}
-    except ValueError as error:
-        raise _inside(key, error) from None
     return kept
 
 
@@ -178,16 +168,55 @@ def _inside(place: object, error: ValueError) -> Fault:
     return Fault(f"{place}", str(error))
 
 
+# --- lists by block ---------------------------------------------------------------------------------------------------
+
+BY_STATE, BY_BLOCK = "by state", "by block"  # named by the type of a list: one of L + 1 entries, and one of L
+
+
+@cache
+def _lists_of(model: type[Record]) -> list[tuple[str, int]]:
+    """The lists of a record that a net's number of blocks gives their length, and by how much they are longer."""
+    hints = get_type_hints(model, include_extras=True)
+    fields = {name: (hints[name], *get_args(hints[name])) for name in model.__struct_fields__}  # and those of a union
+    marks = {name: [m for part in parts for m in getattr(part, "__metadata__", ())] for name, parts in fields.items()}
+    return [(name, more) for mark, more in ((BY_STATE, 1), (BY_BLOCK, 0)) for name in marks if mark in marks[name]]
+
+
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def parse(model: type[R], content: bytes, where: str, remedy: str = FRESH) -> R:
-    """Read a record, saying what is wrong with it if anything is; a newer schema is told apart from damage."""
+    """Read a record, saying what is wrong with it if anything is; a newer schema is not taken for damage."""
     with contextlib.suppress(DecodeError, RecursionError, UnicodeError):
         record: R = _decoder(model).decode(content)
         if _as_written(content, model):
             return record
     return from_json(model, parse_json(content, where, remedy), where, remedy)
+
+
+def read_record(model: type[R], path: Path, remedy: str = FRESH) -> R | None:
+    """The record in a file of its own; None if there is no such file."""
+    try:
+        return parse(model, read_bytes(path), str(path), remedy)
+    except FileNotFoundError:
+        return None
+
+
+def each_line(content: bytes, read: Callable[[int, bytes], T]) -> tuple[list[T], bool]:
+    """What `read` makes of the lines of a file that grows, and whether a last one was left out because it was cut off.
+
+    A whole line that cannot be true is refused like any other.
+    """
+    *lines, rest = content.split(b"\n")  # what follows the last newline: nothing, if the file is whole
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(read(number, line))
+        except Torn:
+            if number < len(lines) or rest:
+                raise
+            return found, True
+    return found, bool(rest)
 
 
 def _as_written(content: bytes, model: type[Record]) -> bool:
@@ -199,7 +228,7 @@ def _as_written(content: bytes, model: type[Record]) -> bool:
 
 
 def from_json(model: type[R], raw: Any, where: str, remedy: str = FRESH) -> R:
-    """The record that plain values, as JSON has them, tell of; refused with the place of the first fault."""
+    """The record that plain values, as JSON has them, amount to; refused with the place of the first fault."""
     expected = next((f.default for f in msgspec.structs.fields(model) if f.name == "schema"), None)
     found = raw.get("schema") if isinstance(raw, dict) else None
     if expected and found != expected:

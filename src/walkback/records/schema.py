@@ -7,17 +7,17 @@ times) is in `Environment` and nowhere else.
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from msgspec import Meta, field
-from msgspec.structs import force_setattr
+from msgspec import NODEFAULT, Meta, field
+from msgspec.structs import fields, force_setattr
 
 from walkback.files import DEEPEST, check_depth
 from walkback.records import invariants
-from walkback.records.record import Fault, Record
+from walkback.records.record import BY_BLOCK, BY_STATE, Fault, Record
 
 if TYPE_CHECKING:  # records are read without torch
-    from walkback.probes import Precision, Reading
+    from walkback.probes import Precision
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
 
@@ -41,13 +41,17 @@ def shallow(options: dict[str, Any]) -> dict[str, Any]:
 MOST = 2**63 - 1  # of a whole number
 Whole = Annotated[int, Meta(ge=1, le=MOST)]
 Options = Annotated[dict[str, Any], shallow]
-# What each of them promises is in invariants.py, once.
+# What each of these promises is in invariants.py, once.
 Size = Annotated[float, invariants.size]
-Sizes = Annotated[list[float], invariants.sizes]
+SizesByState = Annotated[list[float], invariants.sizes, BY_STATE]
+SizesByBlock = Annotated[list[float], invariants.sizes, BY_BLOCK]
+Distance = Annotated[float, invariants.distance]
 Share = Annotated[float, invariants.share]
 CrossEntropy = Annotated[float, invariants.cross_entropy]
 CosineValue = Annotated[float, invariants.cosine]
 Count = Annotated[int, Meta(le=MOST), invariants.count]
+T = TypeVar("T")
+ByBlock = Annotated[list[T], BY_BLOCK]
 
 
 class RunConfig(Record, kw_only=True):
@@ -75,7 +79,7 @@ class RunConfig(Record, kw_only=True):
     # The share of the training samples that accuracy and probes are taken on; 0: they are taken on the test split.
     validation: Annotated[float, Meta(ge=0, lt=1), finite] = 0.0
     net_source: str | None = None  # a hash of the code, for a net that is not ours
-    data_source: str | None = None  # likewise
+    data_source: str | None = None  # a hash of the code, for data that are not ours
     # Runs of the first two nets may lack these two: their options state them.
     blocks: Annotated[int, Meta(ge=0, le=BLOCKS)] = -1  # L
     residual: bool | None = None  # whether the blocks add to a stream
@@ -126,22 +130,12 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-# Fields that came later, with their defaults.
+# Fields that came later, with their defaults. (The first runs state `rule_source`, and what their blocks do.)
 LATER: dict[str, Any] = {
-    "stop_when_fired": False, "schedule": "cosine", "labels": "given", "validation": 0.0, "net_source": None,
-    "data_source": None,
+    f.name: f.default for f in fields(RunConfig)
+    if f.default is not NODEFAULT and f.name not in ("schema", "rule_source", "blocks", "residual")
 }  # fmt: skip
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
-
-
-class FromProbe(Record, gc=False):  # there are hundreds in a run, and nothing in them leads back
-    """What a probe answered: a record of some of its fields, by the same names."""
-
-    @classmethod
-    def of(cls, found: Any) -> Self:
-        """A probe's answer."""
-        values = {name: getattr(found, name) for name in cls.__struct_fields__}
-        return cls(**values | ({"status": _status(found.value, found.status)} if "status" in values else {}))
 
 
 def _status(value: float, status: str) -> str:
@@ -149,7 +143,51 @@ def _status(value: float, status: str) -> str:
     return "not finite" if status == "ok" and not math.isfinite(value) else status
 
 
-class CosineRecord(FromProbe):
+class NullRecord(Record, gc=False):  # there are hundreds of measurements in a run, and nothing in them leads back
+    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+
+    mean: float
+    std: Size
+    n: Count
+    kind: str
+
+    def possible(self) -> None:
+        """Numbers between −1 and 1 can have this mean and std."""
+        invariants.can_be_null(self.mean, self.std, self.n)
+
+    @classmethod
+    def of(cls, found: Any) -> "NullRecord":
+        """A probe's answer."""
+        return cls(mean=found.mean, std=found.std, n=found.n, kind=found.kind)
+
+
+class Valued(Record, gc=False):
+    """A number of one block, layer or net. It counts only with status "ok"."""
+
+    value: float
+    status: str
+
+    def __post_init__(self) -> None:
+        """What bounds it depends on where it is."""
+
+    @classmethod
+    def of(cls, found: Any) -> Self:
+        """A probe's answer."""
+        return cls(value=float(found.value), status=_status(found.value, found.status))
+
+
+class ReadingRecord(Valued):
+    """A number by a probe of one file."""
+
+    null: NullRecord | None = None  # what chance would give, where the probe measures it
+
+    @classmethod
+    def of(cls, found: Any) -> Self:
+        """A probe's answer."""
+        return super().of(found).changed(null=None if found.null is None else NullRecord.of(found.null))
+
+
+class CosineRecord(Record, gc=False):
     """The mean cosine of a credit with the gradient over the living samples, and its status."""
 
     value: CosineValue
@@ -166,32 +204,28 @@ class CosineRecord(FromProbe):
         """Some sample is behind a value that counts."""
         invariants.speaks_for(self.alive, self.total, self.status)
 
-
-class NullRecord(FromProbe):
-    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
-
-    mean: float
-    std: Size
-    n: Count
-    kind: str
-
-    def possible(self) -> None:
-        """Numbers between −1 and 1 can have this mean and std."""
-        invariants.can_be_null(self.mean, self.std, self.n)
+    @classmethod
+    def of(cls, found: Any) -> "CosineRecord":
+        """A probe's answer."""
+        status = _status(found.value, found.status)
+        return cls(value=found.value, alive=found.alive, total=found.total, status=status)
 
 
-class ReadingRecord(Record, gc=False):
-    """A number of one block, layer or net, by a probe of one file. It counts only with status "ok"."""
+class PrecisionRecord(Record, gc=False):
+    """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
 
-    value: float
+    brief = frozenset({"differences"})
+    chord: Distance  # median ‖ĝ32 − ĝ64‖: no cosine is off by more
+    clamped: Distance  # by how much `F.cosine_similarity` would be off
+    samples: Count
     status: str
-    null: NullRecord | None = None  # what chance would give, where the probe measures it
+    differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
 
     @classmethod
-    def of(cls, found: "Reading") -> "ReadingRecord":
+    def of(cls, found: "Precision") -> "PrecisionRecord":
         """A probe's answer."""
-        null = None if found.null is None else NullRecord.of(found.null)
-        return cls(value=float(found.value), status=_status(found.value, found.status), null=null)
+        status = _status(found.chord, found.status)
+        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=status)
 
 
 def bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingRecord]]:
@@ -220,12 +254,12 @@ class Snapshot(Record):
     loss: CrossEntropy  # on the whole test split
     probe_images: Whole  # the first so many of the test split; all that follows is measured on them
     reference_batch: Whole  # gradient norms are stated as in a batch-mean loss over so many
-    hidden_norms: Sizes  # ‖h_0‖ … ‖h_L‖, medians
-    branch_norms: Sizes  # ‖f_0‖ … ‖f_{L−1}‖
-    gradient_norms: Sizes  # ‖g_0‖ … ‖g_L‖ at the reference batch
-    credit_norms: Sizes  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
-    cosine: list[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
-    cosine_out: list[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
+    hidden_norms: SizesByState  # ‖h_0‖ … ‖h_L‖, medians
+    branch_norms: SizesByBlock  # ‖f_0‖ … ‖f_{L−1}‖
+    gradient_norms: SizesByState  # ‖g_0‖ … ‖g_L‖ at the reference batch
+    credit_norms: SizesByBlock  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
+    cosine: ByBlock[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
+    cosine_out: ByBlock[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
     # The embedding's credit with the gradient where it acts: g_0; in vit-mini that of the mean over the tokens (runs
     # recorded by walkback 0.1 have it at the cls token).
     cosine_embed: CosineRecord
@@ -236,39 +270,13 @@ class Snapshot(Record):
 
     def possible(self) -> None:
         """Every list is of the same number of blocks, and the numbers fit each other."""
-        states = {name: len(getattr(self, name)) - 1 for name in ("hidden_norms", "gradient_norms")}
-        blocks = {name: len(getattr(self, name)) for name in ("branch_norms", "credit_norms", "cosine", "cosine_out")}
-        counts = states | blocks
+        counts = self.block_counts()
         if len(set(counts.values())) > 1 or min(counts.values()) < 0:
             stated = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise invariants.Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
         cosines = (((c.value, c.status) for c in each) for each in (self.cosine, self.cosine_out))
         invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)
-
-
-class PrecisionRecord(Record, gc=False):
-    """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
-
-    brief = frozenset({"differences"})
-    chord: Annotated[float, invariants.size, invariants.distance]  # median ‖ĝ32 − ĝ64‖: no cosine is off by more
-    clamped: Annotated[float, invariants.size, invariants.distance]  # by how much `F.cosine_similarity` would be off
-    samples: Count
-    status: str
-    differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
-
-    @classmethod
-    def of(cls, found: "Precision") -> "PrecisionRecord":
-        """A probe's answer."""
-        status = _status(found.chord, found.status)
-        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=status)
-
-
-class Valued(FromProbe):
-    """A number that counts only with status "ok"."""
-
-    value: float
-    status: str
 
 
 def correlation(valued: Valued) -> Valued:
@@ -284,11 +292,11 @@ Correlation = Annotated[Valued, correlation]
 class OutputProbes(Record):
     """What Γ is judged by: the credits at the output of their blocks, where they act."""
 
-    null: list[NullRecord]  # of `cosine_out`, by block: the credits turned by one random rotation per draw
+    null: ByBlock[NullRecord]  # of `cosine_out`: the credits turned by one random rotation per draw
     null_gamma: NullRecord  # of their mean; blocks of equal width are turned by one matrix
-    frobenius: list[Correlation]  # by block ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
+    frobenius: ByBlock[Correlation]  # ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
     reference: PrecisionRecord  # of the gradient at h_L, with the label's term of the softmax free of cancellation
-    cosine: list[CosineRecord] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
+    cosine: ByBlock[CosineRecord] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
 
 
 class DeepProbes(Record, kw_only=True):
@@ -297,14 +305,14 @@ class DeepProbes(Record, kw_only=True):
     schema: Literal["walkback.probes/1"] = "walkback.probes/1"
     step: Count
     images: Count  # for precision; the null and the functional probes take fewer
-    precision: list[PrecisionRecord]  # at h_0 … h_L
-    null: list[NullRecord]  # of `cosine`, by block
-    null_out: list[NullRecord]  # of `cosine_out`
+    precision: Annotated[list[PrecisionRecord], BY_STATE]  # at h_0 … h_L
+    null: ByBlock[NullRecord]  # of `cosine`
+    null_out: ByBlock[NullRecord]  # of `cosine_out`
     null_gamma: NullRecord
     drift: Correlation  # at layer L/2
     drift_batches: Count
-    rho: list[Correlation]  # by block, as is nudging
-    nudging: list[Valued]
+    rho: ByBlock[Correlation]
+    nudging: ByBlock[Valued]
     functional_images: Count  # for rho and nudging
     measured: Readings = field(default_factory=dict)  # as in a snapshot, with nulls, and what is measured once
     output: OutputProbes | None = None  # None: recorded before walkback 0.3
@@ -315,7 +323,7 @@ class IdentityRecord(Record, kw_only=True):
 
     schema: Literal["walkback.identity/1"] = "walkback.identity/1"
     images: Whole  # the first so many of the test split
-    branch: Sizes  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
+    branch: SizesByBlock  # ‖f_l‖ / ‖h_l‖ by block, medians as the two below
     moved: Size  # ‖h_L − h_0‖ / ‖h_0‖
     cosine: CosineValue  # cos(h_L, h_0)
 

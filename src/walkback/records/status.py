@@ -3,7 +3,7 @@
 A folder's result.json tells that a run ended, its lock that a process is training it, its snapshots how far it came.
 Plans beside the runs (plan_file.py) add what was meant to be trained and has no folder yet, and why a run has no end;
 they never overrule a folder. A config and a result are refused like anywhere else if they cannot be read; what lies
-between them is for whoever judges.
+between them is for the judgement.
 """
 
 import os
@@ -11,11 +11,11 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from walkback.errors import RecordError
 from walkback.files import read_bytes
-from walkback.records.folder import config_of, find_runs, optional
+from walkback.records.folder import config_of, find_runs, optional, read_files
 from walkback.records.plan_file import TaskOutcome, find_plans, read_job, read_outcome, read_plan
 from walkback.records.schema import Result, RunConfig
 
@@ -46,20 +46,15 @@ class RunStatus:
         return self.path.name
 
 
-class Planned(NamedTuple):
-    """A config of a plan: the plan's file, its number there, and who was asked to run it, in words."""
-
-    plan: Path
-    number: int
-    config: RunConfig
-    asked: str
+Planned = tuple[
+    Path, int, RunConfig, str
+]  # a plan's file, a config's number in it, the config, who was asked to run it
 
 
 def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatus]:
     """How every run stands that is in these folders or in a plan beside them, in the order of their names."""
-    paths = find_runs(*places)
+    paths, held = find_runs(*places), held_locks()
     planned = {key: each for place in map(Path, places) for key, each in _planned(place).items()}
-    held = held_locks()
     found = []
     for number, path in enumerate(paths):
         note(number, len(paths))
@@ -78,60 +73,52 @@ def _planned(place: Path) -> dict[Path, Planned]:
         plan, job = read_plan(file), read_job(file)
         asked = f"{plan.executor}, plan {plan.name}" if job is None else f"{job.scheduler} job {job.id}"
         for index, config in enumerate(plan.configs):
-            found[place / config.folder()] = Planned(file, index, config, asked)
+            found[place / config.folder()] = file, index, config, asked
     return found
 
 
 def _of_folder(path: Path, planned: Planned | None, held: set[tuple[int, int]] | None) -> RunStatus | None:
     """How the run in a folder stands; None if the folder is gone meanwhile."""
-    files = {}
     try:
-        for name in ("config.json", "result.json"):
-            try:
-                files[name] = read_bytes(path / name)
-            except FileNotFoundError:
-                if name == "config.json":
-                    return None
-        config = config_of(path, files["config.json"])
-        result = optional(Result, path, files)
+        files = read_files(path, ("config.json", "result.json"))
+        config, result = config_of(path, files["config.json"]), optional(Result, path, files)
     except RecordError as error:
-        return RunStatus(path, "unreadable", error.what)
+        return RunStatus(path, "unreadable", error.what) if (path / "config.json").exists() else None
     if result is None:
         return _of_plan(path, planned, config, held)
     return _status(path, config, "done", result.says, result.epochs, result.accuracy)
 
 
 def _of_plan(
-    path: Path, planned: Planned | None, config: RunConfig | None, held: set[tuple[int, int]] | None
+    path: Path, planned: Planned | None, begun: RunConfig | None, held: set[tuple[int, int]] | None
 ) -> RunStatus:
-    """How a run without an end stands; `config`: as its folder tells it, if there is one."""
-    wanted = config or (planned.config if planned is not None else None)
-    assert wanted is not None
-    epochs = _epochs(path) if config is not None else 0
+    """How a run without an end stands; `begun`: its config, if it has a folder."""
+    config = begun or (planned[2] if planned is not None else None)
+    assert config is not None
+    epochs = 0 if begun is None else _epochs(path)
     try:
-        outcome = None if planned is None else read_outcome(planned.plan, planned.number)
+        outcome = None if planned is None else read_outcome(*planned[:2])
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what)
-    elsewhere = outcome is not None and outcome.kind == "running" and outcome.host != socket.gethostname()
-    if _is_held(path, held, look=elsewhere):
-        says = "" if outcome is None or outcome.kind != "running" else f"on {outcome.host}"
-        return _status(path, wanted, "running", says, epochs)
-    state, says = _without_end(planned, outcome, begun=config is not None)
-    return _status(path, wanted, state, says, epochs)
+    runs = outcome is not None and outcome.kind == "running"
+    if _is_held(path, held, look=outcome is not None and runs and outcome.host != socket.gethostname()):
+        return _status(path, config, "running", f"on {outcome.host}" if outcome is not None and runs else "", epochs)
+    state, says = _without_end(None if planned is None else planned[3], outcome, begun is not None)
+    return _status(path, config, state, says, epochs)
 
 
-def _without_end(planned: Planned | None, outcome: TaskOutcome | None, begun: bool) -> tuple[State, str]:
-    """How a run stands that has no end and that nobody trains."""
-    if planned is None:
+def _without_end(asked: str | None, outcome: TaskOutcome | None, begun: bool) -> tuple[State, str]:
+    """How a run stands that has no end and that nobody trains; `asked`: who was to run it, by its plan."""
+    if asked is None:
         return "stopped", "no process trains it; the command that started it resumes it"
     if outcome is None:
-        return "waiting", f"{planned.asked}{', begun before' if begun else ''}"
+        return "waiting", f"{asked}{', begun before' if begun else ''}"
     if outcome.kind in ("failed", "busy"):
         return "failed", f"{outcome.says} (on {outcome.host})"
     if outcome.kind == "running":
         return "failed", f"its process ended without a message on {outcome.host}; the same command resumes it"
     if outcome.kind == "stopped":
-        return "waiting", f"{planned.asked}, stopped on {outcome.host} with a checkpoint"
+        return "waiting", f"{asked}, stopped on {outcome.host} with a checkpoint"
     return "failed", f"its plan says {outcome.kind}, but its folder has no result; the same command trains it again"
 
 

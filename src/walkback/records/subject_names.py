@@ -4,33 +4,33 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from walkback.records.config_keys import hashable, subject_of
 from walkback.records.schema import RunConfig
-from walkback.records.sharing import subject_of
 
 BETWEEN = " · "
 NEVER = {"schema", "seed", "blocks", "residual", "net_options", "rule_options", "rule", "penalty", "stop_when_fired"}
 SHORT = {"data", "net", "schedule"}  # whose value says what it is
-Fellows = tuple[str, str | None, Any]  # a label, what implies an option, and its value
 IMPLIED = {"augment": "data", "data_source": "data", "net_source": "net", "rule_source": "rule"}
 
 
 def subject_names(configs: Sequence[RunConfig]) -> list[str]:
     """A name for each config: its label, then the options in which those of that label differ.
 
-    A value that more than half of all configs have is not said, nor is one that the net or the data set implies. No two
+    A value that more than half of all configs have is left out, as is one that the net or the data set implies. No two
     names are equal.
     """
     flat = [_flat(config) for config in configs]
-    usual = _usual(flat)
-    labels = [config.label() for config in configs]
-    mixed = _mixed(labels, flat)
+    usual, labels = _usual(flat), [config.label() for config in configs]
+    keys = dict.fromkeys(key for own in flat for key in own)
+    values: dict[tuple[object, ...], set[object]] = {}  # of an option, among configs of one label that imply it alike
+    for label, own in zip(labels, flat, strict=True):
+        for key in keys:
+            values.setdefault((label, key, _implied(key, own)), set()).add(hashable(own.get(key)))
     names = []
     for label, own in zip(labels, flat, strict=True):
-        said = [
-            (key, value) for key, value in own.items()
-            if usual.get(key) != repr(value) and key in mixed[_fellows(label, own, _source(key))]
-        ]  # fmt: skip
-        names.append(BETWEEN.join([label, *(_words(key, value) for key, value in said)]))
+        differ = [key for key in own if len(values[label, key, _implied(key, own)]) > 1]
+        words = [_words(key, own[key]) for key in differ if usual.get(key) != repr(own[key])]
+        names.append(BETWEEN.join([label, *words]))
     count = Counter(names)
     return [name if count[name] == 1 else _whole(name, config) for name, config in zip(names, configs, strict=True)]
 
@@ -53,28 +53,9 @@ def _usual(flat: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return usual
 
 
-def _source(key: str) -> str | None:
-    """What implies an option; None: nothing does."""
-    return "net" if key.startswith("net:") else IMPLIED.get(key)
-
-
-def _fellows(label: str, own: Mapping[str, Any], source: str | None) -> Fellows:
-    """Whom an option is held against: those of one label, and of one net or data set where that implies it."""
-    return label, source, None if source is None else own.get(source)
-
-
-def _mixed(labels: Sequence[str], flat: Sequence[Mapping[str, Any]]) -> dict[Fellows, set[str]]:
-    """The options in which not all that are held against each other have the same value."""
-    fellows: dict[Fellows, list[Mapping[str, Any]]] = {}
-    for label, own in zip(labels, flat, strict=True):
-        for source in (None, *dict.fromkeys([*IMPLIED.values(), "net"])):
-            fellows.setdefault(_fellows(label, own, source), []).append(own)
-    mixed = {}
-    for key, those in fellows.items():
-        names = [name for name in dict.fromkeys(n for own in those for n in own) if _source(name) == key[1]]
-        first = those[0]
-        mixed[key] = {name for name in names if any(own.get(name) != first.get(name) for own in those)}
-    return mixed
+def _implied(key: str, own: Mapping[str, Any]) -> Any:
+    """What implies an option: the net, the data set or the rule; None: nothing does."""
+    return own.get("net" if key.startswith("net:") else IMPLIED.get(key, ""))
 
 
 def _words(key: str, value: Any) -> str:

@@ -10,16 +10,15 @@ from typing import Any, Literal
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
-from walkback.records.bars import weak_bp
-from walkback.records.baselines import ANY_RUN, BaselineIndex, half, same_but
+from walkback.records.baselines import ANY_RUN, BaselineIndex, weak_bp
+from walkback.records.config_keys import same_but, setting_of, subject_of
 from walkback.records.duplicates import doubts_of_runs
-from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.evidence import Baseline, BaselineName, Evidence, half
 from walkback.records.invariants import broken
 from walkback.records.predictions import most_frequent
 from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.record import FRESH, refused
 from walkback.records.schema import RunConfig
-from walkback.records.sharing import setting_of, subject_of
 from walkback.records.subject_names import subject_names
 from walkback.records.training import Run, Training
 
@@ -69,9 +68,7 @@ def _evidence(subject: Subject) -> Evidence:
     return known.changed(name=subject.name, baselines={**subject.given, **known.baselines})
 
 
-def subjects_of_runs(
-    runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED, given: Mapping[BaselineName, Baseline] | None = None
-) -> list[Subject]:
+def subjects_of_runs(runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED) -> list[Subject]:
     """Runs grouped into subjects (one config but for the seed), each with the baselines found among all of them.
 
     Frozen and shallow nets are baselines, not subjects, unless there is nothing else; so are nets of which only the
@@ -102,10 +99,11 @@ def subjects_of_runs(
         config = group[0].config
         baselines = index.of(config)
         is_control = config.rule in ("bp", "random") and config.train_last == config.blocks
-        control: Any = config.rule if is_control and ("frozen" in baselines or "frozen" in (given or {})) else ""
-        setting = setting_of(config, rates.tuned(config))
-        found.append(Subject(name, runs=group, baselines=baselines, given=given, rates=rates, setting=setting,
-                             setting_name=setting_words(config), control=control))  # fmt: skip
+        control: Any = config.rule if is_control and "frozen" in baselines else ""
+        found.append(Subject(
+            name, runs=group, baselines=baselines, rates=rates, control=control,
+            setting=setting_of(config, rates.tuned(config)), setting_name=setting_words(config),
+        ))  # fmt: skip
     return found
 
 
@@ -116,14 +114,9 @@ def setting_words(config: RunConfig) -> str:
 
 
 def evidence_of_runs(
-    name: str,
-    runs: Sequence[Run],
-    others: Sequence[Run] = (),
-    *,
-    baselines: Mapping[BaselineName, Sequence[Run] | Baseline] | None = None,
-    classes: int | None = None,
-    rates: ChosenRates = NOTHING_TRIED,
-) -> Evidence:
+    name: str, runs: Sequence[Run], others: Sequence[Run] = (), *,
+    baselines: Mapping[BaselineName, Sequence[Run]] | None = None, rates: ChosenRates = NOTHING_TRIED,
+) -> Evidence:  # fmt: skip
     """What the folders of one subject's runs say: one config, one run a seed.
 
     Baselines are found among `runs` and `others`, or given outright by `baselines`. One that did not finish is there
@@ -145,30 +138,30 @@ def evidence_of_runs(
         words = f"two of the runs of {name} have the same seed: {twice[0]} and {twice[1]}"
         raise RecordError(words, "give one run for each seed")
     depth = config.blocks or None
-    arms: dict[BaselineName, Sequence[Run] | Baseline] = {}
+    arms: dict[BaselineName, Sequence[Run]] = {}
     arms |= BaselineIndex([*others, *runs], rates).of(config) if others or baselines is None else {}
     arms |= baselines or {}
-    used = [run for arm in arms.values() for run in _runs(arm)]
-    configs = {key: _runs(arm)[0].config for key, arm in arms.items() if _runs(arm)}
+    used = [run for arm in arms.values() for run in arm]
     notes = [f"seed {run.config.seed}: {note}" for run in runs for note in run.notes]
     notes += [
         f"seed {r.config.seed} is not finished; it is judged at its last snapshot" for r in runs if r.result is None
     ]
-    tests: dict[bytes, str] = {}
-    known = {key: arm if isinstance(arm, Baseline) else _baseline(key, arm, notes, tests) for key, arm in arms.items()}
-    for run in runs:
-        _hits(run, tests)
+    known = {key: _baseline(key, arm, notes) for key, arm in arms.items()}
+    tests: dict[bytes, str] = {}  # the labels that predictions are held against, with the first run that has them
+    for run in [*(run for run in used if run.ended == "finished"), *runs]:
+        if (found := run.predictions()) is not None:
+            tests.setdefault(found.labels, run.path.name)
     labels = next(iter(tests), b"")
     with refused(f"the runs of {name} cannot be judged", FRESH):
         return Evidence(
             name=name, rule=config.rule, depth=depth, trained=None if config.train_last == depth else config.train_last,
-            residual=config.residual, classes=classes if classes is not None else _classes(config, labels),
-            width=_width(config), chance=most_frequent(labels) if labels else None,
-            effort=rates.effort(config, seeds, configs),
+            residual=config.residual, classes=_classes(config, labels), width=_width(config),
+            chance=most_frequent(labels) if labels else None,
+            effort=rates.effort(config, seeds, {key: arm[0].config for key, arm in arms.items() if arm}),
             budget=f"{config.epochs} epochs of {config.data}, {config.net}",
             seeds=[*runs], baselines=known, notes=notes, doubts=[*doubts_of_runs([*runs, *used]), *_one_test(tests)],
-            symptoms=[*_weak(arms.get("bp"), runs if config.rule == "bp" else ()),
-                      *_left_out(config, seeds, arms.get("frozen"), arms.get("half"))],
+            symptoms=[*_weak(arms.get("bp") or (runs if config.rule == "bp" else ())),
+                      *_left_out(config, seeds, arms)],
         )  # fmt: skip
 
 
@@ -178,34 +171,26 @@ def _width(config: RunConfig) -> int | None:
     return width if type(width) is int and width > 0 else None
 
 
-def _weak(given: Sequence[Run] | Baseline | None, own: Sequence[Run]) -> list[str]:
+def _weak(runs: Sequence[Run]) -> list[str]:
     """A sentence where the bp that a subject is compared with, or the subject itself, is a weak one."""
-    runs = _runs(given) or own
     accuracies = [run.result.accuracy for run in runs if run.result is not None and run.result.status == "finished"]
     words = weak_bp(runs[0].config, statistics.fmean(accuracies)) if accuracies else None
     return [f"{words}."] if words else []
 
 
-def _left_out(config: RunConfig, seeds: Sequence[int], *own: Sequence[Run] | Baseline | None) -> list[str]:
+def _left_out(config: RunConfig, seeds: Sequence[int], arms: Mapping[BaselineName, Sequence[Run]]) -> list[str]:
     """A sentence where nets that an audit trains with every seed of a subject have seeds that the subject lacks."""
-    theirs = {run.config.seed for arm in own for run in _runs(arm) if run.config.penalty == config.penalty}
-    more = [str(seed) for seed in sorted(theirs - {*seeds})]
-    return [f"Its baselines have seeds that it lacks ({', '.join(more)}): were they left out?"] if more else []
+    own = [run.config for run in [*arms.get("frozen", ()), *arms.get("half", ())]]
+    more = sorted({c.seed for c in own if c.penalty == config.penalty} - {*seeds})
+    return (
+        [f"Its baselines have seeds that it lacks ({', '.join(map(str, more))}): were they left out?"] if more else []
+    )
 
 
 def _classes(config: RunConfig, labels: bytes) -> int | None:
     """How many classes the data set has, else how many its test labels show; None where neither is known."""
     known = DATASETS.get(config.data).classes if config.data in DATASETS else None
     return known or (max(labels) + 1 if labels else None)
-
-
-def _hits(run: Run, tests: dict[bytes, str]) -> bytes | None:
-    """Which test images the run got right, read now; its labels are put into `tests`, with the first run's name."""
-    found = run.predictions()
-    if found is None:
-        return None
-    tests.setdefault(found.labels, run.path.name)
-    return found.hits
 
 
 def _one_test(tests: Mapping[bytes, str]) -> list[str]:
@@ -216,25 +201,18 @@ def _one_test(tests: Mapping[bytes, str]) -> list[str]:
     return [broken("same-data", f"{one} and {other} have predictions of test samples with other labels")]
 
 
-def _runs(given: Sequence[Run] | Baseline | None) -> Sequence[Run]:
-    return () if given is None or isinstance(given, Baseline) else given
-
-
-def _baseline(key: str, runs: Sequence[Run], notes: list[str], tests: dict[bytes, str]) -> Baseline:
+def _baseline(key: str, runs: Sequence[Run], notes: list[str]) -> Baseline:
     accuracy: dict[int, float | None] = {}
-    hits: dict[str, bytes | None] = {}
     for run in runs:
         seed = run.config.seed
         if seed in accuracy:
             raise RecordError(f"two runs of the baseline {key} have seed {seed}", "give one run for each seed")
-        finished = run.result is not None and run.result.status == "finished"
-        accuracy[seed] = run.result.accuracy if run.result is not None and finished else None
-        if finished and run.result is not None and run.result.predictions is not None:
-            hits[str(seed)] = _hits(run, tests)
-        if not finished:
+        accuracy[seed] = run.result.accuracy if run.result is not None and run.ended == "finished" else None
+        if run.ended != "finished":
             ends = {"diverged": "diverged", "fired": "was ended because a check fired"}
             how = "is not finished" if run.result is None else ends[run.result.status]
             notes.append(f"the baseline {key} of seed {seed} {how}: its accuracy is left out")
     with refused(f"the baseline {key}, {runs[0].path}", FRESH):
         found = Baseline.by_seed(accuracy)
+    hits = {f"{run.config.seed}": run.hits for run in runs if run.ended == "finished" and run.predicted}
     return found.changed(hits=hits) if hits else found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from walkback.records.moment import Moment, Standing, moment_of_snapshot, with_probes
-from walkback.records.predictions import Predictions, predictions_of
+from walkback.records.predictions import Predictions, read_predictions
 from walkback.records.record import FRESH, refused
 from walkback.records.schema import (
     CostRecord,
@@ -25,10 +25,9 @@ from walkback.records.schema import (
 
 Ended = Literal["finished", "diverged", "stopped"]
 KEPT = 512  # trainings whose epochs are kept in memory
-# Read without torch, and so without the classes: tests/test_standing.py holds these against them.
-# Those of Rule.backward.
+# The rules that have the backward of all, by which the credits that are compared train the blocks. Records are read
+# without torch, and so without the classes; tests/test_standing.py holds these against them.
 BY_CREDITS = ("cb", "dfa", "dfa-plain", "dkp", "drtp", "dtp", "ep", "fa", "fg", "random", "sb", "sdfa")
-BY_OWN_BACKWARD = ("brsf", "fa-layer", "ff", "frsf", "kp", "mirror", "mono-forward", "pc", "pepita", "predsim", "usf")
 
 
 class Training:
@@ -101,6 +100,11 @@ class Contents:
         return moments
 
 
+def _of_contents(name: str) -> Any:
+    """A property of a run that is read from its folder when it is asked for."""
+    return property(lambda run: getattr(run.contents, name))
+
+
 class Run(Training):
     """A training by walkback, as its folder has it.
 
@@ -110,6 +114,12 @@ class Run(Training):
     notes      what is odd about the folder, in words
     identity, cost   of the net at init and of a step, if a study measured them
     """
+
+    snapshots: Sequence[Snapshot] = _of_contents("snapshots")
+    probes: DeepProbes | None = _of_contents("probes")
+    notes: Sequence[str] = _of_contents("notes")
+    identity: IdentityRecord | None = _of_contents("identity")
+    cost: CostRecord | None = _of_contents("cost")
 
     def __init__(
         self, path: Path, config: RunConfig, environment: Environment | None = None, result: Result | None = None,
@@ -153,31 +163,6 @@ class Run(Training):
         """The number of its blocks."""
         return self.config.blocks or None
 
-    @property
-    def snapshots(self) -> Sequence[Snapshot]:
-        """One per epoch, beginning at init."""
-        return self.contents.snapshots
-
-    @property
-    def probes(self) -> DeepProbes | None:
-        """Measured once, at the end."""
-        return self.contents.probes
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What is odd about the folder."""
-        return self.contents.notes
-
-    @property
-    def identity(self) -> IdentityRecord | None:
-        """How near its net was to the identity at init."""
-        return self.contents.identity
-
-    @property
-    def cost(self) -> CostRecord | None:
-        """What a step costs."""
-        return self.contents.cost
-
 
 @lru_cache(maxsize=KEPT)
 def _contents(run: Run) -> Contents:
@@ -188,7 +173,7 @@ def _contents(run: Run) -> Contents:
 
 @lru_cache(maxsize=KEPT)
 def _predictions(run: Run) -> Predictions | None:
-    return predictions_of(run.path, run.result)
+    return read_predictions(run.path, run.result)
 
 
 def _ended(result: Result | None) -> Ended:
@@ -207,10 +192,10 @@ def standing_of(rule: str, source: str | None) -> tuple[Standing, str]:
     >>> standing_of("dfa", None)[0], standing_of("pc", None)[0], standing_of("my_rule.py:Mine", "5f3")[0]
     ('seen', 'declared', 'declared')
     """
-    if source is None and rule == "bp":
+    if source is not None:
+        return "declared", "a rule that is not walkback's own may train by other credits than it shows to a probe"
+    if rule == "bp":
         return "seen", "autograd trains the net, and its gradients are the credits"
-    if source is None and rule in BY_CREDITS:
+    if rule in BY_CREDITS:
         return "seen", "the credits that are compared are those that the blocks are trained by"
-    if source is None and rule in BY_OWN_BACKWARD:
-        return "declared", f"{rule} trains by a backward of its own, and its credits are stated beside it"
-    return "declared", "a rule that is not walkback's own may train by other credits than it shows to a probe"
+    return "declared", f"{rule} trains by a backward of its own, and its credits are stated beside it"

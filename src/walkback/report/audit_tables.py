@@ -24,7 +24,7 @@ from walkback.report.answers import (
     stands_words,
     value_of,
 )
-from walkback.report.case import Case, variants
+from walkback.report.case import Case, variant_words
 from walkback.report.fitting import literal
 from walkback.report.measured import measured_table
 from walkback.report.summary import finding_of
@@ -36,6 +36,7 @@ KEYS = {
     "ours": "✓ passes, ✗ fires, ? open, – not asked",
     "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
 }
+KEY = KEYS["ours"]
 INTERVALS = (
     "Gains in points, paired by seed. Over frozen: its own net with the blocks left at their random init; over "
     "shallow: the net without blocks; over half: the net whose upper half of blocks alone is trained. Stands for: of "
@@ -197,7 +198,7 @@ def quantities(names: Sequence[str], protocol: Protocol) -> str:
 
 def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
     """By what it was judged, with what the runs were trained, and which form of a rule a name stands for."""
-    versions, forms = trained_with(runs), variants(run.config for run in runs)
+    versions, forms = trained_with(runs), variant_words(run.config for run in runs)
     words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
     return " ".join([words, *([f"Trained with {versions}."] if versions else []), *([forms] if forms else [])])
 

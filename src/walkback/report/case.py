@@ -7,8 +7,7 @@ from typing import Any
 
 from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
-from walkback.checks.by_seed import seeds_said
-from walkback.checks.finding import known
+from walkback.checks.finding import known, seeds_words
 from walkback.checks.gamma import gamma_of
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig, Subject
 from walkback.report.harmless import clean
@@ -66,7 +65,7 @@ class Case:
     @property
     def seeds(self) -> str:
         """The seeds of the runs, by name; empty if they are not here."""
-        return seeds_said([str(run.config.seed) for run in self.runs]).capitalize() if self.runs else ""
+        return seeds_words([str(run.config.seed) for run in self.runs]).capitalize() if self.runs else ""
 
     @property
     def by_seed(self) -> list[tuple[str, Moment]]:
@@ -173,7 +172,7 @@ def variant(rule: str, options: Mapping[str, Any] | None = None) -> str:
     return NORMALISED[how] if rule == "dfa" else f"{words}, {NORMALISED[how]}"
 
 
-def variants(configs: Iterable[RunConfig]) -> str:
+def variant_words(configs: Iterable[RunConfig]) -> str:
     """One sentence for below a table or a figure of these runs; empty where there is nothing to tell apart."""
     found: dict[str, list[str]] = {}
     for config in configs:

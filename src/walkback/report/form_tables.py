@@ -7,7 +7,7 @@ from typing import Any
 from walkback.checks import Audit
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
-from walkback.checks.paired_gain import baseline_side, paired, subject_side
+from walkback.checks.paired_gain import gain_over
 from walkback.checks.reference import BATCH
 from walkback.records import BaselineName, CosineRecord, NullRecord
 from walkback.report import measured
@@ -105,8 +105,8 @@ def baselines(case: Case, audit: Audit) -> Table:
 
     def gain(name: BaselineName) -> Stat | None:
         """As it was judged by; where no check asks for it, by the same interval."""
-        found = paired(subject_side(case.evidence), baseline_side(recorded.get(name)))
-        if found is None or found.mean is None:
+        found = gain_over(case.evidence, name)
+        if found.mean is None:
             return None
         parts = [finding.parts[name] for finding in case.judgement.findings if name in finding.parts]
         return gain_cell(parts[0] if parts else found.interval(confidence), found.n, found.mean)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from walkback.checks.finding import known
-from walkback.checks.judge import Judgement
+from walkback.checks.verdict import Judgement
 from walkback.records.schema import ReadingRecord, Readings
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Stat, Table

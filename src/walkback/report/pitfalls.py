@@ -2,7 +2,7 @@
 
 from walkback.checks import Audit, judge
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import known, listed, spread_said
+from walkback.checks.finding import known, listed, range_words
 from walkback.checks.scale import growth
 from walkback.report.answers import effort_words
 from walkback.report.case import Case, gain_over
@@ -96,9 +96,9 @@ def _growth(case: Case) -> Answered:
     if not any(g.low is not None for g in grown):
         return None, "the norms of the hidden states are not there"
     if all(g.high is not None for g in grown):
-        return "yes", f"the largest is {spread_said([g.high for g in grown if g.high is not None])}"
+        return "yes", f"the largest is {range_words([g.high for g in grown if g.high is not None])}"
     lows = [g.low for g in grown if g.low is not None]
-    return "no", f"not every norm is recorded: some block grows by at least {spread_said(lows)}"
+    return "no", f"not every norm is recorded: some block grows by at least {range_words(lows)}"
 
 
 def _no_clamp(case: Case) -> Answered:
@@ -108,7 +108,7 @@ def _no_clamp(case: Case) -> Answered:
         return None, case.silent
     off = [m.precision.clamped for m in case.finals if m.precision is not None and m.precision.status == "ok"]
     return "yes", (
-        f"F.cosine_similarity would be off by {spread_said(off)} at g_L" if off else "what a clamp does is not measured"
+        f"F.cosine_similarity would be off by {range_words(off)} at g_L" if off else "what a clamp does is not measured"
     )
 
 
@@ -116,7 +116,7 @@ def _precision(case: Case) -> Answered:
     found = [m.reference or m.precision for m in case.finals]
     chords = [p.chord for p in found if p is not None and p.status == "ok"]
     if found and len(chords) == len(found):
-        return "yes", f"its direction at g_L is off by {spread_said(chords)}"
+        return "yes", f"its direction at g_L is off by {range_words(chords)}"
     if not case.runs:
         return None, case.silent
     why = [p.status if p is not None else "no end was reached" for p in found if p is None or p.status != "ok"]

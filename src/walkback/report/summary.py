@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from walkback.checks import Finding, Judgement, Thresholds, VerdictName, check_named
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.looks import needed
+from walkback.checks.sequential import seeds_advice, seeds_needed
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
 
@@ -35,7 +35,7 @@ def more_seeds(judgement: Judgement, thresholds: Thresholds) -> str:
     """How many seeds would settle what is open; nothing where seeds would not, or are too few to tell."""
     n = judgement.accuracy.n
     wanted = [
-        needed(f, n, thresholds[CONFIDENCE]).seeds
+        seeds_needed(f, n, thresholds[CONFIDENCE])
         for f in judgement.findings if waits_for_seeds(f, n) and f.check in judgement.decided_by
     ]  # fmt: skip
     if not wanted:
@@ -60,7 +60,7 @@ def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> st
     """What to do about a finding, fit to the case; empty where there is nothing to do."""
     n = judgement.accuracy.n
     if waits_for_seeds(finding, n):
-        advice = needed(finding, n, thresholds[CONFIDENCE]).advice()
+        advice = seeds_advice(seeds_needed(finding, n, thresholds[CONFIDENCE]))
         return f"More seeds: {advice}; there are {n}."
     return check_named(finding.check).advice(finding)
 

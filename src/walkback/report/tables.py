@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from walkback.checks.student import mean_interval
+from walkback.checks.paired_gain import mean_interval
 from walkback.files import make_folder, write_whole
 from walkback.plain import lines
 from walkback.report import latex

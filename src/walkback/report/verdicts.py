@@ -5,24 +5,14 @@ from rich.text import Text
 
 from walkback.checks import Audit
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.looks import needed
-from walkback.report.answers import GLYPHS as GLYPHS
-from walkback.report.answers import VERDICT_GLYPHS as VERDICT_GLYPHS
-from walkback.report.answers import asked as asked
-from walkback.report.answers import blocks_of as blocks_of
-from walkback.report.answers import depth_cell as depth_cell
-from walkback.report.answers import effort_words
-from walkback.report.answers import finding_cell as finding_cell
-from walkback.report.answers import gamma_cells as gamma_cells
-from walkback.report.answers import lower_cell as lower_cell
-from walkback.report.audit_tables import KEYS as KEYS
-from walkback.report.audit_tables import answer_columns
+from walkback.checks.sequential import seeds_advice, seeds_needed
+from walkback.report.answers import GLYPHS, effort_words
+from walkback.report.audit_tables import KEYS, answer_columns
 from walkback.report.case import Case
 from walkback.report.fitting import literal, print_whole, print_words
 from walkback.report.summary import SEVERITY, most_serious_first, waits_for_seeds
 from walkback.report.tables import terminal_table
 
-KEY = KEYS["ours"]
 MARK = " *"  # of an answer that is not controlled, where others are
 MOST = 40  # subjects that are named, where no number is given; more are not read
 LEGEND = (
@@ -112,8 +102,8 @@ def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
         basis = f" (basis: {finding.basis})" if finding.basis != "exact" else ""
         print_words(console, f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}{basis}", 2)
         if waits_for_seeds(finding, subject.accuracy.n):
-            need = needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
-            print_words(console, f"{need.advice()}; there are {subject.accuracy.n}", 4)
+            need = seeds_needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
+            print_words(console, f"{seeds_advice(need)}; there are {subject.accuracy.n}", 4)
         for warning in finding.warnings:
             print_words(console, f"! {warning}", 4, "yellow")
     for symptom in subject.symptoms:

@@ -8,9 +8,10 @@ from markupsafe import Markup
 
 from walkback.plain import seen
 from walkback.records.readers.watch_log import UPDATE, WatchLook
+from walkback.report.harmless import clip
 from walkback.report.numbers import number
-from walkback.report.page.markup import clip, shown, tag
-from walkback.report.page.svg import Axis
+from walkback.report.page.chart import Axis
+from walkback.report.page.markup import shown, tag
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 150, 48, 8, 18, 22
 SHADES = ("#0b559f", "#2b7bba", "#539ecd", "#89bedc", "#bad6eb")  # from the first block to the last
@@ -92,10 +93,10 @@ def _chart(steps: Sequence[int], rows: Sequence[Sequence[float | None]], title: 
     every = [value for row in rows for value in row]
     y = Axis.over(every, HEIGHT - BOTTOM, TOP, log=log) if log else Axis(-1.05, 1.05, HEIGHT - BOTTOM, TOP)
     parts = [tag("text", title, x=4, y=11, font_size=11)]
-    for tick in y.ticks(4):
+    for tick, words in y.ticks(4):
         at = y.at(tick)
         parts.append(tag("path", d=f"M{LEFT} {shown(at)}H{WIDTH - RIGHT}", stroke="#8884", fill="none"))
-        parts.append(tag("text", y.written(tick, 4), x=LEFT - 4, y=at + 3, font_size=9, text_anchor="end"))
+        parts.append(tag("text", words, x=LEFT - 4, y=at + 3, font_size=9, text_anchor="end"))
     words = f"step {steps[-1]}"
     parts.append(tag("text", words, x=WIDTH - RIGHT, y=HEIGHT - 6, font_size=9, text_anchor="end"))
     for block, row in enumerate(rows):

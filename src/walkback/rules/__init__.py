@@ -3,36 +3,24 @@
 from walkback.registry import walk
 from walkback.rules.base import (
     NORMALIZATIONS,
+    RULES,
     Credits,
     Feedbacks,
     Rule,
     check_normalization,
+    find_rule,
+    make_rule,
     normalize_credit,
+    register_rule,
+    rule_source,
 )
-from walkback.rules.library import RULES, find_rule, make_rule, register_rule, rule_source
+from walkback.rules.rule_words import RuleWords, rule_words
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
-from walkback.rules.words import RuleWords, rule_words
 
 walk("walkback.rules")
 
 __all__ = [
-    "NORMALIZATIONS",
-    "RULES",
-    "START",
-    "Batch",
-    "Clock",
-    "Credits",
-    "Feedbacks",
-    "Rule",
-    "RuleWords",
-    "Signal",
-    "check_normalization",
-    "find_rule",
-    "make_rule",
-    "normalize_credit",
-    "output_error",
-    "probe_signal",
-    "register_rule",
-    "rule_source",
-    "rule_words",
-]
+    "NORMALIZATIONS", "RULES", "START", "Batch", "Clock", "Credits", "Feedbacks", "Rule", "RuleWords", "Signal",
+    "check_normalization", "find_rule", "make_rule", "normalize_credit", "output_error", "probe_signal",
+    "register_rule", "rule_source", "rule_words",
+]  # fmt: skip

@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.signal import Batch, Signal
 
 

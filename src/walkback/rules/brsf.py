@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.nets import Net
+from walkback.rules.base import RULES
 from walkback.rules.layerwise import LayerFeedback, fan_in, numbered
-from walkback.rules.library import RULES
 
 
 class BRSF(LayerFeedback):

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.rules.auxiliary import Bridge, as_credits, credited_states, times_of
-from walkback.rules.base import Credits
+from walkback.rules.base import RULES, Credits
 from walkback.rules.dfa import DFA
-from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
 
 WARM_UP, VALUE = "dfa warm-up", "value"

@@ -1,7 +1,7 @@
 """Direct feedback alignment as it was proposed (Nøkland 2016): the projected error, not normalised."""
 
+from walkback.rules.base import RULES
 from walkback.rules.dfa import DFA
-from walkback.rules.library import RULES
 
 
 class PlainDFA(DFA):

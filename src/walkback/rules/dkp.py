@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.signal import Signal
 
 

@@ -2,9 +2,8 @@
 
 from torch.nn import functional as F
 
-from walkback.rules.base import Credits
+from walkback.rules.base import RULES, Credits
 from walkback.rules.dfa import DFA
-from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
 
 

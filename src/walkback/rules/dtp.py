@@ -8,10 +8,9 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.ep import fixed
 from walkback.rules.fa import LARGEST
-from walkback.rules.library import RULES
 from walkback.rules.local import has_parameters
 from walkback.rules.signal import Signal
 

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.signal import Signal
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}

@@ -8,8 +8,7 @@ import torch
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.signal import Signal
 
 LARGEST = 2**27  # entries of one matrix: half a gigabyte

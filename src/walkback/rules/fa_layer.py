@@ -1,7 +1,7 @@
 """Feedback alignment in its original form (Lillicrap et al. 2016): a fixed random matrix for every weight matrix."""
 
+from walkback.rules.base import RULES
 from walkback.rules.layerwise import DrawnFeedback
-from walkback.rules.library import RULES
 
 
 class FALayer(DrawnFeedback):

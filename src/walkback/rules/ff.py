@@ -8,8 +8,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Rule
 from walkback.rules.local import backward, learn_alone, read_loss
 from walkback.rules.signal import Batch
 

@@ -5,9 +5,8 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from walkback.rules.base import Credits, Rule
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.ep import fixed
-from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
 
 

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from walkback.nets import Net
+from walkback.rules.base import RULES
 from walkback.rules.layerwise import DrawnFeedback
-from walkback.rules.library import RULES
 from walkback.rules.signal import Batch
 
 

@@ -10,23 +10,16 @@ from walkback.nets import Net
 from walkback.rules.base import Credits, Rule
 from walkback.rules.signal import Batch, Signal
 
-LocalLoss = Callable[[int, Tensor], Tensor]
-"""(block l, the rows of its output) → the batch mean of its own loss."""
-
 
 def has_parameters(module: nn.Module) -> bool:
     """Whether there is anything in it to train."""
     return any(True for _ in module.parameters())
 
 
-def trains(block: nn.Module) -> bool:
-    """Whether a block is not frozen."""
-    return any(p.requires_grad for p in block.parameters())
-
-
-def branch_penalty(net: Net, branch: Tensor, penalty: float) -> Tensor:
-    """λ times the batch mean of ‖f_l‖²."""
-    return penalty * net.rows(branch).square().sum(1).mean()
+def branch_penalty(net: Net, block: nn.Module, branch: Tensor, penalty: float) -> list[Tensor]:
+    """λ times the batch mean of ‖f_l‖², to minimise as well; nothing for a frozen block."""
+    trains = penalty and any(p.requires_grad for p in block.parameters())
+    return [penalty * net.rows(branch).square().sum(1).mean()] if trains else []
 
 
 def read_loss(net: Net, top: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,8 +47,7 @@ def learn_alone(
         branch = block(h)
         after = net.join(layer, h, branch)
         roots.append(loss(layer, after, branch))
-        if penalty and trains(block):
-            roots.append(branch_penalty(net, branch, penalty))
+        roots += branch_penalty(net, block, branch, penalty)
         h = between(after.detach())
     return roots, h
 
@@ -64,28 +56,6 @@ def backward(roots: list[Tensor]) -> None:
     """One backward call for several losses; some may have nothing to train (a frozen block 0, no embedding)."""
     live = [root for root in roots if root.requires_grad]
     torch.autograd.backward(live)
-
-
-def train_by_local_losses(net: Net, batch: Batch, loss: LocalLoss) -> Tensor:
-    """Each block by its own loss, the embedding through block 0's, the readout by the net's, which is returned."""
-    roots, top = learn_alone(net, batch.inputs, lambda layer, h, _: loss(layer, net.rows(h)), penalty=batch.penalty)
-    own, _ = read_loss(net, top, batch.labels)
-    backward([*roots, own])
-    return own.detach()
-
-
-def local_credits(signal: Signal, loss: LocalLoss) -> Credits:
-    """A local loss as a credit: N times the gradient of the batch mean at block l's output, its only signal.
-
-    The embedding's is the gradient of block 0's loss at h_0, through block 0.
-    """
-    net, count = signal.net, len(signal.labels)
-    with torch.enable_grad():
-        start = signal.states[0].detach().requires_grad_()
-        states = [net.join(0, start, net.blocks[0](start)), *(h.detach().requires_grad_() for h in signal.states[2:])]
-        total = torch.stack([loss(layer, net.rows(h)) for layer, h in enumerate(states)]).sum()
-        embed, *blocks = (net.gradient_rows(g) * count for g in torch.autograd.grad(total, [start, *states]))
-    return Credits(blocks, embed)
 
 
 class LocalHeads(nn.Module):
@@ -118,9 +88,27 @@ class LocalLosses(Rule):
         raise NotImplementedError
 
     def credits(self, signal: Signal) -> Credits:
-        """The gradient of each block's own loss at its output."""
-        return local_credits(signal, lambda layer, rows: self.local_loss(layer, rows, signal.labels))
+        """N times the gradient of the batch mean of each block's own loss at its output, its only signal.
+
+        The embedding's is the gradient of block 0's loss at h_0, through block 0.
+        """
+        net, labels = signal.net, signal.labels
+        with torch.enable_grad():
+            start = signal.states[0].detach().requires_grad_()
+            after = net.join(0, start, net.blocks[0](start))
+            states = [after, *(h.detach().requires_grad_() for h in signal.states[2:])]
+            total = torch.stack([self.local_loss(i, net.rows(h), labels) for i, h in enumerate(states)]).sum()
+            gradients = torch.autograd.grad(total, [start, *states])
+            embed, *blocks = (net.gradient_rows(g) * len(labels) for g in gradients)
+        return Credits(blocks, embed)
 
     def backward(self, net: Net, batch: Batch) -> Tensor:
-        """Every block by its own loss."""
-        return train_by_local_losses(net, batch, lambda layer, rows: self.local_loss(layer, rows, batch.labels))
+        """Each block by its own loss, the embedding through block 0's, the readout by the net's, which is returned."""
+
+        def loss(layer: int, after: Tensor, _: Tensor) -> Tensor:
+            return self.local_loss(layer, net.rows(after), batch.labels)
+
+        roots, top = learn_alone(net, batch.inputs, loss, penalty=batch.penalty)
+        own, _ = read_loss(net, top, batch.labels)
+        backward([*roots, own])
+        return own.detach()

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets import Net
+from walkback.rules.base import RULES
 from walkback.rules.layerwise import DrawnFeedback, numbered
-from walkback.rules.library import RULES
 
 
 class Mirror(DrawnFeedback):

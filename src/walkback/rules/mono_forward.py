@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES
 from walkback.rules.local import LocalHeads, LocalLosses
 
 

@@ -9,10 +9,9 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits
+from walkback.rules.base import RULES, Credits
 from walkback.rules.ep import Predict, Relaxing, fixed, relax
-from walkback.rules.library import RULES
-from walkback.rules.local import backward, branch_penalty, has_parameters, read_loss, trains
+from walkback.rules.local import backward, branch_penalty, has_parameters, read_loss
 from walkback.rules.signal import Batch, Signal
 
 FORMS = ("state", "error")
@@ -82,8 +81,7 @@ class PC(Relaxing):
         for layer, (block, h) in enumerate(zip(net.blocks, rest.sources[-net.depth :], strict=True)):
             branch = block(h)
             predicted.append(net.join(layer, h, branch))
-            if batch.penalty and trains(block):
-                roots.append(branch_penalty(net, branch, batch.penalty))
+            roots += branch_penalty(net, block, branch, batch.penalty)
         for p, error in zip(predicted, rest.errors, strict=True):
             roots.append(-(p * error).sum() / len(batch.labels))
         backward(roots)

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
-from walkback.rules.local import backward, branch_penalty, read_loss, trains
+from walkback.rules.base import RULES, Credits, Rule
+from walkback.rules.local import backward, branch_penalty, read_loss
 from walkback.rules.signal import Batch, Signal, output_error
 
 
@@ -66,8 +65,7 @@ class PEPITA(Rule):
             h = net.join(layer, h, branch.detach())
             change = net.rows(first[layer + 1]) - net.rows(h)
             roots.append((net.rows(branch) * change).sum(1).mean())
-            if batch.penalty and trains(block):
-                roots.append(branch_penalty(net, branch, batch.penalty))
+            roots += branch_penalty(net, block, branch, batch.penalty)
         backward(roots)
         return own.detach()
 

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from walkback.errors import BadValue
 from walkback.nets import Net
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES
 from walkback.rules.local import LocalHeads, LocalLosses
 
 

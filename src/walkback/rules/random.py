@@ -2,8 +2,7 @@
 
 import torch
 
-from walkback.rules.base import Credits, Rule
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits, Rule
 from walkback.rules.signal import Signal
 
 

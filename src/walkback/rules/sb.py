@@ -9,8 +9,7 @@ from torch.nn import functional as F
 from walkback.nets import Net
 from walkback.nets.base import looking
 from walkback.rules.auxiliary import Bridge, as_credits, credited_states, times_of
-from walkback.rules.base import Credits
-from walkback.rules.library import RULES
+from walkback.rules.base import RULES, Credits
 from walkback.rules.signal import Signal
 
 

@@ -1,8 +1,7 @@
 """Direct feedback alignment by the error's sign (Frenkel, Lefebvre & Bol 2021)."""
 
-from walkback.rules.base import Credits
+from walkback.rules.base import RULES, Credits
 from walkback.rules.dfa import DFA
-from walkback.rules.library import RULES
 from walkback.rules.signal import Signal
 
 

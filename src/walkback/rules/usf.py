@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from walkback.nets import Net
+from walkback.rules.base import RULES
 from walkback.rules.layerwise import LayerFeedback, fan_in
-from walkback.rules.library import RULES
 
 
 class USF(LayerFeedback):

@@ -7,18 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from walkback.train.computing import arithmetic as arithmetic
     from walkback.train.configs import SEEDS as SEEDS
     from walkback.train.configs import plan as plan
     from walkback.train.configs import seed_list as seed_list
     from walkback.train.crew import cores as cores
+    from walkback.train.crew import interrupts as interrupts
     from walkback.train.deep import deep_probes as deep_probes
     from walkback.train.deep import identity_now as identity_now
-    from walkback.train.executor import interrupts as interrupts
-    from walkback.train.executor import train_all as train_all
+    from walkback.train.environment import arithmetic as arithmetic
     from walkback.train.executors import EXECUTORS as EXECUTORS
     from walkback.train.executors import Executor as Executor
     from walkback.train.executors import make_executor as make_executor
+    from walkback.train.executors import train_all as train_all
     from walkback.train.loop import Progress as Progress
     from walkback.train.loop import Stopped as Stopped
     from walkback.train.loop import train as train
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "EXECUTORS": "executors", "Event": "task", "Executor": "executors", "Progress": "loop", "SEEDS": "configs",
-    "Settings": "task", "Stopped": "loop", "Trainer": "trainer", "arithmetic": "computing", "cores": "crew",
-    "deep_probes": "deep", "identity_now": "deep", "interrupts": "executor", "make_executor": "executors",
-    "plan": "configs", "seed_list": "configs", "train": "loop", "train_all": "executor",
+    "Settings": "task", "Stopped": "loop", "Trainer": "trainer", "arithmetic": "environment", "cores": "crew",
+    "deep_probes": "deep", "identity_now": "deep", "interrupts": "crew", "make_executor": "executors",
+    "plan": "configs", "seed_list": "configs", "train": "loop", "train_all": "executors",
 }  # fmt: skip
 
 __all__ = [*_HOME]

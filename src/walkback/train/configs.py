@@ -11,6 +11,8 @@ from walkback.nets import check_options, defaults, find_net, net_source, recorde
 from walkback.own import as_written
 from walkback.records import RunConfig
 from walkback.records.record import fault_of
+from walkback.records.schema import LATER
+from walkback.registry import nearest
 from walkback.rules import check_normalization, find_rule, rule_source
 
 SEEDS = (42, 123, 456)
@@ -27,36 +29,39 @@ def seed_list(count: int) -> list[int]:
     return [*SEEDS[:count], *range(1001, 1001 + count - len(SEEDS))]
 
 
+# What a config must state and a plan need not, with what is then meant. The other options are the fields of `RunConfig`
+# that have a default.
+USUAL: dict[str, Any] = {
+    "epochs": 100, "batch_size": 128, "lr": 1e-3, "weight_decay": 0.01, "penalty": 0.0, "probe_images": 1024,
+}  # fmt: skip
+OPTIONS = [*USUAL, *(name for name in LATER if not name.endswith("_source"))]
+
+
 def plan(
     *,
     data: str = "mnist1d",
     net: str = "resmlp",
     rules: Sequence[str] = ("bp", "fa", "dfa"),
     seeds: int | Sequence[int] = 1,
-    epochs: int = 100,
-    batch_size: int = 128,
-    lr: float = 1e-3,
-    weight_decay: float = 0.01,
-    penalty: float = 0.0,
     train_last: int | None = None,
     augment: bool | None = None,
     normalize: str | None = None,
     net_options: dict[str, Any] | None = None,
     rule_options: dict[str, Any] | None = None,
-    probe_images: int = 1024,
-    stop_when_fired: bool = False,
-    schedule: str = "cosine",
-    labels: str = "given",
-    validation: float = 0.0,
+    **options: Any,
 ) -> list[RunConfig]:
     """One config for each rule and seed. `seeds` is a count or a list; `train_last=None` trains every block.
 
-    `validation` holds out that share of the training samples: accuracy and probes use them, and the test split
-    is not used. `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to
-    every rule.
+    `normalize` goes to the rules that have a credit to normalise; `rule_options` must be known to every rule. The other
+    options are fields of `RunConfig`: `epochs`, `batch_size`, `lr`, `schedule`, `weight_decay`, `penalty`, `labels`,
+    `validation`, `probe_images`, `stop_when_fired`. `validation` holds out that share of the training samples: accuracy
+    and probes use them, and the test split is not used.
     """
     if isinstance(seeds, str):
         raise BadValue(f"--seeds {seeds} is for `walkback audit`, which looks at its results", "give a number")
+    for name in options:
+        if name not in OPTIONS:
+            raise BadValue(f"a plan has no option {name!r}", nearest(name, OPTIONS))
     usual = usual_augment(data)
     if augment and not usual:
         raise BadValue(f"{data} has no crops and flips to augment it with", "leave --augment out")
@@ -75,23 +80,19 @@ def plan(
     if not rules:
         raise BadValue("no rule is given", "give --rules bp,fa,dfa")
 
-    seed_numbers = seed_list(seeds) if isinstance(seeds, int) else list(seeds)
+    shared: dict[str, Any] = {
+        "data": as_written(data), "data_source": source_of(data), "augment": usual if augment is None else augment,
+        "net": as_written(net), "net_options": recorded(resolved_net, family.added), "net_source": net_source(net),
+        "blocks": blocks, "residual": family.residual_in(resolved_net), "train_last": last, **USUAL, **options,
+    }  # fmt: skip
+    chosen = seed_list(seeds) if isinstance(seeds, int) else seeds
     configs = []
     for rule in dict.fromkeys(rules):
-        options = _rule_options(rule, normalize, dict(rule_options or {}))
-        for seed in dict.fromkeys(seed_numbers):
-            fields: dict[str, Any] = {
-                "data": as_written(data), "data_source": source_of(data),
-                "augment": usual if augment is None else augment,
-                "net": as_written(net), "net_options": recorded(resolved_net, family.added),
-                "net_source": net_source(net), "blocks": blocks, "residual": family.residual_in(resolved_net),
-                "rule": as_written(rule), "rule_options": options, "rule_source": rule_source(rule),
-                "seed": seed, "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
-                "penalty": penalty, "train_last": last, "probe_images": probe_images,
-                "stop_when_fired": stop_when_fired, "schedule": schedule, "labels": labels,
-                "validation": validation,
-            }  # fmt: skip
-            configs.append(_config(fields))
+        own = {
+            "rule": as_written(rule), "rule_source": rule_source(rule),
+            "rule_options": _rule_options(rule, normalize, dict(rule_options or {})),
+        }  # fmt: skip
+        configs += [_config({**shared, **own, "seed": seed}) for seed in dict.fromkeys(chosen)]
     return configs
 
 

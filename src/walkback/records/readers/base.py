@@ -1,18 +1,40 @@
-"""The registry of log formats, and logs of one method put together: one subject, several seeds, no copy twice."""
+"""The registry of log formats, and what a log states, value by value. What cannot be is refused with its place.
 
-from collections.abc import Callable, Sequence
+A value that is there and cannot be read is never passed over in silence: a note says that it counts as not stated. Logs
+of one method are put together: one subject, several seeds, no copy twice.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from walkback.errors import RecordError
 from walkback.files import parse_json, read_bytes
 from walkback.records.duplicates import same_measurements
 from walkback.records.evidence import Evidence
 from walkback.records.invariants import broken
-from walkback.records.readers.log_values import SHAPES, kind_of
 from walkback.records.record import refused
+from walkback.records.schema import BLOCKS
 from walkback.registry import Registry
+
+SHAPES = (
+    'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
+    "see docs/checks.md"
+)
+NAME = 200  # characters of a method's name
+NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
+DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
+BATCH = ("eval_batch", "eval_batch_size", "n_eval", "probe_batch", "audit_batch")  # not batch_size: that one trains
+CLASSES = ("classes", "n_classes", "num_classes")
+RESIDUAL = ("residual", "skip")
+EPOCHS = ("epochs", "n_epochs", "num_epochs", "max_epochs")
+MOST = 10**12  # of epochs, images, classes: more cannot be meant
+DIGITS = 20  # of a whole number that is written as text
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "none", "0")
 
 
 class LogFile:
@@ -37,13 +59,7 @@ class LogFile:
             return {}
 
 
-class Reader(NamedTuple):
-    """A format: whether a file has it, and the subjects in such a file."""
-
-    knows: Callable[[LogFile], bool]
-    read: Callable[[LogFile], list[Evidence]]
-
-
+Reader = Callable[[LogFile], list[Evidence] | None]  # the subjects in a file; None: it is of another format
 READERS: Registry[Reader] = Registry("log format")
 
 
@@ -63,14 +79,14 @@ def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list
 
 
 def _read(file: LogFile) -> list[Evidence]:
-    for reader in map(READERS.get, READERS.names()):
-        if reader.knows(file):
-            with refused(file.where, "correct the log"):
-                return reader.read(file)
+    for name in READERS.names():
+        with refused(file.where, "correct the log"):
+            if (found := READERS.get(name)(file)) is not None:
+                return found
     if not isinstance(file.raw, dict):
         raise RecordError(f"{file.where} is {kind_of(file.raw)}, not an object", SHAPES)
-    found = ", ".join(sorted(key[:40] for key in file.raw)[:20]) or "nothing"
-    raise RecordError(f"{file.where} is not a log format that walkback knows: at its top level it has {found}", SHAPES)
+    keys = ", ".join(sorted(key[:40] for key in file.raw)[:20]) or "nothing"
+    raise RecordError(f"{file.where} is not a log format that walkback knows: at its top level it has {keys}", SHAPES)
 
 
 def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
@@ -99,3 +115,171 @@ def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
 
 def _copied(seeds: tuple[int | None, int | None]) -> str:
     return broken("same-records", f"the logs of seeds {seeds[0]} and {seeds[1]} end with the same norms")
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def whole_of(value: Any) -> int | None:
+    """A whole number, also as 4.0 or "4"; None if it is none.
+
+    >>> [whole_of(value) for value in (4, 4.0, "4", "-1", True, 4.5, "four", None)]
+    [4, 4, 4, -1, None, None, None, None]
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= DIGITS else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) or value.is_integer() else None
+
+
+def yes_or_no(value: Any) -> bool | None:
+    """Whether something is so, also as 0 and 1 or in words; None if that cannot be read.
+
+    >>> [yes_or_no(value) for value in (True, 0, 1.0, "false", "Yes", "maybe", 2)]
+    [True, False, True, False, True, None, None]
+    """
+    word = str(int(value) if isinstance(value, float) and value.is_integer() else value).strip().lower()
+    return True if word in YES else False if word in NO else None
+
+
+def short(value: object) -> str:
+    """A value in a message, however long it is."""
+    return f"{value!r:.40}"
+
+
+def kind_of(value: Any) -> str:
+    """What somebody's JSON holds, in words."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else f"the number {short(value)}"
+
+
+class Config:
+    """A log's config, empty if it has none; `notes` tell what in it could not be read."""
+
+    def __init__(self, log: Mapping[str, Any], where: str):
+        table = log.get("config")
+        self.table: Mapping[str, Any] = {} if table is None else as_object(table, f"{where}: config")
+        self.where = where
+        self.notes: list[str] = []
+
+    def number(self, names: Sequence[str]) -> tuple[str, int] | None:
+        """The first of these names that states a whole number, and that number."""
+        for name in names:
+            value = whole_of(self.table.get(name))
+            if value is not None:
+                return name, value
+            if self.table.get(name) is not None:
+                self._unread(name, "no whole number")
+        return None
+
+    def whole(self, names: Sequence[str]) -> int | None:
+        """A whole number of at least 1."""
+        found = self.number(names)
+        if found is not None and not 1 <= found[1] <= (BLOCKS if names is DEPTH else MOST):
+            raise RecordError(
+                f"{self.where}: config has {found[0]} = {short(found[1])}, which is impossible", "correct the log"
+            )
+        return None if found is None else found[1]
+
+    def residual(self) -> tuple[bool | None, bool]:
+        """Whether the net has a residual stream, and whether the config says anything about it."""
+        stated = [name for name in RESIDUAL if self.table.get(name) is not None]
+        for name in stated:
+            found = yes_or_no(self.table[name])
+            if found is not None:
+                return found, True
+            self._unread(name, "neither true nor false")
+        return None, bool(stated)
+
+    def _unread(self, name: str, what: str) -> None:
+        note = f"config has {name} = {short(self.table[name])}, which is {what}: it counts as not stated"
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def seed_of(table: Mapping[str, Any], where: str) -> int | None:
+    """The seed that a config, a log or an entry states."""
+    value = whole_of(table.get("seed"))
+    if value is None and table.get("seed") is not None:
+        raise RecordError(f"{where}: seed is {short(table['seed'])}, not a whole number", "correct the log")
+    if value is not None and not -(2**63) <= value < 2**63:
+        raise RecordError(f"{where}: seed is {short(value)}, which has more than 64 bits", "correct the log")
+    return value
+
+
+def first_of(table: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The first of some names that the table has with a value."""
+    return next((name for name in names if table.get(name) is not None), None)
+
+
+def epoch_of(entry: Mapping[str, Any], where: str) -> int | None:
+    """The epoch of an entry."""
+    value = number_of(entry, "epoch", where)
+    if value is None:
+        return None
+    if not (math.isfinite(value) and 0 <= value <= MOST and value == int(value)):
+        raise RecordError(f"{where}: epoch is {value:g}, not a whole number up to {MOST:g}", "correct the log")
+    return int(value)
+
+
+def number_of(table: Mapping[str, Any], key: str, where: str) -> float | None:
+    """The number of that key; None if it is not there, or null."""
+    return as_number(table.get(key), f"{where}: {key}")
+
+
+def numbers_of(table: Mapping[str, Any], key: str, where: str) -> list[float | None]:
+    """The list of numbers of that key."""
+    values = as_list(table[key], f"{where}: {key}")
+    return [as_number(value, f"{where}: {key}[{place}]") for place, value in enumerate(values)]
+
+
+def as_number(value: Any, where: str) -> float | None:
+    """A number as somebody wrote it, refused if it is none."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise RecordError(f"{where} is too large a number", "correct the log") from None
+    if isinstance(value, str) and value.strip().lower() in NOT_FINITE:
+        return float(value)  # the way strict JSON writes NaN
+    raise RecordError(f"{where} is {kind_of(value)}, not a number", "correct the log")
+
+
+def counted(key: str, where: str, what: str) -> int:
+    """A key that is a whole number."""
+    if not re.fullmatch(r"0|[1-9][0-9]{0,17}", key):  # 01 would be a second 1
+        raise RecordError(f"{where} has the key {key[:40]!r}, not a number of {what}", SHAPES)
+    return int(key)
+
+
+def as_object(value: Any, where: str) -> Mapping[str, Any]:
+    """A JSON object, refused if it is something else."""
+    if not isinstance(value, dict):
+        raise RecordError(f"{where} is {kind_of(value)}, not an object", SHAPES)
+    return value
+
+
+def as_list(value: Any, where: str) -> list[Any]:
+    """A JSON list, refused if it is something else."""
+    if not isinstance(value, list):
+        raise RecordError(f"{where} is {kind_of(value)}, not a list", SHAPES)
+    return value
+
+
+def method_name(method: str, where: str) -> str:
+    """A method's name, refused if it is too long to be one."""
+    if len(method) > NAME:
+        raise RecordError(
+            f"{where[:200]}: a method has a name of {len(method)} characters, {method[:20]!r}…",
+            f"give it a name of at most {NAME} characters",
+        )
+    return method

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from walkback.errors import RecordError
-from walkback.records.baselines import half
-from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.records.evidence import Baseline, BaselineName, Evidence, half
 from walkback.records.moment import Moment
-from walkback.records.readers.base import READERS, LogFile, Reader
-from walkback.records.readers.log_values import (
+from walkback.records.readers.base import (
     CLASSES,
     DEPTH,
+    READERS,
     SHAPES,
     Config,
+    LogFile,
     as_object,
-    config_of,
     counted,
     method_name,
     number_of,
@@ -25,10 +24,12 @@ from walkback.records.readers.log_values import (
 from walkback.records.training import Training
 
 
-def read(file: LogFile) -> list[Evidence]:
+def read(file: LogFile) -> list[Evidence] | None:
     """One subject per method."""
-    raw, where = file.raw, f"{file.where}: results"
-    config = config_of(raw, where)
+    raw, where = file.table, f"{file.where}: results"
+    if "results" not in raw or "log" in raw:
+        return None
+    config = Config(raw, where)
     depth = config.whole(DEPTH)
     methods = as_object(raw["results"], where)
     ladders = {method: _rungs(rungs, f"{where}.{method_name(method, where)}") for method, rungs in methods.items()}
@@ -94,4 +95,4 @@ def _of_rungs(
     )
 
 
-READERS.add("ladder", Reader(lambda file: "results" in file.table and "log" not in file.table, read))
+READERS.add("ladder", read)

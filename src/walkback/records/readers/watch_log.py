@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta
 
 from walkback.errors import RecordError
-from walkback.files import Torn, is_folder, parse_json, read_bytes
+from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Evidence
-from walkback.records.moment import Moment, Standing, credited
-from walkback.records.readers.base import READERS, LogFile, Reader
-from walkback.records.record import Record, refused
+from walkback.records.moment import Moment, Standing, check_gamma, credited
+from walkback.records.readers.base import READERS, LogFile
+from walkback.records.record import Record, each_line, refused
 from walkback.records.schema import BLOCKS, Count, Size
 from walkback.records.training import Ended, Training
 
@@ -76,7 +76,7 @@ class WatchLook(Record):
         for reading in self.moment.measured.get(UPDATE, []):
             if reading.status == "ok":
                 invariants.cosine(reading.value)
-        _mean(self.moment)
+        check_gamma(self.moment)
 
 
 class WatchEnd(Record):
@@ -88,21 +88,6 @@ class WatchEnd(Record):
     looking: Size  # seconds of them
     standing: Standing | None = None  # at the end
     standing_why: str = ""
-
-
-def _mean(moment: Moment) -> None:
-    """Γ is the mean of the cosines, at the inputs or at the outputs."""
-    if moment.gamma is None or not math.isfinite(moment.gamma):
-        return
-    lists = [[(c.value, c.status) for c in those if c] for those in (moment.cosine, moment.cosine_out) if those]
-    for values in lists:
-        try:
-            invariants.mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except invariants.Broken as error:
-            broken = error
-    if lists:
-        raise broken
 
 
 UNKNOWN = "the log does not tell whether, to its end, the backward pass that was measured trained the net"
@@ -152,39 +137,30 @@ def evidence_of_watch(
     )  # fmt: skip
 
 
-def read(file: LogFile) -> list[Evidence]:
+def read(file: LogFile) -> list[Evidence] | None:
     """The one training that was watched; refused if it cannot be true (see invariants.py)."""
     content, where = file.content, file.where
-    lines = content.split(b"\n")
-    torn = lines.pop()  # what follows the last newline: nothing, if the file is whole
-    if len(lines) > LOOKS:
-        raise RecordError(f"{where} has {len(lines):,} lines, and at most {LOOKS:,} are read", "keep fewer looks")
-    if not lines:
+    if not is_watched(content):
+        return None
+    if (count := content.count(b"\n")) > LOOKS:
+        raise RecordError(f"{where} has {count:,} lines, and at most {LOOKS:,} are read", "keep fewer looks")
+    if not count:
         raise RecordError(f"{where} was cut off in its first line", FRESH)
-    header: WatchHeader | None = None
+    raws, torn = each_line(content, lambda number, line: parse_json(line, f"{where} line {number}", FRESH, digits=19))
+    header = _header(raws[0], f"{where} line 1")
     looks: list[WatchLook] = []
     end: WatchEnd | None = None
-    for number, line in enumerate(lines, 1):
+    for number, raw in enumerate(raws[1:], 2):
         here = f"{where} line {number}"
-        try:
-            raw = parse_json(line, here, FRESH, digits=19)
-        except Torn:
-            if number == len(lines) > 1 and not torn:
-                torn = line
-                break
-            raise
-        if header is None:
-            header = _header(raw, here)
-        elif end is not None:
+        if end is not None:
             raise RecordError(f"{here}: something follows the end", FRESH)
-        elif isinstance(raw, dict) and "ended" in raw:
+        if isinstance(raw, dict) and "ended" in raw:
             end = _record(WatchEnd, raw, here)
             if looks and end.steps < looks[-1].step:
                 words = f"{here}: it ended after {end.steps} steps, and a look is of step {looks[-1].step}"
                 raise RecordError(invariants.broken("log-epochs", words), FRESH)
         else:
             looks.append(_look(raw, here, header, looks))
-    assert header is not None
     notes = ["the last line of the log is incomplete and was left out"] if torn else []
     return [evidence_of_watch(header, looks, end, notes)]
 
@@ -241,4 +217,4 @@ def make_room(log: Path) -> None:
     log.rename(aside)
 
 
-READERS.add("watch", Reader(lambda file: is_watched(file.content), read))
+READERS.add("watch", read)

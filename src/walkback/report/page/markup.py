@@ -2,20 +2,19 @@
 
 Names, notes and paths come from strangers. A text loses every character that is not seen (controls, marks that turn the
 direction of writing, halves of characters) before it is escaped, in an element as in an attribute: here for what is
-drawn, and by the environment (render.py) for what templates write.
+drawn, and by the environment (page/__init__.py) for what templates write.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markupsafe import Markup, escape
 
-from walkback.report.harmless import clean as clean
-from walkback.report.harmless import clip as clip
+from walkback.checks.finding import known
+from walkback.report.harmless import clean, clip
 from walkback.report.numbers import number
 
-VOID = frozenset({"br", "col", "hr", "link", "meta"})
-LEAVES = frozenset({"circle", "line", "path", "polyline", "rect"})  # of SVG, which closes them itself
+LEAVES = ("path", "rect")  # of SVG, which closes them itself
 THIN = "\N{NARROW NO-BREAK SPACE}"
 SUPERSCRIPT = str.maketrans("-+0123456789", "⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹")
 TOKEN = re.compile(
@@ -27,23 +26,17 @@ TOKEN = re.compile(
 LONG = 600  # characters of a stranger's sentence that are shown
 
 Child = str | None
+gain: Callable[[float], str] = "{:+.1f}".format  # a gain with its sign, of percentage points
 
 
-def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. `class_` is class, `aria_label` is aria-label; None and False leave an attribute out.
+def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """An element. `class_` is class, `aria_label` is aria-label; None leaves a child or an attribute out.
 
-    >>> str(tag("p", "a < b", tag("br"), id="x", hidden=True))
-    '<p id="x" hidden>a &lt; b<br></p>'
+    >>> str(tag("p", "a < b", tag("rect", x=2.5), id="x", lang=None))
+    '<p id="x">a &lt; b<rect x="2.5"/></p>'
     """
-    opened = name
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        opened += f" {key.rstrip('_').replace('_', '-')}"
-        if value is not True:
-            opened += f'="{escape(clean(shown(value)))}"'
-    if name in VOID:
-        return Markup(f"<{opened}>")
+    named = [(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    opened = name + "".join(f' {key}="{escape(clean(shown(value)))}"' for key, value in named)
     inner = join(children)
     return Markup(f"<{opened}/>" if name in LEAVES and not inner else f"<{opened}>{inner}</{name}>")
 
@@ -54,7 +47,7 @@ def shown(value: str | float) -> str:
     >>> shown(12.04), shown(3.0), shown("a")
     ('12', '3', 'a')
     """
-    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0").replace("-0.0", "0")
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
 def join(children: Iterable[Child]) -> Markup:
@@ -68,18 +61,28 @@ def plain(sentence: str) -> str:
     >>> plain("4.2e-09, -2, 1e-07 and 8.88e+03")
     '4.2\\u202f×\\u202f10⁻⁹, −2, 10⁻⁷ and 8880'
     """
-    return TOKEN.sub(lambda match: match[0] if match["letter"] else _number(match), sentence)
+
+    def put(match: re.Match[str]) -> str:
+        if match["letter"] or match["minus"]:
+            return "−" if match["minus"] else match[0]
+        if match["percent"]:
+            return f"{THIN}%"
+        if 0 <= int(match["exponent"]) < 5:
+            return f"{float(match[0]):.0f}"
+        power = "10" + str(int(match["exponent"])).translate(SUPERSCRIPT)
+        return power if float(match["mantissa"]) == 1 else f"{match['mantissa']}{THIN}×{THIN}{power}"
+
+    return TOKEN.sub(put, sentence)
 
 
-def _number(match: re.Match[str]) -> str:
-    if match["minus"]:
-        return "−"
-    if match["percent"]:
-        return f"{THIN}%"
-    if 0 <= int(match["exponent"]) < 5:
-        return f"{float(match[0]):.0f}"
-    power = "10" + str(int(match["exponent"])).translate(SUPERSCRIPT)
-    return power if float(match["mantissa"]) == 1 else f"{match['mantissa']}{THIN}×{THIN}{power}"
+def runs(sentence: str) -> Iterator[tuple[str, str, str]]:
+    """Words with their numbers set, then the letter and the index that follow them, as in h_l or g_{l+1}."""
+    done = 0
+    for match in TOKEN.finditer(sentence):
+        if match["letter"]:
+            yield plain(sentence[done : match.start()]), match["letter"], match["index"].strip("{}")
+            done = match.end()
+    yield plain(sentence[done:]), "", ""
 
 
 def prose(sentence: str) -> Markup:
@@ -89,15 +92,9 @@ def prose(sentence: str) -> Markup:
     '‖<i>h</i><sub>l+1</sub>‖ &lt; 10⁻⁷'
     """
     parts: list[Child] = []
-    done = 0
-    for match in TOKEN.finditer(sentence):
-        parts.append(sentence[done : match.start()])
-        if match["letter"]:
-            parts += [tag("i", match["letter"]), tag("sub", match["index"].strip("{}"))]
-        else:
-            parts.append(_number(match))
-        done = match.end()
-    return join([*parts, sentence[done:]])
+    for words, letter, index in runs(sentence):
+        parts += [words, tag("i", letter), tag("sub", index)] if letter else [words]
+    return join(parts)
 
 
 def free(sentence: str, most: int = LONG) -> Markup:
@@ -112,3 +109,45 @@ def num(value: float | None, digits: int = 3) -> str:
     ('−0.250', '5.0\\u202f×\\u202f10⁸', 'not known', 'NaN')
     """
     return "not known" if value is None else plain(number(value, digits))
+
+
+def times(value: float) -> str:
+    """A growth.
+
+    >>> times(168.2), times(1.34)
+    ('168×', '1.34×')
+    """
+    return f"{num(value)}×"
+
+
+def share_words(mean: float | None, std: float | None, n: int) -> str:
+    """An accuracy over seeds.
+
+    >>> share_words(0.27, 0.007, 4), share_words(0.5, None, 1), share_words(None, None, 0)
+    ('0.270 ± 0.007 (n = 4)', '0.500 (n = 1)', 'not known')
+    """
+    if not known(mean):
+        return "not known"
+    return f"{mean:.3f}" + (f" ± {std:.3f}" if known(std) else "") + f" (n = {n})"
+
+
+def ranged(value: float | None, low: float | None, high: float | None, words: Callable[[float], str]) -> str:
+    """A value with the range it comes from.
+
+    >>> ranged(2.0, 1.5, 3.0, gain), ranged(2.0, 2.0, 2.01, gain)
+    ('+2.0 (+1.5 to +3.0)', '+2.0')
+    """
+    if value is None:
+        return "not known on every seed"
+    ends = [] if low is None or high is None else [words(low), words(high)]
+    return words(value) + (f" ({ends[0]} to {ends[1]})" if len(set(ends)) > 1 else "")
+
+
+def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
+    """One number, or from the least to the largest.
+
+    >>> spread([2.0, 1.0], gain), spread([], gain)
+    ('+1.0 to +2.0', 'not known')
+    """
+    ends = dict.fromkeys(words(end(values)) for end in (min, max) if values)
+    return " to ".join(ends) or "not known"

@@ -1,22 +1,19 @@
-"""How to come by the same runs again: commands that give the same configs, the configs, and who trained where."""
+"""How to come by the runs again: commands that give the same configs, the configs, and where they were trained."""
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from walkback.checks import Audit
-from walkback.checks.looks import looks_of
+from walkback.checks.sequential import looks_of
 from walkback.records import Run, RunConfig
-from walkback.records.sharing import setting_of, subject_of
+from walkback.records.config_keys import setting_of, subject_of
 from walkback.records.training import sittings_of
 from walkback.report.case import Case, settings
-from walkback.report.numbers import duration
-from walkback.report.page.markup import num
 
-PROBED = 1024  # images that `walkback train` probes, and `walkback audit` but for MNIST-1D
-PROBED_MNIST1D = 512
+PROBED, PROBED_MNIST1D = 1024, 512  # images that `walkback train` probes; `walkback audit` on MNIST-1D
 MNIST1D = ("mnist1d", "mnist1d-10k")
 
 
@@ -35,31 +32,32 @@ def commands(audit: Audit, cases: Sequence[Case], runs: Sequence[Run]) -> tuple[
     tried = all(case.evidence.effort is not None for case in cases if case.runs)  # at several learning rates first
     if audit.controls and len({setting_of(config, tried) for config in configs}) == 1:
         probed = PROBED_MNIST1D if configs[0].data in MNIST1D else PROBED
-        return [_audit(configs, audit, tried)], _unsaid(configs, probed)
-    groups: dict[str, list[RunConfig]] = {}
-    for run in runs:
-        groups.setdefault(subject_of(run.config), []).append(run.config)
-    lines = [["walkback", "train", *_words(group), *_alone(group[0])] for group in groups.values()]
-    return lines, _unsaid([run.config for run in runs], PROBED)
+        lines = [_audit(configs, audit, tried)]
+    else:
+        configs, probed, lines = [run.config for run in runs], PROBED, []
+        groups: dict[str, list[RunConfig]] = {}
+        for config in configs:
+            groups.setdefault(subject_of(config), []).append(config)
+        for group in groups.values():
+            c = group[0]
+            words = ["--train-last", str(c.train_last)] if c.train_last != c.blocks else []
+            words += ["--stop-when-fired"] if c.stop_when_fired else []
+            lines.append(["walkback", "train", *_words(group), *words, *_rule_words(c.rule_options)])
+    return lines, sorted({f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed})
 
 
 def _audit(configs: Sequence[RunConfig], audit: Audit, tried: bool) -> list[str]:
     """One audit. Options of rules are shared by all of them, so only what all of them have was given."""
     rules = list(dict.fromkeys(config.rule for config in configs))
     free = [config.rule_options for config in configs if config.rule not in {"bp", "random"}]
-    shared = {k: v for k, v in free[0].items() if all(o.get(k, _NONE) == v for o in free)} if free else {}
+    shared = {k: v for k, v in free[0].items() if all(k in o and o[k] == v for o in free)} if free else {}
     looks = looks_of(audit.thresholds)
     seeds = ["--seeds", "auto", "--max-seeds", str(looks[-1])] if looks else None
     words = ["walkback", "audit", *_words(configs, rules, seeds), *_rule_words(shared)]
     if tried:
         place = words.index("--lr")
         words[place : place + 2] = ["--rates", "auto"]
-    if audit.protocol != "ours":
-        words += ["--protocol", audit.protocol]
-    return words
-
-
-_NONE = object()
+    return words + (["--protocol", audit.protocol] if audit.protocol != "ours" else [])
 
 
 def _words(
@@ -78,14 +76,7 @@ def _words(
     words += ["--validation", repr(c.validation)] if c.validation else []
     for name, value in c.net_options.items():
         words += ["--net-option", f"{name}={json.dumps(value)}"]
-    return [*words, _switch("augment", c.augment)]
-
-
-def _alone(c: RunConfig) -> list[str]:
-    """What only `train` has."""
-    words = ["--train-last", str(c.train_last)] if c.train_last != c.blocks else []
-    words += ["--stop-when-fired"] if c.stop_when_fired else []
-    return words + _rule_words(c.rule_options)
+    return [*words, "--augment" if c.augment else "--no-augment"]
 
 
 def _rule_words(options: Mapping[str, Any]) -> list[str]:
@@ -93,29 +84,6 @@ def _rule_words(options: Mapping[str, Any]) -> list[str]:
     for name, value in options.items():
         words += ["--rule-option", f"{name}={json.dumps(value)}"] if name != "normalize" else []
     return words
-
-
-def _switch(name: str, on: bool) -> str:
-    return ("--" if on else "--no-") + name.replace("_", "-")
-
-
-def _unsaid(configs: Sequence[RunConfig], probed: int) -> list[str]:
-    """Options that no command line has and that are not what it would take: they are the library's."""
-    return sorted({f"probe_images={c.probe_images}" for c in configs if c.probe_images != probed})
-
-
-def versions(runs: Sequence[Run]) -> list[tuple[dict[str, str], int]]:
-    """Each different environment that runs were trained in, and how many runs it had a part in."""
-    found: dict[tuple[tuple[str, str], ...], set[str]] = {}
-    for run in runs:
-        for sitting in sittings_of(run):
-            words = {
-                "walkback": sitting.walkback + (f" ({sitting.commit})" if sitting.commit else ""),
-                "python": sitting.python, "torch": sitting.torch, "platform": sitting.platform, "cpu": sitting.cpu,
-                "threads": str(sitting.threads), "device": sitting.device,
-            }  # fmt: skip
-            found.setdefault(tuple(words.items()), set()).add(str(run.path))
-    return [(dict(words), len(paths)) for words, paths in found.items()]
 
 
 def units(words: Sequence[str]) -> list[str]:
@@ -133,36 +101,23 @@ def units(words: Sequence[str]) -> list[str]:
     return found
 
 
-class Configuration(NamedTuple):
-    """What all subjects share, in what they differ, and the runs; None: there are none."""
-
-    shared: Sequence[tuple[str, str]]
-    differ: Sequence[str]
-    own: Sequence[tuple[str, Sequence[str]]]
-
-
-def configuration(cases: Sequence[Case]) -> Configuration | None:
-    """The settings of the subjects that were trained here."""
-    found = [(case, settings(case.config)) for case in cases if case.config is not None]
+def configuration(cases: Sequence[Case]) -> dict[str, Any] | None:
+    """What all subjects that were trained here share, in what they differ, and each one's own; None without runs."""
+    found = [(case.name, settings(case.config)) for case in cases if case.config is not None]
     names = list(dict.fromkeys(name for _, one in found for name in one))
-    values = {name: {one.get(name, "–") for _, one in found} for name in names}
-    shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1 and values[name] != {"–"}]
-    differ = [name for name in names if len(values[name]) > 1]
-    own = [(case.name, [one.get(name, "–") for name in differ]) for case, one in found]
-    return Configuration(shared, differ, own) if found else None
+    values = {name: [one.get(name, "–") for _, one in found] for name in names}
+    differ = [name for name in names if len({*values[name]}) > 1]
+    shared = [(name, values[name][0]) for name in names if name not in differ and values[name][0] != "–"]
+    own = [(name, [values[each][place] for each in differ]) for place, (name, _) in enumerate(found)]
+    return {"shared": shared, "differ": differ, "own": own} if found else None
 
 
-def run_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, str]]:
-    """Folder, seed, end, accuracy and time of every run."""
-    rows = []
+def versions(runs: Sequence[Run]) -> list[tuple[list[str], int]]:
+    """Each different environment that runs were trained in, and how many runs it had a part in."""
+    found: dict[tuple[str, ...], set[str]] = {}
     for run in runs:
-        spent = sum(s.seconds or 0 for s in run.environment.sittings) if run.environment else None
-        accuracy = num(run.snapshots[-1].accuracy if run.snapshots else None)
-        end = run.result.says if run.result else "not ended"
-        rows.append((run.path.name, str(run.config.seed), end, accuracy, duration(spent)))
-    return rows
-
-
-def fingerprints(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Of the data that the runs were trained on, by the name of the data set."""
-    return sorted({(run.config.data, run.environment.data_fingerprint) for run in runs if run.environment})
+        for s in sittings_of(run):
+            walkback = s.walkback + (f" ({s.commit})" if s.commit else "")
+            words = (walkback, s.python, s.torch, s.platform, s.cpu, str(s.threads), s.device)
+            found.setdefault(words, set()).add(str(run.path))
+    return [([*words], len(paths)) for words, paths in found.items()]

@@ -1,8 +1,8 @@
-"""The executors: one file each, found by walking this folder. They never change a result."""
+"""The executors: one file for each place where runs train, found by walking this folder. They never change a result."""
 
 from walkback.registry import walk
-from walkback.train.executors.base import EXECUTORS, Executor, make_executor
+from walkback.train.executors.base import EXECUTORS, Executor, make_executor, train_all
 
 walk("walkback.train.executors")
 
-__all__ = ["EXECUTORS", "Executor", "make_executor"]
+__all__ = ["EXECUTORS", "Executor", "make_executor", "train_all"]

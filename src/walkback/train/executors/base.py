@@ -1,25 +1,34 @@
-"""The base class of executors: an executor has configs trained somewhere, and reports what happens.
+"""Many runs at once: configs in, events out, runs back. An executor decides what trains them, and where.
 
-The state is in the run folders, never in an executor: whatever one leaves unfinished, any other resumes.
+The runs are the same bit for bit with any executor. The state is in the run folders, never in an executor: whatever one
+leaves unfinished, any other resumes.
 """
 
 import contextlib
 import importlib
+import math
+import time
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
+from walkback.data import DATASETS
 from walkback.errors import BadValue
-from walkback.nets import check_options
-from walkback.own import Classes
-from walkback.records import RunConfig
+from walkback.nets import NETS, check_options
+from walkback.own import Classes, foreign, in_file
+from walkback.records import Run, RunConfig, Snapshot, read_run
 from walkback.registry import Registry
-from walkback.train.task import Event, Settings
+from walkback.rules import RULES
+from walkback.train.crew import interrupts
+from walkback.train.task import ENDS, Event, Settings, check_device
 
 Note = Callable[[Event], None]
+Brought = dict[str, dict[str, Any]]  # what the user's own code registered, by kind and name
+REGISTRIES: dict[str, Registry[Any]] = {"rule": RULES, "net": NETS, "data set": DATASETS}
 
 
 class Executor(ABC):
@@ -49,6 +58,44 @@ class Executor(ABC):
 
 
 EXECUTORS: Registry[type[Executor]] = Registry("executor")
+
+
+def train_all(
+    configs: Sequence[RunConfig],
+    out: Path | str = "runs",
+    *,
+    jobs: int | None = None,
+    tell: Callable[[Event], object] = lambda _: None,
+    checkpoint_every: float = 15.0,
+    data_folder: Path | None = None,
+    device: str = "cpu",
+    fresh: bool = False,
+    fired: Callable[[Snapshot], str | None] | None = None,
+    budget: float | None = None,
+    executor: str | None = None,
+    executor_options: Mapping[str, Any] | None = None,
+) -> list[Run | None]:
+    """Train every config, `jobs` at a time (default: one per core); the runs in order, None for unfinished ones.
+
+    An interrupt (SIGINT or SIGTERM) stops every run after its current step, with a checkpoint; so does the end of the
+    `budget`, in seconds. The same call resumes. `executor` is a name (processes, serial, ray, slurm; docs/cluster.md)
+    or a class in your own file.
+    """
+    chosen = make_executor(executor or "processes", jobs, executor_options or {})
+    if chosen.here:
+        check_device(device)
+    settings = Settings(Path(out), checkpoint_every, data_folder, device, fresh, fired)
+    done: set[int] = set()
+
+    def note(event: Event) -> None:
+        if event.kind in ENDS:
+            done.add(event.index)
+        tell(event)
+
+    with interrupts() as asked:
+        end = math.inf if budget is None else time.monotonic() + budget
+        chosen.run(configs, settings, note, lambda: asked() or time.monotonic() > end)
+    return [read_run(settings.out / config.folder()) if i in done else None for i, config in enumerate(configs)]
 
 
 def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
@@ -88,3 +135,42 @@ def needed(module: str, extra: str) -> Any:
             f"executor {extra} needs the package {module}, which is not installed here ({error})",
             f"pip install 'walkback[{extra}]'",
         ) from error
+
+
+# --- what the user's own code registered, for processes that do not know it yet --------------------------------------
+
+
+def brought() -> Brought:
+    """What the user's own code registered in this process."""
+    return {kind: foreign(registry) for kind, registry in REGISTRIES.items()}
+
+
+def bring(things: Brought) -> None:
+    """Register it in this process."""
+    for kind, named in things.items():
+        for name, thing in named.items():
+            REGISTRIES[kind].add(name, thing)
+
+
+@contextlib.contextmanager
+def sending(remedy: str) -> Iterator[None]:
+    """Inside, what was brought is sent to another process; the error says so if that fails."""
+    try:
+        yield
+    except Exception as error:
+        raise BadValue(
+            f"a rule, net or data set of yours could not be sent to another process: {error}",
+            f"put it in a file and name it as my_rule.py:MyRule{remedy}",
+        ) from error
+
+
+def refuse_registered(configs: Sequence[RunConfig], executor: str) -> None:
+    """Refuse configs that only this process can train: a plan is a file, and nothing is pickled into files."""
+    registered = brought()
+    for config in configs:
+        for kind, name in (("rule", config.rule), ("net", config.net), ("data set", config.data)):
+            if name in registered[kind] and not in_file(name):
+                raise BadValue(
+                    f"the {kind} {name!r} was registered by this process, and executor {executor} trains elsewhere",
+                    f"put it in a file that every node can read and name it as my_file.py:{name}",
+                )

@@ -6,10 +6,8 @@ file next to the plan. So nothing is lost if this process dies: what it leaves u
 
 import contextlib
 import os
-import signal
 import socket
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,17 +18,15 @@ from msgspec import Meta
 
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
-from walkback.records.plan_file import ask_to_stop, read_outcome
-from walkback.train.bring import bring, brought
-from walkback.train.crew import cores
-from walkback.train.executors.base import EXECUTORS, Executor, Note, needed
-from walkback.train.folders import Folders
-from walkback.train.loop import Progress
+from walkback.records.plan_file import ask_to_stop, runs_of
+from walkback.train.crew import cores, handlers, restore
+from walkback.train.executors.base import EXECUTORS, Executor, Note, bring, brought, needed, sending
 from walkback.train.task import Event, Settings
-from walkback.train.work import go_to, hand_over, host, set_aside, wish_to_stop, work_on
+from walkback.train.work import Folders, go_to, hand_over, host, outcome_of, set_aside, wish_to_stop, work_on
 
 LOST_PATIENCE = 120.0  # seconds that a run of a lost worker may stay locked
 SPARE = 2  # tasks beyond one per core, so that no core waits for us
+START_ONE = "start one with `ray start --head`, or leave out --executor-option address"
 
 
 class Ray(Executor):
@@ -62,20 +58,69 @@ class Ray(Executor):
             return
         ray = needed("ray", "ray")
         settings = replace(set_aside(configs, settings), out=settings.out.absolute())
-        try:
+        with sending(""):
             sent = ray.cloudpickle.dumps((brought(), settings))
-        except Exception as error:
-            raise BadValue(
-                f"a rule, net or data set of yours could not be sent to another process: {error}",
-                "put it in a file and name it as my_rule.py:MyRule",
-            ) from error
         with self._connected(ray):
             plan = hand_over("ray", configs, settings)
             try:
-                _Driver(self, ray, configs, plan, sent, note, interrupted).work()
+                self._drive(ray, configs, plan, sent, note, interrupted)
             except BaseException:  # a second Ctrl-C: tasks on a cluster that is not ours must not continue
                 ask_to_stop(plan)
                 raise
+
+    def _drive(
+        self, ray: Any, configs: Sequence[RunConfig], plan: Path, sent: bytes, note: Note,
+        interrupted: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        """Send tasks and collect their results, until nothing is left or it must stop."""
+        shared = ray.put(sent)
+        # Ray itself does not retry: a lost run may still be locked, and the task must wait for it.
+        task = ray.remote(num_cpus=1, max_retries=0)(_task)
+        waiting = [*range(len(configs))][::-1]
+        flying: dict[Any, int] = {}
+        lost: Counter[int] = Counter()
+        folders = Folders(configs, runs_of(plan))
+        stopping = False
+        while flying or (waiting and not stopping):
+            if interrupted() and not stopping:
+                stopping = True
+                ask_to_stop(plan)
+            cpus = int(ray.cluster_resources().get("CPU", 0))  # the cluster may have grown or shrunk
+            while waiting and not stopping and len(flying) < max(1, self.jobs or cpus + SPARE):
+                index = waiting.pop()
+                patience = LOST_PATIENCE if lost[index] else 0.0
+                words = (str(plan), index, configs[index], [*sys.path], str(Path.cwd()), patience)
+                flying[task.remote(shared, *words)] = index
+            if not flying:
+                continue
+            done, _ = ray.wait(list(flying), num_returns=1, timeout=0.25)
+            for event in folders.look(flying.values()):
+                note(event)
+            for reference in done:
+                index = flying.pop(reference)
+                outcome = outcome_of(plan, index)
+                try:
+                    end: Event | None = ray.get(reference)  # None: it had not started when it was asked to stop
+                except ray.exceptions.RayTaskError as error:  # it raised, and would again
+                    why = " ".join(str(error).split())[-400:]
+                    end = Event(index, "failed", says=f"Ray could not run it: {why}")
+                except ray.exceptions.RayError as error:
+                    lost[index] += 1
+                    if not stopping and lost[index] <= self.retries:
+                        waiting.append(index)
+                        continue
+                    times = f"{lost[index]} times{f' (last on {outcome.host})' if outcome is not None else ''}"
+                    says = f"its worker was lost {times}: {type(error).__name__}; the same command resumes the run"
+                    end = Event(index, "failed", says=says)
+                    if stopping:
+                        end = Event(index, "stopped", says="its worker was lost; the same command resumes it")
+                else:
+                    if end is not None and outcome is not None and outcome.note:  # what a snapshot does not show
+                        for event in Folders(configs, runs_of(plan)).look([index]):
+                            assert event.progress is not None
+                            note(replace(event, progress=replace(event.progress, note=outcome.note)))
+                if end is not None:
+                    note(end)
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:
@@ -92,22 +137,24 @@ class Ray(Executor):
         os.environ.setdefault("RAY_worker_niceness", "0")  # otherwise 15: they would hardly run next to anything else
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         _refuse_deaf(ray, self.address)
-        with _signals_kept():
-            try:
-                # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
-                ray.init(address=self.address or "local", **quiet, **(local if self.address is None else {}))
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                why = str(error).splitlines()[0] if str(error) else type(error).__name__
-                doing = "started here" if self.address is None else f"joined at {self.address}"
-                raise BadValue(
-                    f"no Ray cluster could be {doing}: {why}",
-                    "start one with `ray start --head`, or leave out --executor-option address",
-                ) from error
+        before = handlers()  # Ray sets its own for SIGTERM; ours, which stops the runs, must stay
+        try:
+            # "local": never one that happens to run here, which RAY_ADDRESS or a file in /tmp would name.
+            ray.init(address=self.address or "local", **quiet, **(local if self.address is None else {}))
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            doing = "started here" if self.address is None else f"joined at {self.address}"
+            raise BadValue(f"no Ray cluster could be {doing}: {why}", START_ONE) from error
+        finally:
+            restore(before)
         try:
             yield
         finally:
-            with _signals_kept():
+            before = handlers()
+            try:
                 ray.shutdown()
+            finally:
+                restore(before)
 
 
 def _refuse_deaf(ray: Any, address: str | None) -> None:
@@ -120,92 +167,7 @@ def _refuse_deaf(ray: Any, address: str | None) -> None:
     for each in hosts:
         with contextlib.suppress(OSError, OverflowError), socket.create_connection((each, int(port)), timeout=10):
             return
-    raise BadValue(
-        f"no Ray cluster could be joined at {address}: it does not answer",
-        "start one with `ray start --head`, or leave out --executor-option address",
-    )
-
-
-class _Driver:
-    """The loop of this process: send tasks and collect results until nothing is left or it must stop."""
-
-    def __init__(
-        self, options: Ray, ray: Any, configs: Sequence[RunConfig], plan: Path, sent: bytes, note: Note,
-        interrupted: Callable[[], bool],
-    ):  # fmt: skip
-        self.options, self.ray, self.configs, self.plan = options, ray, configs, plan
-        self.note, self.interrupted = note, interrupted
-        self.sent = ray.put(sent)
-        # Ray itself does not retry: a lost run may still be locked, and the task must wait for it.
-        self.task = ray.remote(num_cpus=1, max_retries=0)(_task)
-        self.waiting = [*range(len(configs))][::-1]
-        self.flying: dict[Any, int] = {}
-        self.lost: Counter[int] = Counter()
-        self.folders = Folders(configs, plan.parent.parent)
-
-    def work(self) -> None:
-        """Until there is nothing left."""
-        stopping = False
-        while self.flying or (self.waiting and not stopping):
-            if self.interrupted() and not stopping:
-                stopping = True
-                ask_to_stop(self.plan)
-            while self.waiting and not stopping and len(self.flying) < self._at_once():
-                self._send(self.waiting.pop())
-            if not self.flying:
-                continue
-            done, _ = self.ray.wait(list(self.flying), num_returns=1, timeout=0.25)
-            for event in self.folders.look(self.flying.values()):
-                self.note(event)
-            for reference in done:
-                self._take(reference, stopping)
-
-    def _at_once(self) -> int:
-        """Number of tasks to send: the cluster may have grown or shrunk."""
-        here = int(self.ray.cluster_resources().get("CPU", 0))
-        return max(1, here + SPARE if self.options.jobs is None else self.options.jobs)
-
-    def _send(self, index: int) -> None:
-        patience = LOST_PATIENCE if self.lost[index] else 0.0
-        words = (str(self.plan), index, self.configs[index], [*sys.path], str(Path.cwd()), patience)
-        self.flying[self.task.remote(self.sent, *words)] = index
-
-    def _take(self, reference: Any, stopping: bool) -> None:
-        """Handle the end of a task: of its run, or of its worker."""
-        index = self.flying.pop(reference)
-        for event in self.folders.look([index]):
-            self.note(event)
-        try:
-            end: Event | None = self.ray.get(reference)
-        except self.ray.exceptions.RayTaskError as error:  # it raised, and would again
-            self.note(Event(index, "failed", says=f"Ray could not run it: {' '.join(str(error).split())[-400:]}"))
-            return
-        except self.ray.exceptions.RayError as error:
-            self.lost[index] += 1
-            if stopping:
-                self.note(Event(index, "stopped", says="its worker was lost; the same command resumes it"))
-            elif self.lost[index] <= self.options.retries:
-                self.waiting.append(index)
-            else:
-                self.note(Event(index, "failed", says=self._why(index, error)))
-            return
-        if end is not None:  # None: it had not started when it was asked to stop
-            self._tell_note(index)
-            self.note(end)
-
-    def _why(self, index: int, error: Exception) -> str:
-        last = read_outcome(self.plan, index)
-        where = f" (last on {last.host})" if last is not None else ""
-        kind = type(error).__name__
-        return f"its worker was lost {self.lost[index]} times{where}: {kind}; the same command resumes the run"
-
-    def _tell_note(self, index: int) -> None:
-        """Report problems that a snapshot does not show."""
-        outcome = read_outcome(self.plan, index)
-        if outcome is not None and outcome.note:
-            latest = next((e.progress for e in Folders(self.configs, self.plan.parent.parent).look([index])), None)
-            if latest is not None:
-                self.note(Event(index, "progress", Progress(latest.snapshot, latest.epochs, None, outcome.note)))
+    raise BadValue(f"no Ray cluster could be joined at {address}: it does not answer", START_ONE)
 
 
 _UNPACKED: dict[str, Settings] = {}  # by plan, in a worker
@@ -232,20 +194,6 @@ def _task(
     except Exception as error:  # such as a module of the user's that this node does not have
         return Event(index, "failed", says=f"on {host()}: {type(error).__name__}: {error}")
     return work_on(Path(plan), index, config, _UNPACKED[plan], stop, patience=patience)
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray sets its own handler for SIGTERM; ours, which stops the runs, must stay."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 EXECUTORS.add("ray", Ray)

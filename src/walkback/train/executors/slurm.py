@@ -17,31 +17,27 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from walkback.errors import BadValue, WalkbackError
+from walkback.errors import BadValue
 from walkback.records import RunConfig
 from walkback.records.plan_file import (
-    PlanFile,
     Submission,
-    TaskOutcome,
     beside,
     find_plans,
     now,
     read_job,
-    read_outcome,
     read_plan,
     write_job,
 )
-from walkback.train.bring import refuse_registered
-from walkback.train.executors.base import EXECUTORS, Executor, Note
-from walkback.train.folders import Folders
+from walkback.train.executors.base import EXECUTORS, Executor, Note, refuse_registered
 from walkback.train.task import ENDS, Event, Settings, train_one
-from walkback.train.work import hand_over, set_aside, with_host
+from walkback.train.work import Folders, end_of, hand_over, outcome_of, set_aside
 
 ASK_EVERY = 5.0  # seconds between two questions to the scheduler
 ASK_SECONDS = 60  # for an answer
 Word = Annotated[str, Meta(pattern=r"^[\w.,:/@%+=\[\]-]+\Z")]  # one word, as a line of #SBATCH takes it
 
-Task = tuple[Path, int, str | None]  # a plan, the number of a config in it, and the job that has it
+ENDED = (*ENDS, "failed", "busy")  # a task is finished with a config that has one of these outcomes
+Task = tuple[Path, int, int, str | None]  # a plan, the number of a config in it, its task, and the job that has it
 
 SCRIPT = """\
 #!/bin/bash
@@ -129,14 +125,13 @@ class Slurm(Executor):
             plan = hand_over("slurm", wanted, set_aside(wanted, settings), self.per_task)
             script = self._write_script(plan, -(-len(todo) // self.per_task))
             job = self._submitted(plan, script) if self.submit else None
-            watched |= {index: (plan, number, job) for number, index in enumerate(todo)}
+            watched |= {index: (plan, number, number // self.per_task, job) for number, index in enumerate(todo)}
         if self.wait:
-            _Waiting(configs, settings, watched, queue, note, interrupted).until_done()
-        for index, (plan, number, job) in watched.items():
-            if not self.wait:
-                task = number // read_plan(plan).per_task if index not in todo else number // self.per_task
-                says = f"task {task} of job {job}" if job is not None else f"bash {beside(plan) / 'array.sh'} {task}"
-                note(Event(index, "submitted", says=says))
+            _wait(watched, Folders(configs, settings.out), queue, note, interrupted)
+            return
+        for index, (plan, _, task, job) in watched.items():
+            says = f"task {task} of job {job}" if job is not None else f"bash {beside(plan) / 'array.sh'} {task}"
+            note(Event(index, "submitted", says=says))
 
     def _write_script(self, plan: Path, tasks: int) -> Path:
         limit = "" if self.jobs is None else f"%{self.jobs}"
@@ -176,22 +171,15 @@ class Slurm(Executor):
         found: dict[str, Task] = {}
         for path in find_plans(out.absolute()):
             job = read_job(path)
-            if job is None or job.scheduler != "slurm":
+            if job is None or job.scheduler != "slurm" or not (tasks := queue.tasks(job.id)):
                 continue
-            tasks = queue.tasks(job.id)
-            plan = read_plan(path) if tasks else None
-            for task in tasks or () if plan is not None else ():
-                assert plan is not None
+            plan = read_plan(path)
+            for task in tasks:
                 for number in plan.configs_of(task):
-                    if not ended(path, number):
-                        found[plan.configs[number].folder()] = (path, number, job.id)
+                    outcome = outcome_of(path, number)
+                    if outcome is None or outcome.kind not in ENDED:
+                        found[plan.configs[number].folder()] = (path, number, task, job.id)
         return found
-
-
-def ended(plan: Path, number: int) -> TaskOutcome | None:
-    """The outcome of a config, if its task is finished with it."""
-    outcome = read_outcome(plan, number)
-    return outcome if outcome is not None and outcome.kind in (*ENDS, "failed", "busy") else None
 
 
 class _Queue:
@@ -220,54 +208,40 @@ class _Queue:
         return {int(word) for word in re.findall(r"^\s*(\d+)\s*$", done.stdout, re.M)}
 
 
-class _Waiting:
-    """Wait until every run is done, or its task has left the queue."""
+def _wait(
+    watched: dict[int, Task], folders: Folders, queue: _Queue, note: Note, interrupted: Callable[[], bool]
+) -> None:
+    """Until every run is done, or its task has left the queue: read the folders often, the queue now and then."""
+    left = dict(watched)
+    while left and not interrupted():
+        for event in folders.look(left):
+            note(event)
+        for index in [*left]:
+            end = _end(index, left[index], queue)
+            if end is not None:
+                del left[index]
+                note(end)
+        time.sleep(0.25)
+    for index, (_, _, _, job) in left.items():
+        note(Event(index, "submitted", says=f"job {job} continues; to end it: scancel {job}"))
 
-    def __init__(
-        self, configs: Sequence[RunConfig], settings: Settings, watched: dict[int, Task],
-        queue: _Queue, note: Note, interrupted: Callable[[], bool],
-    ):  # fmt: skip
-        self.settings, self.queue, self.note, self.interrupted = settings, queue, note, interrupted
-        self.left = dict(watched)
-        self.folders = Folders(configs, settings.out)
-        self.plans: dict[Path, PlanFile] = {}
 
-    def until_done(self) -> None:
-        """Read the folders often, the queue now and then."""
-        while self.left and not self.interrupted():
-            for event in self.folders.look(self.left):
-                self.note(event)
-            for index in [*self.left]:
-                end = self._end(index)
-                if end is not None:
-                    del self.left[index]
-                    self.note(end)
-            time.sleep(0.25)
-        for index, (_, _, job) in self.left.items():
-            self.note(Event(index, "submitted", says=f"job {job} continues; to end it: scancel {job}"))
-
-    def _end(self, index: int) -> Event | None:
-        plan, number, job = self.left[index]
-        assert job is not None
-        if plan not in self.plans:
-            self.plans[plan] = read_plan(plan)
-        task = number // self.plans[plan].per_task
-        in_queue = self.queue.tasks(job)
-        gone = in_queue is not None and task not in in_queue  # asked first: its last outcome is then written
-        try:
-            outcome = read_outcome(plan, number)
-        except WalkbackError:
-            outcome = None
-        if outcome is not None and outcome.kind in (*ENDS, "failed", "busy"):
-            says = with_host(outcome.kind, outcome.says, outcome.host)
-            return Event(index, outcome.kind, says=says)  # type: ignore[arg-type]
-        if not gone:
-            return None
-        log = beside(plan) / f"{task}.log"
-        if outcome is not None and outcome.kind == "stopped":
-            return Event(index, "stopped", says=f"task {job}_{task} was ended; the same command resumes it")
-        how = "was ended before it started" if outcome is None else f"ended without a message on {outcome.host}"
-        return Event(index, "failed", says=f"task {job}_{task} {how} (log: {log}); the same command resumes the run")
+def _end(index: int, waited_for: Task, queue: _Queue) -> Event | None:
+    """The end of a run, or of its task; None while there is neither."""
+    plan, number, task, job = waited_for
+    assert job is not None
+    in_queue = queue.tasks(job)
+    gone = in_queue is not None and task not in in_queue  # asked first: its last outcome is then written
+    outcome = outcome_of(plan, number)
+    if outcome is not None and outcome.kind in ENDED:
+        return end_of(index, outcome)
+    if not gone:
+        return None
+    if outcome is not None and outcome.kind == "stopped":
+        return Event(index, "stopped", says=f"task {job}_{task} was ended; the same command resumes it")
+    how = "was ended before it started" if outcome is None else f"ended without a message on {outcome.host}"
+    log = beside(plan) / f"{task}.log"
+    return Event(index, "failed", says=f"task {job}_{task} {how} (log: {log}); the same command resumes the run")
 
 
 EXECUTORS.add("slurm", Slurm)

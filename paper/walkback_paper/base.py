@@ -1,0 +1,369 @@
+"""What a study is: runs that are declared, records that are gathered, tables and figures made from them alone.
+
+A study says which arms it compares; an arm is a set of runs that differ in their seed alone. Runs are shared between
+studies, and with every other command, by the hash of their config, so nothing is trained twice.
+"""
+
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walkback.checks import Finding, Judgement, judge
+from walkback.errors import RecordError
+from walkback.nets import defaults, find_net
+from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs, read_run
+from walkback.registry import Registry
+from walkback.report import GLYPHS, Cell, Stat, Table, gain, variant_words
+from walkback.train import SEEDS, plan
+from walkback_paper.quantities import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STUDIES: "Registry[Study]" = Registry("study")
+CLASSES = 10  # of every data set that a study trains on
+CHANCE = 1 / CLASSES
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs that differ in their seed alone. `rank`: arms of a lower one are trained first, whatever study asks.
+
+    waiting  of an arm that follows from records that are not there yet: runs as many and as long as its own will be,
+             which is all that is known of them; it has no configs then
+    """
+
+    name: str
+    configs: tuple[RunConfig, ...]
+    rank: int = 0
+    waiting: tuple[RunConfig, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many runs it has, or will have."""
+        return len(self.configs or self.waiting)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of a study is run: on CIFAR-10 as published, or `quick`, on embedded data, within minutes.
+
+    Quick halves every width, trains 16 epochs of MNIST-1D (transformers: the 8×8 digits, which are images), and keeps
+    everything else. `seeds` and `epochs` replace those that a study declares; `rules` the rules of the panel.
+    """
+
+    quick: bool = False
+    seeds: tuple[int, ...] = SEEDS
+    epochs: int | None = None
+    rules: tuple[str, ...] = ()
+
+    def arm(
+        self, name: str, rule: str, *, net: str = "resmlp", epochs: int = 100, data: str = "cifar10",
+        net_options: Mapping[str, Any] | None = None, rank: int = 0, seeds: int | None = None, quick_epochs: int = 16,
+        **settings: Any,
+    ) -> Arm:  # fmt: skip
+        """The runs of one rule, one per seed (the first `seeds` of them); other `settings` as for `plan`."""
+        options = dict(net_options or {})
+        if self.quick:
+            family = find_net(net)
+            options = family.quick({**defaults(family), **options})
+            data = data if data != "cifar10" else "digits" if family.images else "mnist1d"
+            settings.setdefault("probe_images", 512)
+            epochs = quick_epochs
+        configs = plan(
+            data=data, net=net, rules=[rule], seeds=self.seeds[:seeds], net_options=options,
+            epochs=epochs if self.epochs is None else self.epochs, **settings,
+        )  # fmt: skip
+        return Arm(name, tuple(configs), rank)
+
+    def words(self) -> str:
+        """The option that names this extent on the command line."""
+        parts = ["--quick"] if self.quick else []
+        parts += [f"--seeds {','.join(map(str, self.seeds))}"] if self.seeds != SEEDS else []
+        parts += [f"--epochs {self.epochs}"] if self.epochs is not None else []
+        parts += [f"--rules {','.join(self.rules)}"] if self.rules else []
+        return "".join(f" {part}" for part in parts)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A run that a study declares and that cannot be used, and why."""
+
+    arm: str
+    seed: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What is there of a study: by arm the runs that finished or diverged, in the order of the seeds; and the gaps."""
+
+    study: str
+    extent: Extent
+    arms: Mapping[str, Arm]
+    runs: Mapping[str, Sequence[Run]]
+    gaps: Sequence[Gap]
+
+    def __getitem__(self, arm: str) -> Sequence[Run]:
+        return [run for run in self.runs[arm] if run.ended == "finished"]
+
+    def last(self, arm: str, what: Quantity) -> Stat:
+        """A quantity at the end, over the finished seeds."""
+        return what.over(self[arm])
+
+    def cells(self, arm: str, *quantities: Quantity) -> list[Cell]:
+        """Several quantities as cells of a table; one that was measured in no seed is None."""
+        found = {quantity: self.last(arm, quantity) for quantity in quantities}
+        return [stat if stat.n or not quantity.partly else None for quantity, stat in found.items()]
+
+    def accuracy(self, arm: str) -> dict[int, float]:
+        """Final accuracy by seed."""
+        return {run.config.seed: run.snapshots[-1].accuracy for run in self[arm]}
+
+    def gain(self, own: str, other: str) -> Stat:
+        """How far the accuracy of one arm lies above that of another, for the seeds that both have."""
+        a, b = self.accuracy(own), self.accuracy(other)
+        both = [seed for seed in a if seed in b]
+        return gain([a[seed] for seed in both], [b[seed] for seed in both])
+
+    def seeds(self, *arms: str) -> str:
+        """How many seeds are there of those declared: "3", or "1 of 3"."""
+        fewest = min(len(self[arm]) for arm in arms)
+        wanted = max(self.arms[arm].count for arm in arms)
+        return str(fewest) if fewest == wanted else f"{fewest} of {wanted}"
+
+    def ended(self, arm: str) -> Sequence[Run]:
+        """What is judged: the finished runs, and those that diverged, which are not drawn but not left out either."""
+        return self.runs[arm]
+
+    def every(self) -> list[Run]:
+        """All finished runs, each once."""
+        return list({run.path.name: run for arm in self.arms for run in self[arm]}.values())
+
+    def missing(self, arms: Iterable[str] | None = None, most: int = 1000) -> str:
+        """The gaps in words, or nothing: each reason once, with its arms (`most` of them) and seeds."""
+        wanted = set(self.arms if arms is None else arms)
+        by_arm: dict[tuple[str, str], list[int]] = {}
+        for gap in self.gaps:
+            if gap.arm in wanted:
+                by_arm.setdefault((gap.why, gap.arm), []).append(gap.seed)
+        by_reason: dict[str, list[str]] = {}
+        for (why, arm), seeds in by_arm.items():
+            whole = len(seeds) == self.arms[arm].count
+            by_reason.setdefault(why, []).append(arm if whole else f"{arm} (seed {', '.join(map(str, seeds))})")
+        return "; ".join(f"{why}: {_first(arms, most)}" for why, arms in by_reason.items())
+
+    def note(self, words: str, arms: Iterable[str] | None = None) -> str:
+        """What stands below a figure: what it was drawn from, how, and in short what is not there."""
+        arms = list(self.arms if arms is None else arms)
+        alone, missing = [arm for arm in arms if len(self[arm]) == 1], self.missing(arms, most=3)
+        every = all(len(self[arm]) <= 1 for arm in arms)
+        parts = [setting(self, arms), words, variant_words(run.config for arm in arms for run in self[arm])]
+        if alone:
+            parts.append(
+                "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4, '; ')}."
+            )
+        return " ".join(filter(None, [*parts, f"Not drawn, {missing}. {self._continues()}" if missing else ""]))
+
+    def notes(self, *words: str) -> list[str]:
+        """What stands below a table: how to read it, and every run that is not there, with what would train it."""
+        missing = self.missing()
+        trained = variant_words(run.config for run in self.every())
+        return [
+            *words,
+            *([trained] if trained else []),
+            *([f"Missing, {missing}. {self._continues()}"] if missing else []),
+        ]
+
+    def _continues(self) -> str:
+        return f"`walkback study run {self.study}{self.extent.words()}` continues."
+
+
+def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return mark.join([*names[:most], *more])
+
+
+WAITS = "depends on runs that are not finished"
+
+
+def gather(study: "Study", extent: Extent, *places: Path | str) -> Collected:
+    """The records of a study's runs, wherever among `places` they lie. Nothing fails for want of a run.
+
+    Arms that follow from records are made of those of the first arms alone.
+    """
+    known: dict[str, Run | str] = {}
+    first = _gather(study, extent, study.arms(extent), places, known)
+    if study.then is None:
+        return first
+    return _gather(study, extent, [*first.arms.values(), *study.then(first)], places, known)
+
+
+def _gather(
+    study: "Study", extent: Extent, declared: Sequence[Arm], places: Sequence[Path | str], known: dict[str, Run | str]
+) -> Collected:
+    arms = {arm.name: arm for arm in declared}
+    runs: dict[str, list[Run]] = {name: [] for name in arms}
+    gaps: list[Gap] = []
+    for arm in arms.values():
+        gaps += [Gap(arm.name, config.seed, WAITS) for config in arm.waiting]
+        for config in arm.configs:
+            name = config.folder()
+            if name not in known:
+                known[name] = _find(name, config, places)
+            found = known[name]
+            if isinstance(found, str):
+                gaps.append(Gap(arm.name, config.seed, found))
+                continue
+            runs[arm.name].append(found)
+            if found.ended == "diverged" and found.result is not None:
+                gaps.append(Gap(arm.name, config.seed, found.result.says))
+    return Collected(study.name, extent, arms, runs, gaps)
+
+
+def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | str:
+    """The run of that name that finished or diverged, or why there is none."""
+    why = "not trained"
+    for place in places:
+        path = Path(place) / name
+        if not path.exists():
+            continue
+        try:
+            run = read_run(path)
+        except RecordError as error:
+            why = f"cannot be read ({error.what})"
+            continue
+        if run.ended != "stopped" and run.snapshots:
+            return run
+        epochs = f"{max(0, len(run.snapshots) - 1)} of {config.epochs} epochs"
+        why = f"unfinished ({epochs})" if run.result is None else run.result.says
+    return why
+
+
+@dataclass(frozen=True)
+class Study:
+    """A declaration: what is run, what is compared, what is drawn. `place`: where it stands in the list."""
+
+    name: str
+    asks: str
+    arms: Callable[[Extent], Sequence[Arm]]
+    tables: Callable[[Collected], Sequence[Table]]
+    figures: Mapping[str, Callable[[Collected], "Figure | None"]] = field(default_factory=dict)
+    # What is measured without training, at the end of `run`, and kept in the run folders.
+    measure: Callable[[Collected, Path | None], None] | None = None
+    place: int = 100
+    # Arms that follow from the records of the first arms, and from nothing else: settings that were chosen by trials.
+    then: Callable[[Collected], Sequence[Arm]] | None = None
+    # Every arm that `then` could give, whatever the records say.
+    could: Callable[[Extent], Sequence[Arm]] | None = None
+
+    def declared(self, extent: Extent, *places: Path | str) -> Sequence[Arm]:
+        """Its arms, with those that follow from the records in some folders."""
+        return list(gather(self, extent, *places).arms.values()) if self.then is not None else self.arms(extent)
+
+    def configs(self, extent: Extent, *places: Path | str) -> list[RunConfig]:
+        """Every run that it needs, each once, in the order of its arms, as far as the records in `places` show."""
+        return list({c.hash(): c for arm in self.declared(extent, *places) for c in arm.configs}.values())
+
+    def possible(self, extent: Extent) -> list[RunConfig]:
+        """Every run that it could ever need."""
+        arms = [*self.arms(extent), *(self.could(extent) if self.could is not None else ())]
+        return list({c.hash(): c for arm in arms for c in arm.configs}.values())
+
+
+def register(study: Study) -> Study:
+    """Let a study be found by its name."""
+    return STUDIES.add(study.name, study)
+
+
+def studies(*names: str) -> list[Study]:
+    """The studies of those names in the order of their places; all of them without any."""
+    return sorted((STUDIES.get(name) for name in names or STUDIES.names()), key=lambda study: (study.place, study.name))
+
+
+def in_order(wanted: Sequence[Study], extent: Extent, *places: Path | str) -> list[Arm]:
+    """The arms of the studies by their rank, then as the studies declare them."""
+    return sorted((arm for study in wanted for arm in study.declared(extent, *places)), key=lambda arm: arm.rank)
+
+
+def next_up(arms: Sequence[Arm], tried: Container[str]) -> list[RunConfig]:
+    """The runs to be trained now, each once, but for those tried already, which are named by their hash.
+
+    While an arm waits for records, nothing of a higher rank is trained before what it may wait for.
+    """
+    waits = min((arm.rank for arm in arms if arm.waiting), default=math.inf)
+
+    def untried(arms: Iterable[Arm]) -> list[RunConfig]:
+        return list({c.hash(): c for arm in arms for c in arm.configs if c.hash() not in tried}.values())
+
+    return untried(arm for arm in arms if arm.rank <= waits) or untried(arms)
+
+
+def setting(gathered: Collected, arms: Iterable[str] | None = None) -> str:
+    """The data, net, budget and seeds of some arms in words, for the note below a figure."""
+    names = list(gathered.arms if arms is None else arms)
+    configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]
+
+    def listing(values: Iterable[Any]) -> str:
+        return " and ".join(map(str, dict.fromkeys(values)))
+
+    nets = listing(net_words(c) for c in configs if c.blocks)
+    data = listing(DATA_NAMES.get(c.data, c.data) for c in configs)
+    counts = [len(gathered[name]) for name in names if gathered[name]]
+    seeds = "no run" if not counts else _count(min(counts)) if len(set(counts)) == 1 else f"up to {max(counts)} seeds"
+    return f"{data}; {nets}; {listing(c.epochs for c in configs)} epochs; {seeds}."
+
+
+def net_words(config: RunConfig) -> str:
+    """A run's net in words."""
+    family = find_net(config.net)
+    return family.words({**defaults(family), **config.net_options})
+
+
+def _count(seeds: int) -> str:
+    return "1 seed" if seeds == 1 else f"{seeds} seeds"
+
+
+DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
+
+
+# --- arms that are judged ---
+
+
+class BothVerdicts(NamedTuple):
+    """What is put before everybody who decides: the evidence, and what was made of it by either protocol."""
+
+    evidence: Evidence
+    ours: Judgement
+    published: Judgement
+
+
+def both(evidence: Evidence) -> BothVerdicts:
+    """The judgement of either protocol."""
+    return BothVerdicts(evidence, judge(evidence), judge(evidence, protocol="published"))
+
+
+def known_of(
+    g: Collected, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
+) -> Evidence | None:
+    """The evidence of an arm; None if no run of it ended. Without `baselines` they are found among the study's runs."""
+    if not g.ended(arm):
+        return None
+    if baselines is None:
+        others: list[Run] = [run for each in g.arms for run in g.ended(each)]
+        return evidence_of_runs(name or arm, g.ended(arm), others)
+    given = {role: g.ended(other) for role, other in baselines.items() if other in g.arms and g.ended(other)}
+    return evidence_of_runs(name or arm, g.ended(arm), baselines=given)
+
+
+def finding(judgement: Judgement | None, check: str) -> Finding | None:
+    """What one check found."""
+    return next((f for f in judgement.findings if f.check == check), None) if judgement else None
+
+
+def glyph(judgement: Judgement | None, check: str) -> str:
+    """The sign of what it found; nothing where it was not asked."""
+    found = finding(judgement, check)
+    return GLYPHS[found.outcome] if found else ""

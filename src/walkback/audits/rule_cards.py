@@ -1,0 +1,390 @@
+"""A card per rule: what it uses, found by intervention on a small net, and what a step of it costs.
+
+The rule is asked twice, as it is when new and after a short training with the clock run to its end: a warm-up is over
+by then, and learned feedback has learned something. The cards of an audit's rules lie beside its runs, in cards.json.
+"""
+
+import copy
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from walkback.errors import BadValue, RecordError, WalkbackError
+from walkback.files import is_folder
+from walkback.nets import Net, defaults, find_net, make_net
+from walkback.own import as_written
+from walkback.probes.step_cost import products_and_memory
+from walkback.probes.transport import (
+    STRENGTH,
+    Question,
+    RuleOnNet,
+    TooNarrow,
+    Transport,
+    condition,
+    immediate,
+    inputs_of,
+    questions,
+    shuffled,
+    size,
+    turned,
+    uses_labels,
+)
+from walkback.probes.update import alignment
+from walkback.records import RunConfig, find_runs, read_run
+from walkback.records.card import Card, read_cards, write_cards
+from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
+from walkback.train.adamw import AdamW
+from walkback.train.environment import arithmetic
+
+SHAPE, CLASSES = (24,), 6
+SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
+WIDE = 256  # for a rule that runs the net some twenty to sixty times per step
+SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
+STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
+LARGE_BATCHES = 3  # of COST_BATCH samples: from so many a rule can know what it cannot know from a few
+COST_SHAPE, COST_BATCH = (784,), 128
+ROUNDS, BURST = 5, 3
+
+
+def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str = "resmlp", timed: bool = True) -> Card:
+    """The card of a rule by name, or of a class in a file (`my_rule.py:MyRule`)."""
+    given = dict(options or {})
+    family = find_net(net)
+    known = defaults(family)
+    sizes = {name: value for name, value in SIZES.items() if name in known}
+    facts: dict[str, Any] = {
+        "rule": as_written(rule), "rule_options": given, "rule_source": rule_source(rule),
+        "net": family.words({**known, **sizes}),
+    }  # fmt: skip
+    with arithmetic():
+        try:
+            try:
+                found = what_it_uses(rule, given, net=net, sizes=sizes)
+            except TooNarrow:
+                found = what_it_uses(rule, given, net=net, sizes=sizes | {"width": WIDE})
+            except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
+                found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
+            found |= step_cost(rule, given, net, timed=timed)
+            return Card(**facts, **found)
+        except WalkbackError as error:
+            return Card(**facts, refused=error.what)
+        except Exception as error:
+            if rule_source(rule) is None:
+                raise
+            return Card(**facts, refused=f"it fails: {type(error).__name__}: {error}")
+
+
+# One step of a training: the net's numbers before it and after the update, and all that went through each layer.
+Step = tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]
+
+
+class CardBench:
+    """A small net, and a rule that can be built, trained and asked on it."""
+
+    def __init__(self, rule: str, options: Mapping[str, Any], net: str, sizes: Mapping[str, Any], dtype: torch.dtype):
+        self.rule, self.options, self.dtype = rule, options, dtype
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.net = make_net(net, SHAPE, CLASSES, sizes).to(dtype)
+        condition(self.net)
+        self.origin = copy.deepcopy(self.net)  # `net` itself is changed by the questions
+        draws = torch.Generator().manual_seed(1)
+        self.inputs = torch.randn(SAMPLES, *SHAPE, generator=draws).to(dtype)
+        self.labels = torch.arange(SAMPLES) % CLASSES
+        self.others = (self.labels + 1 + torch.arange(SAMPLES) % 2) % CLASSES
+        self.batches = [
+            (torch.randn(TRAINING_BATCH, *SHAPE, generator=draws).to(dtype), torch.arange(TRAINING_BATCH) % CLASSES)
+            for _ in range(STEPS)
+        ]
+
+    def build(self, net: Net | None = None, state: Mapping[str, Tensor] | None = None) -> Rule:
+        """The rule on the net as it was at first, with the same draws; then with a state that it learned."""
+        model = self.origin if net is None else net
+        made = make_rule(self.rule, model, torch.Generator().manual_seed(2), self.options).to(self.dtype)
+        if state is not None:
+            made.load_state_dict(state)
+        return made
+
+    def twin(self, question: Question) -> Net:
+        """The net with other weights in the layers in question."""
+        twin = copy.deepcopy(self.origin)
+        with torch.no_grad():
+            for layer, weight in shuffled(question.modules(twin)).items():
+                layer.weight.copy_(weight)
+        return twin
+
+    @cached_property
+    def course(self) -> list[Step]:
+        """The usual training, step by step."""
+        steps: list[Step] = []
+        self.trained(copy.deepcopy(self.origin), steps)
+        return steps
+
+    def trained(
+        self, net: Net, keep: list[Step] | None = None, behind: Question | None = None
+    ) -> dict[str, Tensor]:  # fmt: skip
+        """Train `net` by the rule for a few steps, and return the rule's state.
+
+        keep    is given every step
+        behind  the training has the same data, activity and errors as the usual one, and other weights in these layers
+        """
+        rule = self.build()
+        named = {f"net.{k}": p for k, p in net.named_parameters()}
+        named |= {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
+        optimizer = AdamW(named, DECAY)
+        layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
+        usual = [] if behind is None else self.course
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            for step, (inputs, labels) in enumerate(self.batches):
+                optimizer.zero_grad()
+                draws = torch.Generator().manual_seed(100 + step)
+                if behind is not None:
+                    _put(net, usual[step], False, behind, step)
+                before = {} if keep is None else copy.deepcopy(net.state_dict())
+                with ExitStack() as stack:
+                    seen = {} if keep is None else stack.enter_context(inputs_of(net))
+                    rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
+                    optimizer.step(LR)
+                    if behind is not None:
+                        _put(net, usual[step], True, behind, step)
+                    after = {} if keep is None else copy.deepcopy(net.state_dict())
+                    rule.after_step(net)
+                if keep is not None:
+                    keep.append((before, after, {n: torch.cat(seen[m]) for n, m in layers.items() if m in seen}))
+        return {key: value.clone() for key, value in rule.state_dict().items()}
+
+    def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> RuleOnNet:
+        """The rule at one moment."""
+        return RuleOnNet(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
+
+
+def _put(net: Net, usual: Step, after: bool, question: Question, seed: int) -> None:
+    """Put a net where the usual training is before or after a step, but for the layers in question.
+
+    These are turned behind all that goes through them in the step. The other numbers are those of the usual training:
+    what the net itself learns from the turned weights is not asked here.
+    """
+    net.load_state_dict(usual[after])
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name in question.layers:
+            if name in usual[2]:
+                weight = net.get_parameter(f"{name}.weight")
+                weight.copy_(turned(weight.detach(), usual[2][name], math.pi / 2, draws))
+
+
+def what_it_uses(
+    rule: str,
+    options: Mapping[str, Any],
+    *,
+    net: str = "resmlp",
+    sizes: Mapping[str, Any] = SIZES,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, Any]:
+    """All of a card but the costs, by the names of its fields."""
+    lab = CardBench(rule, options, net, sizes, dtype)
+    later = copy.deepcopy(lab.net)
+    state = lab.trained(later)
+    condition(later)
+    moments = {
+        "new": lab.subject(lab.net, None, START),
+        "trained": lab.subject(later, state, Clock(STEPS - 1, STEPS, STEPS - 1, STEPS)),
+    }
+    new, trained = moments["new"], moments["trained"]
+    places = {place: _transport(lab, new, trained, asked, state) for place, asked in questions(lab.net).items()}
+    names = [name for name, _ in lab.net.named_parameters()]
+    made = new.make()
+    return {
+        **places,
+        "labels": any(uses_labels(subject, lab.others) for subject in moments.values()),
+        "repeatable": new.noise(list(new.usual)) == 0,
+        "alignment": {moment: _alignment(subject) for moment, subject in moments.items()},
+        "in_training": {moment: _in_training(subject) for moment, subject in moments.items()},
+        **_shares(lab.net, names, new.usual, new.truth()),
+        "learned": sum(p.numel() for p in made.parameters()),
+        "fixed": sum(b.numel() for b in made.buffers() if b.is_floating_point()),
+    }
+
+
+def _transport(
+    lab: CardBench, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question], state: Mapping[str, Tensor]
+) -> Transport:
+    """The strongest that is found; what is weaker is not looked for."""
+    now = {found for subject in (new, trained) for found in immediate(subject, asked)}
+    for strongest in STRENGTH:
+        if strongest in now and strongest != "none":
+            return strongest
+
+    def differs(subject: RuleOnNet, question: Question, **built: Any) -> bool:
+        """Whether the rule, built so, answers differently: on one net only its own state can make the difference."""
+        return subject.notices(subject.answer(make=lambda: lab.build(**built)), question.watched)
+
+    def follows(question: Question) -> bool:
+        """Whether what the rule keeps follows these weights where neither activity nor error does.
+
+        A training that does not give the same state twice cannot tell.
+        """
+        if differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin))):
+            return False
+        return differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin), behind=question))
+
+    if state and any(map(follows, asked)):
+        return "taken"
+    if any(differs(new, question, net=lab.twin(question)) for question in asked):
+        return "init"  # it copied something of these weights when it was built
+    learned = state and any(differs(trained, q, state=lab.trained(lab.twin(q))) for q in asked)
+    return "learned" if learned else "none"
+
+
+def _alignment(subject: RuleOnNet) -> list[float]:
+    answer, truth = subject.usual, subject.truth()
+    found = []
+    for layer in range(subject.net.depth):
+        names = [n for n, _ in subject.net.named_parameters() if n.startswith(f"blocks.{layer}.")]
+        u, g = (torch.cat([given[n].flatten() for n in names]) for given in (answer, truth))
+        found.append(alignment(u, g).value)
+    return found
+
+
+def _in_training(subject: RuleOnNet) -> list[float]:
+    """The alignment at batches as large as those of a training, block by block the median."""
+    draws, found = torch.Generator().manual_seed(11), []
+    for _ in range(LARGE_BATCHES):
+        inputs = torch.randn(COST_BATCH, *subject.inputs.shape[1:], generator=draws).to(subject.inputs)
+        labels = torch.arange(COST_BATCH) % subject.net.classes
+        found.append(_alignment(replace(subject, inputs=inputs, labels=labels)))
+    return [statistics.median(values) for values in zip(*found, strict=True)]
+
+
+def _shares(
+    net: Net, names: Sequence[str], answer: Mapping[str, Tensor], truth: Mapping[str, Tensor]
+) -> dict[str, int]:
+    """How many of the net's numbers the rule trains, how many have the true gradient's direction, how many nothing."""
+    counts = {"by_rule": 0, "by_gradient": 0, "untrained": 0}
+    for name in names:
+        how = "by_rule"
+        if not size(dict(answer), [name]):
+            how = "untrained"
+        elif alignment(answer[name].flatten(), truth[name].flatten()).value > 1 - 1e-6:
+            how = "by_gradient"
+        counts[how] += net.get_parameter(name).numel()
+    return counts
+
+
+def step_cost(
+    rule: str,
+    options: Mapping[str, Any],
+    net: str,
+    *,
+    sizes: Mapping[str, Any] | None = None,
+    shape: tuple[int, ...] = COST_SHAPE,
+    classes: int = CLASSES,
+    batch: int = COST_BATCH,
+    timed: bool = True,
+) -> dict[str, float | None]:
+    """Products, time and memory of a step relative to bp's; by default on the family's own sizes and a batch of 128.
+
+    memory  weights and learned numbers with AdamW's two moments, what the rule keeps, and the peak within the step
+    """
+    steps, whole, products = {}, {}, {}
+    both: tuple[tuple[str, Mapping[str, Any]], ...] = (("bp", {}), (rule, options))
+    for name, given in both:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = make_net(net, shape, classes, sizes or {})
+        step, kept = _step(name, given, model, shape, batch)
+        step()
+        steps[name] = step
+        products[name], peak = products_and_memory(step)
+        whole[name] = kept + peak
+    ratio: float | None = None
+    if timed:
+        times = _times(steps)
+        ratio = times[rule] / times["bp"]
+    return {"products": products[rule] / products["bp"], "time": ratio, "memory": whole[rule] / whole["bp"]}
+
+
+def _step(
+    name: str, options: Mapping[str, Any], model: Net, shape: tuple[int, ...], batch: int
+) -> tuple[Callable[[], None], int]:
+    rule = make_rule(name, model, torch.Generator().manual_seed(2), options)
+    learned = {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
+    optimizer = AdamW({**dict(model.named_parameters()), **learned}, DECAY)
+    draws = torch.Generator().manual_seed(1)
+    inputs, labels = torch.randn(batch, *shape, generator=draws), torch.arange(batch) % model.classes
+
+    def step() -> None:
+        optimizer.zero_grad()
+        rule.backward(model, Batch(inputs, labels, draws, Clock(1, 2)))
+        optimizer.step(1e-3)
+        rule.after_step(model)
+
+    numbers = [*model.parameters(), *rule.parameters()]
+    kept = 3 * sum(p.nbytes for p in numbers) + sum(b.nbytes for b in rule.buffers())
+    return step, kept
+
+
+def _times(steps: Mapping[str, Callable[[], None]]) -> dict[str, float]:
+    """The median time of each, in bursts in turn: a busy machine slows all alike."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(ROUNDS):
+        for name, step in steps.items():
+            for _ in range(BURST):
+                began = time.perf_counter()
+                step()
+                times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+# --- the cards of an audit --------------------------------------------------------------------------------------------
+
+
+def card_key(rule: str, options: object, source: str | None) -> str:
+    """What a card is of: a rule, its options, and the code of one that is not ours."""
+    return json.dumps([rule, options, source], sort_keys=True, default=str)
+
+
+def measure_cards(
+    configs: Iterable[RunConfig], folder: Path | str, *, say: Callable[[str], object] = lambda _: None
+) -> list[Card]:
+    """Measure a card for each rule of these configs that has none in the folder yet, and write all to cards.json."""
+    wanted = {card_key(c.rule, c.rule_options, c.rule_source): c for c in configs}
+    try:
+        kept = read_cards(folder) or []
+    except RecordError:  # it is measured again and replaced
+        kept = []
+    known = {card_key(card.rule, card.rule_options, card.rule_source): card for card in kept}
+    lacking = [key for key in wanted if key not in known]
+    for place, key in enumerate(lacking, 1):
+        config = wanted[key]
+        say(f"card {place} of {len(lacking)}: what {config.rule} uses and costs")
+        known[key] = make_card(config.rule, config.rule_options)
+    if lacking:
+        write_cards(folder, list(known.values()))
+    return [known[key] for key in wanted]
+
+
+def cards_of_folder(
+    folder: Path, rules: Sequence[str] = (), *, say: Callable[[str], object] = lambda _: None
+) -> list[Card]:
+    """Measure the cards of the rules whose runs are in a folder; of some of them, if they are named."""
+    if not is_folder(folder):
+        raise BadValue(f"{folder} is not a folder", "name a folder that holds runs")
+    configs = [read_run(path).config for path in find_runs(folder)]
+    if not configs:
+        raise BadValue(f"no runs in {folder}", "give a folder that `walkback train` or `walkback audit` made")
+    missing = [rule for rule in rules if rule not in {config.rule for config in configs}]
+    if missing:
+        raise BadValue(f"no run in {folder} was trained by {missing[0]}", "leave the rules out to measure all of them")
+    return measure_cards([c for c in configs if not rules or c.rule in rules], folder, say=say)

@@ -1,1 +1,0 @@
-"""Audits of somebody's own loop: the subject, its frozen twin, backprop and the controls."""

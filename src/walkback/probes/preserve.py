@@ -1,0 +1,312 @@
+"""The promise of every probe: it leaves what it measures unchanged.
+
+A forward pass may write into weights (an embedding with max_norm), count its calls in a plain attribute or fill a list.
+A credit function may do anything. Remembered are the tensors, numpy arrays, random generators, lists and tables that
+can be reached from a module by its attributes; other objects are remembered by identity only.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from walkback.probes.outputs import Around
+
+
+class Changes:
+    """What had to be put back, known when the look is over: the parameters by name, and what could not be."""
+
+    def __init__(self) -> None:
+        self.parameters: list[str] = []
+        self.stuck: list[str] = []
+
+    def notes(self, who: str) -> list[str]:
+        """The same in words; `who` changed it.
+
+        >>> changes = Changes()
+        >>> changes.parameters += ["embed.weight"]
+        >>> changes.notes("the forward pass")
+        ['the forward pass changes the weights of embed.weight; they were put back']
+        """
+        put_back = f"{who} changes the weights of {_few(self.parameters)}; they were put back"
+        stuck = f"{who} changes {_few(self.stuck)}, and this could not be put back: check your model"
+        return [*([put_back] if self.parameters else []), *([stuck] if self.stuck else [])]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@contextmanager
+def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
+    """Evaluation mode inside; modes, gradients, flags, buffers and random state are put back, also after an error.
+
+    Flags are requires_grad; random state is torch's, numpy's and Python's. Inside, parameters have no .grad: whatever
+    a watched model or a credit function accumulates there falls into fresh tensors, and the old ones come back.
+    `whole`, for models that are not ours: weights, attributes, hooks and torch's switches are put back too, and what is
+    yielded says afterwards what had changed. It takes a copy of the weights.
+    """
+    changes = Changes()
+    parts = [part for module in modules for part in module.modules()]
+    modes = [part.training for part in parts]
+    parameters = [p for module in modules for p in module.parameters()]
+    gradients = [p.grad for p in parameters]
+    # A forward may write into a buffer or put another tensor in its place: both are undone.
+    slots = [(part, name, b, None if b is None else b.clone()) for part in parts for name, b in part._buffers.items()]
+    tensors = [*parameters, *(b for _, _, b, _ in slots if b is not None)]
+    flags = [t.requires_grad for t in tensors]
+    devices = sorted({t.device.index for t in tensors if t.device.type == "cuda"})
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=devices), remembered(*modules) if whole else nullcontext() as memory:
+        try:
+            for module in modules:
+                module.eval()
+            for parameter in parameters:
+                parameter.grad = None
+            yield changes
+        finally:
+            if memory is not None:  # first, because a gradient fits only the weights that it was made for
+                changes.parameters, changes.stuck = memory.restore()
+            for part, mode in zip(parts, modes, strict=True):
+                part.training = mode
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            with torch.no_grad():
+                for part, name, buffer, value in slots:
+                    part._buffers[name] = buffer
+                    if buffer is not None and value is not None and not torch.equal(buffer, value):
+                        buffer.copy_(value)
+            for tensor, flag in zip(tensors, flags, strict=True):
+                if tensor.requires_grad != flag:
+                    tensor.requires_grad_(flag)
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
+HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
+_held: dict[tuple[int, ...], "Memory"] = {}
+
+
+@contextmanager
+def remembered(*modules: nn.Module) -> Iterator["Memory"]:
+    """The modules' memory, made here; or, inside another such block of the same modules, that of the outer one.
+
+    Every block puts everything back, so the modules are at the start of an inner block as at that of the outer one.
+    """
+    key = tuple(id(_inside(module)) for module in modules)
+    if key in _held:
+        yield _held[key]
+        return
+    _held[key] = Memory(*modules)
+    try:
+        yield _held[key]
+    finally:
+        del _held[key]
+
+
+def _inside(module: nn.Module) -> nn.Module:
+    while isinstance(module, Around):
+        module = module.model
+    return module
+
+
+class Memory:
+    """The state of some modules at the moment this was made."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        self._undo: list[tuple[str, Callable[[], bool]]] = []
+        self._parameters: set[str] = set()
+        self._visit(modules)
+        self._put_switches_back = switches()
+
+    def _visit(self, modules: tuple[nn.Module, ...]) -> None:
+        seen: set[int] = set()
+        todo: deque[tuple[str, Any]] = deque(("", _inside(module)) for module in modules)
+        while todo:
+            path, value = todo.popleft()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Tensor):
+                self._tensor(path, value)
+            elif isinstance(value, nn.Module | torch.optim.Optimizer):
+                self._undo.append((path, _table(value.__dict__, ordered=False)))
+                todo.extend((_joined(path, key), inner) for key, inner in value.__dict__.items())
+            elif isinstance(value, dict):
+                self._undo.append((path, _table(value, ordered=True)))
+                todo.extend((_joined(path, str(key)), inner) for key, inner in value.items())
+            elif isinstance(value, list | deque | tuple):
+                if not isinstance(value, tuple):
+                    self._undo.append((path, _members(value)))
+                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
+            elif isinstance(value, set):
+                self._undo.append((path, _members(value)))
+            elif isinstance(value, np.ndarray):
+                self._undo.append((path, _array(value)))
+            elif isinstance(value, torch.Generator):
+                self._undo.append((path, _generator(value)))
+
+    def _tensor(self, path: str, value: Tensor) -> None:
+        if is_lazy(value) or value.is_meta:
+            return
+        if isinstance(value, nn.Parameter):
+            self._parameters.add(path)
+        self._undo.append((path, _values(value)))
+        for hooks in (value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)):
+            if hooks is not None:
+                self._undo.append((path, _table(hooks, ordered=True)))
+            else:
+                self._undo.append((path, _no_hooks(value)))
+
+    def restore(self) -> tuple[list[str], list[str]]:
+        """Restore everything. Returns the parameters that had changed, and what could not be restored."""
+        changed, stuck = [], []
+        for path, undo in self._undo:
+            try:
+                if undo() and path in self._parameters:
+                    changed.append(path)
+            except (RuntimeError, ValueError, TypeError, NotImplementedError):
+                stuck.append(path)
+        self._put_switches_back()
+        return list(dict.fromkeys(changed)), list(dict.fromkeys(stuck))
+
+
+def _joined(path: str, key: str) -> str:
+    return path if key in HIDDEN else f"{path}.{key}" if path else key
+
+
+def _table(table: MutableMapping[Any, Any], ordered: bool) -> Callable[[], bool]:
+    before = dict(table)
+
+    def undo() -> bool:
+        if len(table) == len(before) and all(key in table and table[key] is before[key] for key in before):
+            return False
+        if ordered:  # a Sequential calls its modules in the order of this table
+            table.clear()
+        for key in [key for key in table if key not in before]:
+            del table[key]
+        table.update(before)
+        return True
+
+    return undo
+
+
+def _members(held: Any) -> Callable[[], bool]:
+    """Of a list, a deque or a set."""
+    before = list(held)
+
+    def undo() -> bool:
+        if len(held) == len(before) and all(a is b for a, b in zip(held, before, strict=True)):
+            return False
+        held.clear()
+        held.update(before) if isinstance(held, set) else held.extend(before)
+        return True
+
+    return undo
+
+
+def _array(array: Any) -> Callable[[], bool]:
+    before = array.copy()
+
+    def undo() -> bool:
+        differs: bool = array.tobytes() != before.tobytes()
+        if differs:
+            array[...] = before
+        return differs
+
+    return undo
+
+
+def _generator(generator: torch.Generator) -> Callable[[], bool]:
+    before = generator.get_state()
+
+    def undo() -> bool:
+        generator.set_state(before)
+        return False
+
+    return undo
+
+
+def _no_hooks(tensor: Tensor) -> Callable[[], bool]:
+    def undo() -> bool:
+        for hooks in (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)):
+            if hooks:
+                hooks.clear()
+        return False
+
+    return undo
+
+
+def _values(tensor: Tensor) -> Callable[[], bool]:
+    home, before = tensor.detach(), tensor.detach().clone()  # the same storage; a copy of what is in it
+    flag = tensor.requires_grad
+
+    def undo() -> bool:
+        moved = tensor.shape != home.shape or tensor.dtype != home.dtype or tensor.data_ptr() != home.data_ptr()
+        if moved:  # somebody assigned to .data
+            tensor.data = home
+        differs = not same_bits(home, before)
+        if differs:
+            with torch.inference_mode(home.is_inference()), torch.no_grad():
+                home.copy_(before)
+        if tensor.is_leaf and tensor.requires_grad != flag:
+            tensor.requires_grad_(flag)
+        return moved or differs
+
+    return undo
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same numbers; NaN is the same as NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if torch.equal(a, b):
+        return True
+    return bool((a.is_floating_point() or a.is_complex()) and ((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _put_device(device: torch.device) -> None:
+    torch.set_default_device(None)
+    if torch.get_default_device() != device:
+        torch.set_default_device(device)
+
+
+# torch's own settings that a careless function may turn: what reads each, and what sets it.
+SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_default_device, _put_device),
+    (torch.get_num_threads, torch.set_num_threads),
+    (
+        lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        lambda was: torch.use_deterministic_algorithms(was[0], warn_only=was[1]),
+    ),
+    (
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda was: torch.autograd.set_detect_anomaly(*was),
+    ),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+]
+GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+                "_global_backward_pre_hooks")  # fmt: skip
+
+
+def switches() -> Callable[[], None]:
+    """Remember torch's settings and its hooks on all modules; what is returned puts them back."""
+    before = [(read, put, read()) for read, put in SWITCHES]
+    hooks = [_table(getattr(nn.modules.module, name), ordered=True) for name in GLOBAL_HOOKS]
+
+    def undo() -> None:
+        for read, put, was in before:
+            if read() != was:
+                put(was)
+        for put_back in hooks:
+            put_back()
+
+    return undo
