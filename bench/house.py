@@ -21,8 +21,8 @@ CARRIERS = ("Struct", "Record", "BaseModel", "NamedTuple", "TypedDict", "FromPro
 
 # What each call runs in a process of its own, in an empty folder.
 CALLS = {
-    "walkback audit": "cli.audit(recipe=Recipe(rules='bp,fa', data='mnist1d', seeds='1', epochs=1, lr=1e-3), jobs=1, "
-    "executing=Executing(executor='serial'), out=Path('runs'), cards=False)",
+    "walkback audit": "cli.audit(recipe=Recipe(rules='bp,fa', data='mnist1d', seeds='1', epochs=1, lr=1e-3), "
+    "executing=Executing(executor='serial', jobs=1), out=Path('runs'), cards=False)",
     "wb.audit": "wb.audit(model(), batches(), 'blocks.*')",
     "judge of a log": "cli.judge(Path('log.json'))",
     "judge of runs": "cli.judge(DEMO)",

@@ -14,8 +14,8 @@ from walkback.checks import Audit
 from walkback.cli import app
 from walkback.cli.shown import show_audit
 from walkback.report.audit_tables import audit_tables
+from walkback.report.case import VARIANTS, variant, variant_words
 from walkback.report.catalogue import catalogue
-from walkback.report.variants import VARIANTS, variant, variants
 from walkback.rules import RULES, rule_words
 
 WORDS = "dfa: normalised per sample; fa: a chain by blocks with the exact top."
@@ -39,12 +39,12 @@ def test_the_words_on_normalisation_are_what_the_rules_do():
 def test_closed_form_options_that_change_the_form_change_the_words():
     plain = small_plan(rules=["dfa"])
     (other,) = small_plan(rules=["dfa"], rule_options={"normalize": "none"})
-    assert variants(plain) == "dfa: normalised per sample."
-    assert variants([*plain, other]) == "dfa: normalised per sample or not normalised."
-    assert variants([*small_plan(rules=["fa", "bp"]), *plain, *plain]) == WORDS
+    assert variant_words(plain) == "dfa: normalised per sample."
+    assert variant_words([*plain, other]) == "dfa: normalised per sample or not normalised."
+    assert variant_words([*small_plan(rules=["fa", "bp"]), *plain, *plain]) == WORDS
     assert variant("fa", {"normalize": "sample"}) == "a chain by blocks with the exact top, normalised per sample"
     assert variant("dfa-plain", {"normalize": "batch"}) == "Nøkland's, normalised over the batch"
-    assert variants(small_plan(rules=["bp", "usf"])) == variants([]) == ""
+    assert variant_words(small_plan(rules=["bp", "usf"])) == variant_words([]) == ""
 
 
 def test_it_stands_below_the_terminals_table_and_in_the_footnotes(tmp_path, capsys, monkeypatch):

@@ -26,7 +26,7 @@ from walkback.records.plan_file import (
     write_plan,
 )
 from walkback.records.status import RunStatus, counted, statuses
-from walkback.report.status import print_status, status_text
+from walkback.report.terminal import print_status, status_text
 from walkback.train import plan
 
 CONFIGS = plan(

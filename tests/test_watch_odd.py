@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import walkback as wb
 from walkback.audits.alarms import WatchWarning
 from walkback.records.readers.watch_log import UPDATE
-from walkback.report import live
+from walkback.report import watched
 from watched_loops import DEPTH, PROBE, WIDTH, Block, Net, X, Y, bp_loss, train
 
 
@@ -298,7 +298,7 @@ class Notebook:
 
 def test_in_a_notebook_one_figure_follows_the_training(monkeypatch, capsys):
     kernel = Notebook()
-    monkeypatch.setattr(live, "_display", lambda: kernel.display)
+    monkeypatch.setattr(watched, "_display", lambda: kernel.display)
     model = Net()
     with wb.watch(model, "blocks.*", probe=PROBE, every=1, residual=True) as watch:
         train(model, watch, 3)
@@ -317,6 +317,6 @@ def test_a_notebook_is_known_by_its_kernel(monkeypatch, kernel, expected):
     ipython.get_ipython, page.display = (lambda: shell), "shown"
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", page)
-    assert live._display() == expected
+    assert watched._display() == expected
     monkeypatch.delitem(sys.modules, "IPython")
-    assert live._display() is None
+    assert watched._display() is None

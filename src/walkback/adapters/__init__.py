@@ -3,9 +3,8 @@
 One file each. A library is imported when its adapter is made; walkback itself does not require it.
 """
 
-from walkback.adapters.csv import csv_writer
 from walkback.adapters.lightning import lightning_callback
-from walkback.adapters.tensorboard import tensorboard_writer
 from walkback.adapters.transformers import transformers_callback
+from walkback.adapters.writers import csv_writer, tensorboard_writer
 
 __all__ = ["csv_writer", "lightning_callback", "tensorboard_writer", "transformers_callback"]

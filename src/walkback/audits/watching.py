@@ -46,8 +46,7 @@ from walkback.records.readers.watch_log import (
 )
 from walkback.records.record import refused
 from walkback.records.training import Ended
-from walkback.report.live import Live
-from walkback.report.watched import figure, line_of
+from walkback.report.watched import Live, figure, line_of
 
 SAMPLES = 256
 PROVED_AGAIN = 4  # the true gradient is proved at the looks 0, 1, 4, 16, 64, …, at the last, and before any alarm

@@ -3,15 +3,13 @@
 Torch and the rooms are imported only if a command needs them.
 """
 
-from walkback.cli import data as data_commands
 from walkback.cli import studying
 from walkback.cli.app import app, main
-from walkback.cli.judging import form, judge, report, table
-from walkback.cli.looking import card, export, list_names, reproduction, show, simulate
-from walkback.cli.status import status
+from walkback.cli.judging import compare, form, judge, report, table
+from walkback.cli.looking import card, export, list_names, reproduction, show, simulate, status
 from walkback.cli.training import audit, train, work
 
 __all__ = [
-    "app", "audit", "card", "data_commands", "export", "form", "judge", "list_names", "main", "report",
-    "reproduction", "show", "simulate", "status", "studying", "table", "train", "work",
+    "app", "audit", "card", "compare", "export", "form", "judge", "list_names", "main", "report", "reproduction",
+    "show", "simulate", "status", "studying", "table", "train", "work",
 ]  # fmt: skip

@@ -1,20 +1,28 @@
 """The commands that judge and show records: `judge`, `report`, `compare`, `table`, `form`. Nothing is trained."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Annotated, Any, Literal
 
 from walkback.cli.app import app
-from walkback.cli.options import JUDGE, WHERE, Judging, TableFolder, TableFormat, check_rows, option
+from walkback.cli.options import JUDGE, WHERE, Judging, Paths, TableFolder, TableFormat, check_rows, option
 from walkback.cli.shown import give_page, give_table, make_console, open_page, progress, show_audit
 from walkback.errors import BadValue
 
 
+def _read(by: Callable[..., Any], paths: tuple[Path, ...], judging: Judging, **more: Any) -> Any:
+    """What a reader of the rooms makes of these folders and files, on all cores."""
+    from walkback.train.crew import usual_count
+
+    given = judging.given()
+    with progress() as note:
+        return by(*paths, **given, note=note, processes=usual_count(), **more)
+
+
 @app.command
 def judge(
-    *paths: Annotated[Path, Parameter(json_list=False)],
+    *paths: Paths,
     judging: Judging = Judging(),
     out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (default: not written).")] = None,
     rows: Annotated[int | None, option(WHERE, "Largest number of subjects to name (40).")] = None,
@@ -27,18 +35,15 @@ def judge(
         Run folders, folders of runs, or log files.
     """
     from walkback.audits import judge_paths
-    from walkback.train.crew import usual_count
 
-    given = judging.given()
     check_rows(rows)
-    with progress() as note:
-        audit = judge_paths(*paths, **given, note=note, processes=usual_count())
+    audit = _read(judge_paths, paths, judging)
     return show_audit(audit, out, judging.strict, rows)
 
 
 @app.command
 def report(
-    *paths: Annotated[Path, Parameter(json_list=False)],
+    *paths: Paths,
     to: Annotated[Path, option(WHERE, "The file to write.")] = Path("report.html"),
     open: Annotated[bool, option(WHERE, "Open the page in your browser.", negative="")] = False,
     judging: Judging = Judging(),
@@ -51,11 +56,8 @@ def report(
         Run folders, folders of runs, or log files.
     """
     from walkback.audits import report_paths
-    from walkback.train.crew import usual_count
 
-    words = [*map(str, paths), *judging.words()]
-    with progress() as note:
-        audit = report_paths(*paths, **judging.given(), source=words, note=note, processes=usual_count())
+    audit = _read(report_paths, paths, judging, source=[*map(str, paths), *judging.words()])
     give_page(audit, to)
     if open:
         open_page(to)
@@ -98,7 +100,7 @@ def compare(
 
 @app.command
 def table(
-    *paths: Annotated[Path, Parameter(json_list=False)],
+    *paths: Paths,
     format: TableFormat = "text",
     to: TableFolder = None,
     judging: Judging = Judging(),
@@ -112,10 +114,8 @@ def table(
     """
     from walkback.audits import audits_of
     from walkback.report.audit_tables import audit_tables
-    from walkback.train.crew import usual_count
 
-    with progress() as note:
-        audits = audits_of(*paths, **judging.given(), note=note, processes=usual_count())
+    audits = _read(audits_of, paths, judging)
     for number, audit in enumerate(audits, 1):
         for each in audit_tables(audit, "audit" if number == 1 else f"audit-{number}"):
             give_table(each, format, to)
@@ -124,7 +124,7 @@ def table(
 
 @app.command
 def form(
-    *paths: Annotated[Path, Parameter(json_list=False)],
+    *paths: Paths,
     format: Annotated[Literal["markdown", "latex"], option(WHERE, "Output format.")] = "markdown",
     to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
     judging: Judging = Judging(),
@@ -139,10 +139,8 @@ def form(
     from walkback.audits import audits_of
     from walkback.report.form import fill, rendered, write_form
     from walkback.report.numbers import relative
-    from walkback.train.crew import usual_count
 
-    with progress() as note:
-        audits = audits_of(*paths, **judging.given(), note=note, processes=usual_count())
+    audits = _read(audits_of, paths, judging)
     forms = (fill(case, audit) for audit in audits for case in audit.cases)
     if to is None:
         sys.stdout.writelines(rendered(forms, format))

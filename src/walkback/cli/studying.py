@@ -9,7 +9,6 @@ from cyclopts import App
 
 from walkback.cli.app import app
 from walkback.cli.options import (
-    DEVICE,
     WHERE,
     Executing,
     FigureFolder,
@@ -71,10 +70,7 @@ def study_run(
         list[Path] | None, option(WHERE, "Folders with finished runs, which are not trained again.", name="--from")
     ] = None,
     budget: Annotated[str | None, option(WHERE, "Stop after this long (150m, 2h); the same command resumes.")] = None,
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
-    device: Annotated[str, DEVICE] = "cpu",
 ) -> int:
     """Train the missing runs of a study, print its tables and draw its figures.
 
@@ -90,20 +86,19 @@ def study_run(
     live = LiveTable([], console)
     with live as tell:
         of.train_studies(
-            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, jobs=jobs,
-            data_folder=data_folder, device=device, **executing.given(),
+            wanted, extent, out, records or (), tell=tell, expect=live.expect, budget=seconds, **executing.given()
         )  # fmt: skip
     places = [out, *(records or ())]
     if seconds is not None:
         for study in wanted:
-            of.measure(study, extent, places, data_folder)
+            of.measure(study, extent, places, executing.data_folder)
         console.print(seen(of.left(of.in_order(wanted, extent, *places), *places)), soft_wrap=True)
         return 0
     status = live.farewell()
     if live.interrupted or live.submitted:
         return status
     for study in wanted:
-        of.carry_out(study, extent, places, _figures(to, which), console, data_folder)
+        of.carry_out(study, extent, places, _figures(to, which), console, executing.data_folder)
     return status
 
 

@@ -1,5 +1,6 @@
 """The commands that train: `train` and `audit`."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,7 +8,6 @@ from cyclopts import Parameter
 
 from walkback.cli.app import app
 from walkback.cli.options import (
-    DEVICE,
     HOW,
     JUDGE,
     STRICT,
@@ -17,12 +17,25 @@ from walkback.cli.options import (
     Recipe,
     by_comma,
     option,
+    read_seeds,
     read_thresholds,
 )
-from walkback.cli.own_training import audit_file, changed_options
-from walkback.cli.shown import give_audit_page, make_console, show_audit
-from walkback.errors import WalkbackError
+from walkback.cli.shown import give_audit_page, give_page, make_console, show_audit
+from walkback.errors import BadValue, WalkbackError
 from walkback.plain import seen
+
+# What a file of a user's own training defines.
+NEEDED = {
+    "make_model": "a function seed → nn.Module",
+    "train": "a function (model, seed) that trains it",
+    "test": "held-out batches (inputs, labels), or a function that returns them",
+    "blocks": 'the names of the blocks, such as "blocks.*"',
+}
+OPTIONAL = (
+    "train_bp", "make_bp_model", "make_shallow", "train_batches", "optimizer", "epochs", "residual", "credits",
+    "redraw", "name", "reach", "reduction", "loss", "output", "metric", "max_samples", "validation",
+)  # fmt: skip
+WITH_A_FILE = ("seeds", "seed", "lr", "jobs")  # options of training that are allowed with a file
 
 
 @app.command
@@ -34,10 +47,7 @@ def train(
         bool, option(HOW, "Stop a run when its growth passes 50 or its gradient falls below 1e-7.", negative="")
     ] = False,
     out: Annotated[Path, option(WHERE, "Folder of the runs.")] = Path("runs"),
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
-    device: Annotated[str, DEVICE] = "cpu",
     checkpoint_every: Annotated[float, option(WHERE, "Seconds between checkpoints.")] = 15.0,
     fresh: Annotated[bool, option(WHERE, "Start again; the old folder is renamed.", negative="")] = False,
 ) -> int:
@@ -55,8 +65,8 @@ def train(
     live = LiveTable(configs, console)
     with live as tell:
         runs = train_all(
-            configs, out, jobs=jobs, tell=tell, checkpoint_every=checkpoint_every, data_folder=data_folder,
-            device=device, fresh=fresh, fired=stopping(configs), **executing.given(),
+            configs, out, tell=tell, checkpoint_every=checkpoint_every, fresh=fresh, fired=stopping(configs),
+            **executing.given(),
         )  # fmt: skip
     ended = [run for run in runs if run is not None]
     if ended:
@@ -85,10 +95,7 @@ def audit(
         Path | None,
         option(WHERE, "Folder for runs, audit.json and report.html (runs; with a file runs/ITS NAME)."),
     ] = None,
-    jobs: Annotated[int | None, option(WHERE, "Runs at once (one per core).")] = None,
     executing: Executing = Executing(),
-    data_folder: Annotated[Path | None, option(WHERE, "Folder with your data (or WALKBACK_DATA).")] = None,
-    device: Annotated[str, DEVICE] = "cpu",
     cards: Annotated[bool, option(WHAT, "Measure what each rule uses and costs, for the page.")] = True,
     dry_run: Annotated[
         bool, option(WHERE, "Print the trainings, minutes and megabytes to come; train nothing.", negative="")
@@ -107,10 +114,16 @@ def audit(
         --jobs and the options of judging can be given with it.
     """
     if file is not None:
-        extra: dict[str, object] = {"--data-folder": data_folder, "--device": None if device == "cpu" else device}
-        extra |= {"--rates": rates, "--dry-run": dry_run or None}
-        given = [*changed_options(recipe, executing), *(word for word, value in extra.items() if value is not None)]
-        return audit_file(file, given, recipe, max_seeds, protocol, thresholds, strict, out, jobs)
+        given = [
+            f"--{field.name.replace('_', '-')}" for group in (recipe, executing) for field in fields(group)
+            if field.name not in WITH_A_FILE and getattr(group, field.name) != field.default
+        ]  # fmt: skip
+        given += [*([] if rates is None else ["--rates"]), *(["--dry-run"] if dry_run else [])]
+        if given:
+            trouble = f"{', '.join(given)} cannot be used with {file}, which defines what is trained and how"
+            raise BadValue(trouble, "set it in the file, and leave the option out")
+        how = {"protocol": protocol, "thresholds": read_thresholds(thresholds), "max_seeds": max_seeds}
+        return _audit_file(file, recipe, out or Path("runs") / file.stem, strict, jobs=executing.jobs, **how)
     from walkback.audits import audit_rules, coming, usual
     from walkback.report.terminal import LiveTable
 
@@ -119,8 +132,7 @@ def audit(
     live = LiveTable([], console)
     data = recipe.data or "mnist1d-10k"
     what: dict[str, Any] = {
-        "out": out, "jobs": jobs, "data_folder": data_folder, "device": device, "max_seeds": max_seeds,
-        "rates": rates or ("auto" if recipe.lr is None else "one"),
+        "out": out, "max_seeds": max_seeds, "rates": rates or ("auto" if recipe.lr is None else "one"),
         **executing.given(), **usual(data, {**recipe.settings(), "data": data}),
     }  # fmt: skip
     for line in coming(by_comma(recipe.rules), **what):
@@ -139,6 +151,40 @@ def audit(
             raise
     status = show_audit(found, out, strict)
     give_audit_page(found, out, cards)
+    return status
+
+
+def _names_in(file: Path) -> dict[str, Any]:
+    """The arguments for `wb.audit_training` in a file; missing ones are listed."""
+    from walkback.own import load_file
+
+    if not file.is_file():
+        remedy = "give a Python file that defines make_model, train, test and blocks"
+        raise BadValue(f"the file {file} does not exist", remedy)
+    module = vars(load_file(file.resolve()))
+    missing = [name for name in NEEDED if name not in module]
+    if missing:
+        listing = "; ".join(f"{name}: {NEEDED[name]}" for name in NEEDED)
+        remedy = f"define in it {listing}. And, if you have them, {', '.join(OPTIONAL)}"
+        raise BadValue(f"{file} does not define {', '.join(missing)}", remedy)
+    return {name: module[name] for name in (*NEEDED, *OPTIONAL) if name in module}
+
+
+def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any) -> int:
+    """Audit the training in a file, and write audit.json and report.html."""
+    from walkback.audits import audit_training
+
+    found = _names_in(file)
+    seeds: Any = "auto" if recipe.seed is None and recipe.seeds is None else read_seeds(recipe.seed, recipe.seeds)
+    make_model, train, test, blocks = (found.pop(name) for name in NEEDED)
+    audit = audit_training(
+        make_model, train, test, blocks, seeds=seeds, out=out, files=[str(file.resolve())], lr=recipe.lr,
+        say=lambda line: print(seen(line), flush=True), **how, **{"name": file.stem} | found,
+    )  # fmt: skip
+    status = show_audit(audit, out, strict)
+    for problem in audit.problems:
+        print(seen(f"Note: {problem}"))
+    give_page(audit, out / "report.html")
     return status
 
 

@@ -7,18 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from walkback.report import variants as _variants
+    from walkback.report.answers import GLYPHS as GLYPHS
     from walkback.report.answers import VERDICT_GLYPHS as VERDICT_GLYPHS
     from walkback.report.answers import asked as asked
     from walkback.report.answers import depth_cell as depth_cell
     from walkback.report.answers import gamma_cells as gamma_cells
     from walkback.report.answers import lower_cell as lower_cell
+    from walkback.report.audit_tables import KEY as KEY
+    from walkback.report.case import net_sizes as net_sizes
+    from walkback.report.case import variant_words as variant_words
     from walkback.report.inks import INKS as INKS
     from walkback.report.inks import Ink as Ink
     from walkback.report.numbers import duration as duration
     from walkback.report.numbers import number as number
     from walkback.report.numbers import relative as relative
-    from walkback.report.sizes import net_sizes as net_sizes
     from walkback.report.tables import Cell as Cell
     from walkback.report.tables import Form as Form
     from walkback.report.tables import Stat as Stat
@@ -27,18 +29,14 @@ if TYPE_CHECKING:
     from walkback.report.tables import geometric_mean as geometric_mean
     from walkback.report.tables import print_table as print_table
     from walkback.report.tables import text as text
-    from walkback.report.verdicts import GLYPHS as GLYPHS
-    from walkback.report.verdicts import KEY as KEY
     from walkback.report.verdicts import LEGEND as LEGEND
 
-    variant_words = _variants.variants
-
 _HOME = {
-    "Cell": "tables", "Form": "tables", "GLYPHS": "verdicts", "INKS": "inks", "Ink": "inks", "KEY": "verdicts",
-    "LEGEND": "verdicts", "Stat": "tables", "Table": "tables", "VERDICT_GLYPHS": "verdicts", "asked": "verdicts",
-    "depth_cell": "verdicts", "duration": "numbers", "gain": "tables", "gamma_cells": "verdicts",
-    "geometric_mean": "tables", "lower_cell": "verdicts", "net_sizes": "sizes", "number": "numbers",
-    "print_table": "tables", "relative": "numbers", "text": "tables", "variant_words": "variants:variants",
+    "Cell": "tables", "Form": "tables", "GLYPHS": "answers", "INKS": "inks", "Ink": "inks", "KEY": "audit_tables",
+    "LEGEND": "verdicts", "Stat": "tables", "Table": "tables", "VERDICT_GLYPHS": "answers", "asked": "answers",
+    "depth_cell": "answers", "duration": "numbers", "gain": "tables", "gamma_cells": "answers",
+    "geometric_mean": "tables", "lower_cell": "answers", "net_sizes": "case", "number": "numbers",
+    "print_table": "tables", "relative": "numbers", "text": "tables", "variant_words": "case",
 }  # fmt: skip
 
 __all__ = [*_HOME]
@@ -47,6 +45,5 @@ __all__ = [*_HOME]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, inner = _HOME[name].partition(":")
-    thing = globals()[name] = getattr(import_module(f"{__name__}.{module}"), inner or name)
+    thing = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     return thing

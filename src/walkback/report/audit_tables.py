@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from rich.text import Text
@@ -23,11 +24,11 @@ from walkback.report.answers import (
     stands_words,
     value_of,
 )
-from walkback.report.case import Case
+from walkback.report.case import Case, variant_words
+from walkback.report.fitting import literal
 from walkback.report.measured import measured_table
 from walkback.report.summary import finding_of
 from walkback.report.tables import Cell, Column, Stat, Table
-from walkback.report.variants import variants
 from walkback.version import own_version
 
 T = TypeVar("T")
@@ -35,13 +36,13 @@ KEYS = {
     "ours": "✓ passes, ✗ fires, ? open, – not asked",
     "published": "✓ passes, ✗ fires, ? inconclusive, – not applicable",
 }
+KEY = KEYS["ours"]
 INTERVALS = (
     "Gains in points, paired by seed. Over frozen: its own net with the blocks left at their random init; over "
     "shallow: the net without blocks; over half: the net whose upper half of blocks alone is trained. Stands for: of "
     "how many blocks Γ speaks."
 )
 LEFT = {"justify": "left"}
-GAINS: dict[BaselineName, str] = {"frozen": "over frozen", "shallow": "over shallow", "half": "over half"}
 
 
 def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str = "") -> list[Column]:
@@ -56,7 +57,7 @@ def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str 
     scored, n = of(lambda judged: accuracy(judged.accuracy)), of(lambda judged: judged.accuracy.n)
     if protocol == "published":
         return [
-            Column("subject", subject_name, "\nsubject", looks=name),
+            Column("subject", subject_name, "\nsubject", shown_name, name),
             Column("verdict", lambda case: _marked(case, case.judgement.verdict), "\nverdict", answer,
                    {**LEFT, "min_width": 14}),
             Column("accuracy", scored, "\naccuracy", of(accuracy_cell)),
@@ -64,17 +65,16 @@ def answer_columns(protocol: Protocol, subjects: Sequence[Judgement], mark: str 
             *(Column(check, of(partial(_found, check)), f"{one_line(check)}\n{check_named(check).heading}", looks=LEFT)
               for check in asked(subjects)),
         ]  # fmt: skip
-    frozen, shallow, half = (Column(heading, of(partial(_gain, name))) for name, heading in GAINS.items())
     return [
-        Column("subject", subject_name, "subject", looks=name),
+        Column("subject", subject_name, "subject", shown_name, name),
         Column("accuracy", lambda case: _marked(case, case.judgement.answer), "accuracy", answer, words),
         Column("test accuracy", scored, "mean ± sd", of(accuracy_cell)),
         Column("n", n, "n"),
-        frozen,
-        shallow,
+        Column("over frozen", of(partial(_gain, "frozen"))),
+        Column("over shallow", of(partial(_gain, "shallow"))),
         Column("", subject_name, "depth f / s", of(depth_cell)),
         Column("lower half", partial(_answer, "lower_half"), "lower", of(lower_cell), LEFT),
-        half,
+        Column("over half", of(partial(_gain, "half"))),
         Column("Γ", partial(_answer, "gamma")),
         Column("mean cosine", of(lambda judged: value_of(judged, "chance")), "Γ", of(lambda j: gamma_cells(j)[0])),
         Column("median block", of(lambda judged: judged.median_cosine)),
@@ -92,6 +92,7 @@ def of(take: Callable[[Judgement], T]) -> Callable[[Case], T]:
 
 
 subject_name = of(lambda judged: judged.name)
+shown_name = of(lambda judged: literal(judged.name))
 
 
 def answer_text(case: Case, mark: str) -> Text:
@@ -133,42 +134,31 @@ def accuracy(known: Accuracy) -> Stat:
     return Stat(given=(known.mean, known.std, known.n))
 
 
-def _points(value: float | None, points: bool = True) -> float | None:
-    return value if value is None or not points else 100 * value
+def _of_finding(name: str, pair: tuple[Judgement, Finding]) -> Cell:
+    """A field of a finding; a gain in points."""
+    found = getattr(pair[1], name)
+    if found is None or isinstance(found, str):
+        return found
+    scaled = found * (100 if check_named(pair[1].check).form == "points" else 1)
+    return f"{scaled:g}" if name == "threshold" else scaled
 
 
-def finding_columns(of_subject: bool = True) -> list[Column]:
-    """Of a judgement and one of its findings; a gain in points."""
-
-    def scaled(pair: tuple[Judgement, Finding], name: str) -> float | None:
-        return _points(getattr(pair[1], name), check_named(pair[1].check).form == "points")
-
-    return [
-        *([Column("subject", lambda pair: pair[0].name)] if of_subject else []),
-        Column("check", lambda pair: pair[1].check),
-        Column("outcome", lambda pair: pair[1].outcome),
-        Column("value", lambda pair: scaled(pair, "value")),
-        Column("low", lambda pair: scaled(pair, "low")),
-        Column("high", lambda pair: scaled(pair, "high")),
-        Column("threshold", lambda pair: f"{scaled(pair, 'threshold'):g}"),
-        Column("basis", lambda pair: pair[1].basis),
-    ]
+def _of_part(name: str, part: tuple[Judgement, Finding, str, Interval]) -> Cell:
+    end = getattr(part[3], name)
+    return None if end is None else 100 * end
 
 
-PART_COLUMNS = (  # of a judgement, a finding, a baseline's name and the gain over it
-    Column("subject", lambda part: part[0].name),
-    Column("check", lambda part: part[1].check),
-    Column("gain over", lambda part: part[2]),
-    Column("points", lambda part: _points(part[3].value)),
-    Column("low", lambda part: _points(part[3].low)),
-    Column("high", lambda part: _points(part[3].high)),
-)
-CONTROL_COLUMNS = (
-    Column("control", lambda control: control.name),
-    Column("must be", lambda control: control.expected),
-    Column("is", lambda control: control.got),
+FOUND = ("check", "outcome", "value", "low", "high", "threshold", "basis")
+FINDING_COLUMNS = [Column(name, partial(_of_finding, name)) for name in FOUND]  # of a judgement and a finding of it
+NAMED = Column("subject", lambda pair: pair[0].name)
+PART_COLUMNS = [  # of a judgement, a finding, a baseline's name and the gain over it
+    NAMED, Column("check", lambda part: part[1].check), Column("gain over", lambda part: part[2]),
+    *(Column(name, partial(_of_part, "value" if name == "points" else name)) for name in ("points", "low", "high")),
+]  # fmt: skip
+CONTROL_COLUMNS = [
+    Column("control", attrgetter("name")), Column("must be", attrgetter("expected")), Column("is", attrgetter("got")),
     Column("as it must", lambda control: "yes" if control.ok else "no"),
-)
+]  # fmt: skip
 
 
 def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
@@ -181,7 +171,7 @@ def audit_tables(audit: Audit, name: str = "audit") -> list[Table]:
              for part in pair[1].parts.items()]  # fmt: skip
     tables = [
         Table.of(name, title, answer_columns(audit.protocol, audit.subjects), audit.cases, *below, audit.says, made),
-        Table.of(f"{name}-findings", "What each check found", finding_columns(), found, words, made),
+        Table.of(f"{name}-findings", "What each check found", [NAMED, *FINDING_COLUMNS], found, words, made),
         Table.of(f"{name}-intervals", "The gains behind the answers", PART_COLUMNS, parts, INTERVALS, made),
         controls_table(audit, f"{name}-controls", made),
         measured_table(audit.subjects, f"{name}-measured", made),
@@ -208,7 +198,7 @@ def quantities(names: Sequence[str], protocol: Protocol) -> str:
 
 def footnote(audit: Audit, runs: Sequence[Run] = ()) -> str:
     """By what it was judged, with what the runs were trained, and which form of a rule a name stands for."""
-    versions, forms = trained_with(runs), variants(run.config for run in runs)
+    versions, forms = trained_with(runs), variant_words(run.config for run in runs)
     words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}; made by walkback {own_version()}."
     return " ".join([words, *([f"Trained with {versions}."] if versions else []), *([forms] if forms else [])])
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from walkback.checks import Audit, Finding, Judgement
+from walkback.checks import Audit
 from walkback.records import CosineRecord, Moment, NullRecord
 from walkback.report.answers import GLYPHS, answer_words
 from walkback.report.harmless import clip
@@ -17,35 +17,26 @@ MOST = 10  # subjects that are shown
 
 def in_words(audit: Audit) -> str:
     """Three lines for each subject: its answers, the checks, and why."""
+    if not audit.subjects:
+        return clip(audit.says, 400)
     lines = []
     for subject in audit.subjects[:MOST]:
-        says = clip(f"{subject.says} {audit.says}", 400)
-        lines += [_headline(subject, audit.counts(subject.name)), _findings(subject.findings), says]
+        seeds, scored = len(subject.described.drift), subject.accuracy
+        spread = f" ± {scored.std:.3f}" if scored.std is not None else ""
+        accuracy = "accuracy not known" if scored.mean is None else f"accuracy {scored.mean:.3f}{spread}"
+        sure = "" if audit.counts(subject.name) else "invalid audit, "
+        many = f"{seeds} seed{'s' if seeds != 1 else ''}"
+        found = [
+            f"{GLYPHS[f.outcome]} {f.check} {f.outcome}" + ("" if f.value is None else f" ({number(f.value)})")
+            for f in subject.findings
+        ]
+        lines += [
+            f"{clip(subject.name)}: {sure}{answer_words(subject)} ({many}, {accuracy})",
+            " · ".join(found) or "no check was made",
+            clip(f"{subject.says} {audit.says}", 400),
+        ]
     more = len(audit.subjects) - MOST
-    return "\n".join([*(lines or [clip(audit.says, 400)]), *([f"… and {more:,} more"] if more > 0 else [])])
-
-
-def _headline(subject: Judgement, counts: bool) -> str:
-    seeds = len(subject.described.drift)
-    accuracy = subject.accuracy
-    spread = f" ± {accuracy.std:.3f}" if accuracy.std is not None else ""
-    scored = "accuracy not known" if accuracy.mean is None else f"accuracy {accuracy.mean:.3f}{spread}"
-    sure = "" if counts else "invalid audit, "
-    return f"{clip(subject.name)}: {sure}{answer_words(subject)} ({seeds} seed{'s' if seeds != 1 else ''}, {scored})"
-
-
-def _findings(findings: Sequence[Finding]) -> str:
-    """The checks in a line.
-
-    >>> _findings([])
-    'no check was made'
-    """
-    found = [f"{GLYPHS[f.outcome]} {f.check} {f.outcome}" + _value(f) for f in findings]
-    return " · ".join(found) or "no check was made"
-
-
-def _value(finding: Finding) -> str:
-    return "" if finding.value is None else f" ({number(finding.value)})"
+    return "\n".join([*lines, *([f"… and {more:,} more"] if more > 0 else [])])
 
 
 def rows(audit: Audit) -> list[dict[str, Any]]:

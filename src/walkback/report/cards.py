@@ -1,14 +1,15 @@
 """Cards of rules for people: one as a sheet, several as a table; in a terminal, as Markdown or as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from rich.console import Console
 from rich.text import Text
 
 from walkback.records.card import Card
 from walkback.report.harmless import one_line
-from walkback.report.tables import Table, print_table
+from walkback.report.tables import Column, Table, print_table
 
 MEANINGS = {
     "full": "the weights themselves",
@@ -35,20 +36,17 @@ NOTES = (
 
 def cards_table(cards: Sequence[Card]) -> Table:
     """One row per rule."""
-    rows = []
-    for card in cards:
-        if card.refused is not None:
-            rows.append([card.rule, *["–"] * 9])
-            continue
-        costs = ["–" if value is None else f"{value:.2f}" for value in (card.products, card.time, card.memory)]
-        rows.append(
-            [card.rule, card.inside, card.blocks, card.readout, _yes(card.labels), _near(card),
-             f"{100 * card.by_rule / card.parameters:.0f}%", *costs]
-        )  # fmt: skip
-    headings = ["rule", "inside", "blocks", "readout", "labels", "bp", "by rule", "flops", "time", "memory"]
-    refused = [f"{card.rule}: {card.refused}" for card in cards if card.refused is not None]
     nets = ", ".join(dict.fromkeys(card.net for card in cards))
-    return Table("cards", f"What the rules use and cost, measured on {nets}", headings, rows, [*NOTES, *refused])
+    refused = [f"{card.rule}: {card.refused}" for card in cards if card.refused is not None]
+    return Table.of("cards", f"What the rules use and cost, measured on {nets}", COLUMNS, cards, *NOTES, *refused)
+
+
+def _column(heading: str, take: Callable[[Card], str]) -> Column:
+    return Column(heading, lambda card: "–" if card.refused is not None else take(card))
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _near(card: Card) -> str:
@@ -60,6 +58,18 @@ def _near(card: Card) -> str:
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
+
+
+COLUMNS = (
+    Column("rule", attrgetter("rule")),
+    *(_column(place, attrgetter(place)) for place in ("inside", "blocks", "readout")),
+    _column("labels", lambda card: _yes(card.labels)),
+    _column("bp", _near),
+    _column("by rule", lambda card: f"{100 * card.by_rule / card.parameters:.0f}%"),
+    _column("flops", lambda card: _times(card.products)),
+    _column("time", lambda card: _times(card.time)),
+    _column("memory", lambda card: _times(card.memory)),
+)
 
 
 def sheet(card: Card) -> list[tuple[str, str]]:

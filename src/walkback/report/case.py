@@ -1,8 +1,9 @@
 """A case: one subject with its judgement, on its way to terminal, tables, form and page."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
@@ -58,8 +59,6 @@ class Case:
     @property
     def setting(self) -> str:
         """What was trained, in a line; empty if the runs are not here."""
-        from walkback.report.sizes import net_sizes  # here: it takes the nets, and records are judged without them
-
         c = self.config
         return "" if c is None else f"{c.data}, {c.net} with {net_sizes(c)}, {c.epochs} epochs"
 
@@ -130,18 +129,6 @@ def gammas_of(case: Case) -> list[float]:
     return [moment.gamma for moment in case.finals if known(moment.gamma)]
 
 
-def settings(config: RunConfig) -> dict[str, str]:
-    """All that determines a run but its seed, flat, in words."""
-    left_out = ("schema", "seed", "net_options", "rule_options")
-    plain = {name: value for name, value in config.as_dict().items() if name not in left_out}
-    flat = {"rule": plain.pop("rule"), "data": plain.pop("data"), "net": plain.pop("net")}
-    flat |= {f"net: {name}": value for name, value in config.net_options.items()}
-    flat |= {f"rule: {name}": value for name, value in config.rule_options.items()}
-    words = {name: f"{v:g}" if isinstance(v, float) else v for name, v in (flat | plain).items()}
-    known = {True: "yes", False: "no", None: "–"}
-    return {name: known[v] if isinstance(v, bool) or v is None else str(v) for name, v in words.items()}
-
-
 def distinct(names: Sequence[str], most: int = MOST) -> list[str]:
     """Names of about so many characters that still differ: what is cut is the middle, and a number tells twins apart.
 
@@ -158,3 +145,61 @@ def distinct(names: Sequence[str], most: int = MOST) -> list[str]:
         so_far[name] += 1
         found.append(name if every[name] == 1 else f"{name} ({so_far[name]})")
     return found
+
+
+# --- a config in words ------------------------------------------------------------------------------------------------
+
+# Which form of a rule a name stands for, where the field has several. Here and not in the rules, because records are
+# read and judged without them; the first sentence of each of these rules has the same words.
+VARIANTS: Mapping[str, str] = {
+    "dfa": "normalised per sample",
+    "dfa-plain": "Nøkland's",
+    "fa": "a chain by blocks with the exact top",
+    "fa-layer": "Lillicrap's",
+}
+NORMALISED = {"none": "not normalised", "sample": "normalised per sample", "batch": "normalised over the batch"}
+
+
+def variant(rule: str, options: Mapping[str, Any] | None = None) -> str:
+    """The form of the rule in a few words; empty where its name says enough.
+
+    >>> variant("dfa"), variant("dfa", {"normalize": "none"}), variant("bp")
+    ('normalised per sample', 'not normalised', '')
+    """
+    words, how = VARIANTS.get(rule, ""), str((options or {}).get("normalize"))
+    if not words or how not in NORMALISED or how == ("sample" if rule == "dfa" else "none"):  # as it is by default
+        return words
+    return NORMALISED[how] if rule == "dfa" else f"{words}, {NORMALISED[how]}"
+
+
+def variant_words(configs: Iterable[RunConfig]) -> str:
+    """One sentence for below a table or a figure of these runs; empty where there is nothing to tell apart."""
+    found: dict[str, list[str]] = {}
+    for config in configs:
+        words = variant(config.rule, config.rule_options)
+        if words and words not in found.setdefault(config.rule, []):
+            found[config.rule].append(words)
+    listed = "; ".join(f"{rule}: {' or '.join(words)}" for rule, words in sorted(found.items()))
+    return f"{listed}." if listed else ""
+
+
+def net_sizes(config: RunConfig) -> str:
+    """The sizes of a net that is known here by name; of another, whose file is not run for it, its number of blocks."""
+    from walkback.nets import NETS, defaults  # here: most of what is judged is shown without torch
+
+    if config.net not in NETS:
+        return f"L = {config.blocks}"
+    family = NETS.get(config.net)
+    return family.sizes({**defaults(family), **config.net_options})
+
+
+def settings(config: RunConfig) -> dict[str, str]:
+    """All that determines a run but its seed, flat, in words."""
+    left_out = ("schema", "seed", "net_options", "rule_options")
+    plain = {name: value for name, value in config.as_dict().items() if name not in left_out}
+    flat = {"rule": plain.pop("rule"), "data": plain.pop("data"), "net": plain.pop("net")}
+    flat |= {f"net: {name}": value for name, value in config.net_options.items()}
+    flat |= {f"rule: {name}": value for name, value in config.rule_options.items()}
+    words = {name: f"{v:g}" if isinstance(v, float) else v for name, v in (flat | plain).items()}
+    known = {True: "yes", False: "no", None: "–"}
+    return {name: known[v] if isinstance(v, bool) or v is None else str(v) for name, v in words.items()}

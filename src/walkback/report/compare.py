@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from rich.console import Console
-from rich.text import Text
 
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
-from walkback.plain import seen
-from walkback.report.answers import STYLES, Answer, answer_words, answers, finding_cell
+from walkback.report.answers import STYLES, Answer, answer_words, answers, asked, finding_cell
 from walkback.report.case import settings
-from walkback.report.fitting import print_words
+from walkback.report.fitting import literal, print_words
+from walkback.report.summary import finding_of
 
 ARROW = " → "
 
@@ -104,74 +103,56 @@ def compare(before: Side, after: Side) -> Comparison:
     )  # fmt: skip
 
 
+def differs(what: str, old: object, new: object) -> list[str]:
+    """A thing before and after, in words; nothing where it is the same."""
+    return [] if old == new else [f"{what} {old}{ARROW}{new}"]
+
+
 def _of_audits(a: Audit, b: Audit) -> list[str]:
     """What differs in the audits themselves: validity, protocol, thresholds, controls."""
+    valid = {None: "not controlled", True: "valid", False: "invalid"}
+    one, two = ({control.name: control.got for control in audit.controls} for audit in (a, b))
+    return [
+        *differs("validity:", valid[a.valid], valid[b.valid]),
+        *differs("protocol:", a.protocol, b.protocol),
+        *_thresholds(a.thresholds, b.thresholds, [*a.thresholds.table, *b.thresholds.table]),
+        *(words for name in dict.fromkeys([*one, *two])
+          for words in differs(f"control {name}:", one.get(name, "not there"), two.get(name, "not there"))),
+    ]  # fmt: skip
+
+
+def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str]) -> list[str]:
     found = []
-    if a.valid != b.valid:
-        found.append(f"validity: {_valid(a)}{ARROW}{_valid(b)}")
-    if a.protocol != b.protocol:
-        found.append(f"protocol: {a.protocol}{ARROW}{b.protocol}")
-    found += [f"threshold {words}" for words in _thresholds(a.thresholds, b.thresholds)]
-    one, two = ({c.name: c for c in audit.controls} for audit in (a, b))
-    for name in dict.fromkeys([*one, *two]):
-        ends = [side[name].got if name in side else "not there" for side in (one, two)]
-        if ends[0] != ends[1]:
-            found.append(f"control {name}: {ends[0]}{ARROW}{ends[1]}")
+    for name in dict.fromkeys(names):
+        ends = [f"{side.table[name].value:g}" if name in side.table else "none" for side in (a, b)]
+        found += differs(f"threshold {name}", *ends)
     return found
-
-
-def _valid(audit: Audit) -> str:
-    return "not controlled" if audit.valid is None else "valid" if audit.valid else "invalid"
-
-
-def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str] | None = None) -> list[str]:
-    every = dict.fromkeys([*a.table, *b.table]) if names is None else names
-    ends = [
-        (name, *(f"{side.table[name].value:g}" if name in side.table else "none" for side in (a, b))) for name in every
-    ]
-    return [f"{name} {old}{ARROW}{new}" for name, old, new in ends if old != new]
 
 
 def _pair(a: Judgement, b: Judgement, before: Side, after: Side) -> Pair:
     one, two = before.settings.get(a.name, {}), after.settings.get(b.name, {})
-    settings = []
-    if one and two:
-        names = dict.fromkeys([*one, *two])
-        settings = [f"{n} {one.get(n, '–')}{ARROW}{two.get(n, '–')}" for n in names if one.get(n) != two.get(n)]
-    if a.accuracy.n != b.accuracy.n:
-        settings.append(f"seeds {a.accuracy.n}{ARROW}{b.accuracy.n}")
-    by_name = [{finding.check: finding for finding in judgement.findings} for judgement in (a, b)]
+    names = dict.fromkeys([*one, *two]) if one and two else ()
+    found = [words for name in names for words in differs(name, one.get(name, "–"), two.get(name, "–"))]
     changes = []
-    for check in dict.fromkeys([*by_name[0], *by_name[1]]):
-        old, new = (found.get(check) for found in by_name)
+    for check in asked([a, b]):
+        old, new = finding_of(a, check), finding_of(b, check)
         if old is None or new is None or finding_cell(old) != finding_cell(new):
             why = _why(old, new, before.audit.thresholds, after.audit.thresholds) if old and new else []
             changes.append(Change(check, old, new, why))
-    return Pair(a.name, a, b, settings, changes)
+    return Pair(a.name, a, b, [*found, *differs("seeds", a.accuracy.n, b.accuracy.n)], changes)
 
 
 def _why(a: Finding, b: Finding, old: Thresholds, new: Thresholds) -> list[str]:
     """Why one finding differs: its thresholds, what is known, its value, or what it is held against."""
-    why = [f"threshold {words}" for words in _thresholds(old, new, list(dict.fromkeys([*a.ranges, *b.ranges])))]
-    if a.basis != b.basis:
-        why.append(f"basis {a.basis}{ARROW}{b.basis}")
+    why = [*_thresholds(old, new, [*a.ranges, *b.ranges]), *differs("basis", a.basis, b.basis)]
     if a.outcome == b.outcome:
         return why
-    sides = [_side(finding) for finding in (a, b)]
-    if None not in sides and sides[0] != sides[1]:
-        why.append(f"its value {sides[0]}{ARROW}{sides[1]} the limit")
-    elif (a.low, a.high) != (b.low, b.high):
-        why.append(f"interval {_interval(a)}{ARROW}{_interval(b)}")
-    elif not why:
-        why.append("its value is the same; what it is compared with differs")
-    return why
-
-
-def _side(finding: Finding) -> str | None:
-    """On which side of the limit the value lies."""
-    if finding.value is None:
-        return None
-    return "above" if finding.value > finding.threshold else "not above"
+    above = [None if f.value is None else "above" if f.value > f.threshold else "not above" for f in (a, b)]
+    if None not in above and above[0] != above[1]:
+        return [*why, f"its value {ARROW.join(map(str, above))} the limit"]
+    if (a.low, a.high) != (b.low, b.high):
+        return [*why, f"interval {_interval(a)}{ARROW}{_interval(b)}"]
+    return why or ["its value is the same; what it is compared with differs"]
 
 
 def _interval(finding: Finding) -> str:
@@ -205,13 +186,6 @@ def change_words(change: Change) -> str:
     return f"{change.check}: {ARROW.join(cells)}{why}"
 
 
-def answers_words(pair: Pair) -> str:
-    """The answers that turned, and then those that did not."""
-    turned = [f"{about} {old.word}{ARROW}{new.word}" for about, old, new in pair.answers if old.word != new.word]
-    same = [f"{about} {old.word}" for about, old, new in pair.answers if old.word == new.word]
-    return "; ".join([*turned, *([f"{', '.join(same)}, as before"] if same else [])])
-
-
 def print_comparison(found: Comparison, console: Console) -> None:
     """Lines, not a table: they wrap, and lose nothing on a narrow terminal."""
     line = partial(print_words, console)
@@ -221,9 +195,11 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for words in found.audit:
         line(words, 2)
     for pair in found.pairs:
-        words = answers_words(pair)
+        turned = [f"{about} {old.word}{ARROW}{new.word}" for about, old, new in pair.answers if old.word != new.word]
+        same = ", ".join(f"{about} {old.word}" for about, old, new in pair.answers if old.word == new.word)
+        words = "; ".join([*turned, *([f"{same}, as before"] if same else [])])
         console.print()
-        console.print(Text(seen(pair.name), "bold"))
+        console.print(literal(pair.name, "bold"))
         line(words, 2, STYLES[pair.after.verdict] if pair.turned else "dim")
         if pair.same:
             line("nothing differs", 2, "dim")

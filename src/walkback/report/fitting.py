@@ -14,9 +14,14 @@ def words(text: str, style: str = "") -> Text:
     return Text(one_line(text), style)
 
 
+def literal(text: str, style: str = "") -> Text:
+    """Somebody's words letter by letter, with their blanks: � for a line break and for what is not seen."""
+    return Text(seen(text), style)
+
+
 def print_words(console: Console, text: str, indent: int = 0, style: str = "") -> None:
     """Somebody's words in lines that wrap, so many columns from the left."""
-    console.print(Padding(Text(seen(text), style), (0, 0, 0, indent)))
+    console.print(Padding(literal(text, style), (0, 0, 0, indent)))
 
 
 def fits(table: Table, console: Console) -> bool:

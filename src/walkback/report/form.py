@@ -19,18 +19,17 @@ from walkback.records import RunConfig
 from walkback.report import latex
 from walkback.report.answers import answers, effort_words, gains_words, stands_words
 from walkback.report.audit_tables import (
+    FINDING_COLUMNS,
     accuracy,
     controls_table,
-    finding_columns,
     footnote,
     quantities,
     trained_with,
 )
-from walkback.report.case import Case, gammas_of
+from walkback.report.case import Case, gammas_of, net_sizes
 from walkback.report.form_tables import BLANK, baselines, layers, mean_null
 from walkback.report.harmless import for_markdown
 from walkback.report.pitfalls import pitfalls
-from walkback.report.sizes import net_sizes
 from walkback.report.tables import Stat, Table
 from walkback.rules import RuleWords, rule_words
 
@@ -234,7 +233,7 @@ def _checks(case: Case, audit: Audit) -> list[Entry]:
 def _findings(case: Case) -> Table:
     pairs = [(case.judgement, finding) for finding in case.judgement.findings]
     note = quantities([finding.check for _, finding in pairs], case.judgement.protocol)
-    return Table.of("checks", "What each check found", finding_columns(of_subject=False), pairs, note)
+    return Table.of("checks", "What each check found", FINDING_COLUMNS, pairs, note)
 
 
 def _about(name: str, registry: Any) -> str:

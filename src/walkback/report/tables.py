@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,20 +182,14 @@ class Table:
 
     def rich(self) -> RichTable:
         """For a terminal: columns of words may wrap, numbers do not."""
-        cells = [[text(cell) for cell in row] for row in self.rows]
-        table = RichTable(
-            box=None, padding=(0, 2, 0, 0), title=Text(one_line(self.title), "bold"), title_justify="left"
-        )
-        for index, heading in enumerate(self.headings):
-            words = all(isinstance(row[index], str) for row in self.rows)
-            longest = max(len(word) for line in (heading, *(row[index] for row in cells)) for word in line.split(" "))
-            table.add_column(
-                Text(one_line(heading)), justify="left" if words else "right", no_wrap=not words, overflow="fold",
-                min_width=longest,
-            )  # fmt: skip
-        for row in cells:
-            table.add_row(*map(Text, row))
-        return table
+        columns = []
+        for place, heading in enumerate(self.headings):
+            words = all(isinstance(row[place], str) for row in self.rows)
+            cells = [heading, *(text(row[place]) for row in self.rows)]
+            looks = {"justify": "left" if words else "right", "no_wrap": not words, "overflow": "fold"}
+            longest = max(len(word) for cell in cells for word in cell.split(" "))
+            columns.append(Column("", itemgetter(place), one_line(heading), looks={**looks, "min_width": longest}))
+        return terminal_table(columns, self.rows, title=Text(one_line(self.title), "bold"))
 
 
 def text(cell: Cell) -> str:

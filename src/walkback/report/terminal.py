@@ -1,24 +1,28 @@
-"""Runs in the terminal: the live table while they train, the table of many, the page of one."""
+"""Runs in the terminal: the live table while they train, the table of many, the page of one, and how many stand."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from walkback.records import CosineRecord, Run, RunConfig, Snapshot
+from walkback.records.status import RunStatus, State, counted, reasons
 from walkback.report.fitting import print_whole, words
 from walkback.report.numbers import duration, number, relative
 from walkback.report.tables import Cell, Column, brief, csv_lines, terminal_table
 
 if TYPE_CHECKING:  # `show` needs no torch
-    from walkback.train import Event
+    from walkback.train import Event, Progress
 
 GLYPHS = {
     "progress": "·",
@@ -32,15 +36,16 @@ class LiveTable:
     """One row a run while it trains; plain lines, now and then, where there is no terminal. A context manager."""
 
     def __init__(self, configs: Sequence[RunConfig], console: Console, every: float = 5.0):
-        self.configs = configs
+        self.configs: list[RunConfig] = []
         self.console = console
         self.every = every
-        self.latest: dict[int, Event] = {}
+        self.latest: dict[int, Progress] = {}
         self.ends: dict[int, Event] = {}
         self._printed: dict[int, float] = {}
         self._paces: dict[int, tuple[int, float, int, float]] = {}  # first and last epoch seen here, and when
         self._at_once = 1
-        self._kinds: dict[int, tuple[object, ...]] = {}
+        self._kinds: list[tuple[object, ...]] = []  # what a run's pace depends on
+        self.expect(configs)
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._table, transient=True)
 
     def __enter__(self) -> "Callable[[Event], None]":
@@ -56,22 +61,23 @@ class LiveTable:
 
     def expect(self, configs: Sequence[RunConfig]) -> None:
         """Take note of runs that will be trained as well."""
-        self.configs = [*self.configs, *configs]
+        self.configs += configs
+        self._kinds += [(c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size) for c in configs]
 
     def tell(self, event: "Event") -> None:
         """Take note of an event, and show it."""
-        if event.kind == "progress":
-            self.latest[event.index] = event
-            if event.progress is not None:
-                epoch, now = event.progress.snapshot.epoch, time.monotonic()
-                began = self._paces.get(event.index, (epoch, now, epoch, now))
-                self._paces[event.index] = (*began[:2], epoch, now)
-                # The most so far: between the end of one run and the start of the next there are fewer for a moment.
-                self._at_once = max(self._at_once, sum(index not in self.ends for index in self.latest))
-            if event.progress is not None and event.progress.note:
-                self.console.print(words(f"{self._name(event.index)}: {event.progress.note}"))
+        index, progress = event.index, event.progress
+        if event.kind == "progress" and progress is not None:
+            self.latest[index] = progress
+            epoch, now = progress.snapshot.epoch, time.monotonic()
+            began = self._paces.get(index, (epoch, now, epoch, now))
+            self._paces[index] = (*began[:2], epoch, now)
+            # The most so far: between the end of one run and the start of the next there are fewer for a moment.
+            self._at_once = max(self._at_once, sum(each not in self.ends for each in self.latest))
+            if progress.note:
+                self.console.print(words(f"{self._name(index)}: {progress.note}"))
         else:
-            self.ends[event.index] = event
+            self.ends[index] = event
         if not self.console.is_terminal and event.kind != "submitted":  # of those `farewell` tells
             self._line(event)
 
@@ -83,23 +89,17 @@ class LiveTable:
         paces: dict[object, list[float]] = {}
         for index, (first, then, last, now) in self._paces.items():
             if last > first:
-                for key in (None, self._kind(index)):
+                for key in (None, self._kinds[index]):
                     paces.setdefault(key, []).append((now - then) / (last - first))
         if not paces:
             return None
         total = 0.0
         for index, config in enumerate(self.configs):
             if index not in self.ends:
-                known = paces.get(self._kind(index), paces[None])
+                known = paces.get(self._kinds[index], paces[None])
                 done = self._paces[index][2] if index in self._paces else 0
                 total += (config.epochs - done) * sum(known) / len(known)
         return total / self._at_once
-
-    def _kind(self, index: int) -> tuple[object, ...]:
-        if index not in self._kinds:  # asked of every run that waits, at every line
-            c = self.configs[index]
-            self._kinds[index] = (c.data, c.net, json.dumps(c.net_options, sort_keys=True), c.batch_size)
-        return self._kinds[index]
 
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
@@ -120,20 +120,19 @@ class LiveTable:
 
     def farewell(self) -> int:
         """Say what did not come to its end, and why; the exit status that goes with it (0: all did)."""
-        codes = {"failed": 1, "stopped": 130, "busy": 1}
-        missing = [i for i in range(len(self.configs)) if i not in self.ends]
-        for index, end in sorted(self.ends.items()):
-            if end.kind in codes and end.kind != "stopped":
-                self.console.print(words(f"{self._name(index)}: {end.says}"), soft_wrap=True)
-        submitted = [end for end in self.ends.values() if end.kind == "submitted"]
+        ends = [self.ends[index] for index in sorted(self.ends)]
+        failed = [end for end in ends if end.kind in ("failed", "busy")]
+        for end in failed:
+            self.console.print(words(f"{self._name(end.index)}: {end.says}"), soft_wrap=True)
+        submitted = [end for end in ends if end.kind == "submitted"]
         if submitted:
-            tell = f"{len(submitted)} runs are with the scheduler, the first as {submitted[0].says}."
-            self.console.print(words(f"{tell} The same command continues from the finished runs."), soft_wrap=True)
-        stopped = [i for i, end in self.ends.items() if end.kind == "stopped"] + missing
-        if stopped:
-            self.console.print(f"Stopped with {len(stopped)} runs unfinished. The same command resumes them.")
+            with_it = f"{len(submitted)} runs are with the scheduler, the first as {submitted[0].says}."
+            self.console.print(words(f"{with_it} The same command continues from the finished runs."), soft_wrap=True)
+        unfinished = sum(end.kind == "stopped" for end in ends) + len(self.configs) - len(ends)
+        if unfinished:
+            self.console.print(f"Stopped with {unfinished} runs unfinished. The same command resumes them.")
             return 130
-        return max((codes.get(end.kind, 0) for end in self.ends.values()), default=0)
+        return 1 if failed else 0
 
     def _name(self, index: int) -> str:
         config = self.configs[index]
@@ -153,16 +152,14 @@ class LiveTable:
 
     def _sizes(self, index: int) -> list[str]:
         """Epoch, accuracy and sizes of a run that has begun."""
-        progress = self.latest[index].progress if index in self.latest else None
-        if progress is None:
+        if index not in self.latest:
             return [""] * len(SIZES)
-        s = progress.snapshot
-        values = (s.accuracy, s.hidden_norms[-1], s.gradient_norms[-1])
-        return [f"{s.epoch}/{progress.epochs}", *map(number, values)]
+        s, epochs = self.latest[index].snapshot, self.latest[index].epochs
+        return [f"{s.epoch}/{epochs}", *map(number, (s.accuracy, s.hidden_norms[-1], s.gradient_norms[-1]))]
 
     def _left(self, index: int) -> str:
-        progress = self.latest[index].progress if index in self.latest else None
-        return "" if progress is None or not progress.seconds_left else duration(progress.seconds_left)
+        seconds = self.latest[index].seconds_left if index in self.latest else None
+        return duration(seconds) if seconds else ""
 
     def _table(self) -> Table:
         order = sorted(range(len(self.configs)), key=lambda i: (i in self.ends, i not in self.latest, i))
@@ -301,3 +298,58 @@ def _history(snapshots: Sequence[Snapshot], most: int = 12) -> Table:
     few = f": {most} of {count} snapshots" if count > most else ""
     chosen = sorted({round(i * (count - 1) / max(1, most - 1)) for i in range(most)}) if few else range(count)
     return terminal_table(HISTORY, [snapshots[i] for i in chosen], title=f"through training{few}")
+
+
+# --- how many runs stand ----------------------------------------------------------------------------------------------
+
+STATES: dict[State, str] = {
+    "done": "✓", "running": "·", "waiting": " ", "stopped": "◦", "failed": "✗", "unreadable": "✗"
+}  # fmt: skip
+FIELDS = ("state", "label", "seed", "data", "net", "epochs", "of", "accuracy", "says")
+STATUS_COLUMNS = [Column("run", attrgetter("name")), *(Column(name, attrgetter(name)) for name in FIELDS)]
+RUNNING = brief({
+    "running": lambda s: f"{s.data} {s.net} {s.label}", "seed": lambda s: str(s.seed),
+    "epoch": lambda s: f"{s.epochs}/{s.of}", "": lambda s: s.says,
+}, "running", "")  # fmt: skip
+
+
+def print_status(found: Sequence[RunStatus], console: Console, rows: int, where: str) -> None:
+    """The counts; the runs that are trained now; and for the others each reason with its number of runs.
+
+    rows    how many lines each part has at most
+    where   the folders, as words for the command that gives all of it
+    """
+    counts = counted(found)
+    listed = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    console.print(words(f"{len(found):,} run{'s' * (len(found) != 1)}: {listed}" if found else "no runs", "bold"))
+    running = [status for status in found if status.state == "running"]
+    hidden = max(0, len(running) - rows)
+    if running:
+        print_whole(terminal_table(RUNNING, running[:rows]), console)
+    for state in ("done", "waiting", "stopped", "failed", "unreadable"):
+        why = [*reasons(found, state)]
+        for says, group in why[:rows]:
+            names = f"{group[0].name}{f' and {len(group) - 1:,} more' if len(group) > 1 else ''}"
+            console.print(words(f"{STATES[state]} {len(group):,} {state}: {says}"), soft_wrap=True)
+            if state in ("failed", "unreadable", "stopped"):
+                console.print(Padding(words(names, "dim"), (0, 0, 0, 2)), soft_wrap=True)
+        hidden += max(0, len(why) - rows)
+    if hidden:
+        console.print(words(f"… and {hidden:,} lines more"))
+    if len(found) > 1:
+        lead, command = "Each run in a row:", f"walkback status {where} --format csv"
+        lines = [f"{lead} {command}"] if len(lead) + 1 + cell_len(command) <= console.width else [lead, command]
+        for line in lines:
+            console.print(words(line, "dim"), soft_wrap=True)  # a command stays whole, so that it can be copied
+
+
+def status_text(found: Sequence[RunStatus], form: str) -> str:
+    """Every run in a row, as CSV or JSON."""
+    if form != "json":
+        return "".join(csv_lines(STATUS_COLUMNS, found))
+    rows = [{column.heading: column.take(status) for column in STATUS_COLUMNS} for status in found]
+    # A number that is not finite is no JSON: it is written as a word, as in the records.
+    plain = [
+        {n: str(v) if isinstance(v, float) and not math.isfinite(v) else v for n, v in row.items()} for row in rows
+    ]
+    return json.dumps(plain, indent=1) + "\n"

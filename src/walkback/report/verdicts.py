@@ -6,35 +6,19 @@ from rich.text import Text
 from walkback.checks import Audit
 from walkback.checks.depth import CONFIDENCE
 from walkback.checks.sequential import seeds_advice, seeds_needed
-from walkback.plain import seen
-from walkback.report.answers import GLYPHS as GLYPHS
-from walkback.report.answers import VERDICT_GLYPHS as VERDICT_GLYPHS
-from walkback.report.answers import asked as asked
-from walkback.report.answers import blocks_of as blocks_of
-from walkback.report.answers import depth_cell as depth_cell
-from walkback.report.answers import effort_words
-from walkback.report.answers import finding_cell as finding_cell
-from walkback.report.answers import gamma_cells as gamma_cells
-from walkback.report.answers import lower_cell as lower_cell
-from walkback.report.audit_tables import KEYS as KEYS
-from walkback.report.audit_tables import answer_columns
+from walkback.report.answers import GLYPHS, effort_words
+from walkback.report.audit_tables import KEYS, answer_columns
 from walkback.report.case import Case
-from walkback.report.fitting import print_whole, print_words
+from walkback.report.fitting import literal, print_whole, print_words
 from walkback.report.summary import SEVERITY, most_serious_first, waits_for_seeds
 from walkback.report.tables import terminal_table
 
-KEY = KEYS["ours"]
 MARK = " *"  # of an answer that is not controlled, where others are
 MOST = 40  # subjects that are named, where no number is given; more are not read
 LEGEND = (
     "depth f / s: points over its own frozen net / over the shallow net. Lower half: points over training the upper "
     "half alone. Stands for: of how many blocks Γ speaks."
 )
-
-
-def _plain(text: str, style: str = "") -> Text:
-    """Somebody's words, printed as they are: no markup, and nothing that a terminal would act on."""
-    return Text(seen(text), style)
 
 
 def _counted(audit: Audit, shown: int) -> str:
@@ -63,8 +47,8 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
         controls = sorted(controls, key=lambda control: control.ok)[:most]
     console.print()
     if audit.valid is False:
-        console.print(_plain(audit.void_words), style="bold red")
-        console.print(_plain(audit.says.removeprefix("This audit is invalid: ")))
+        console.print(literal(audit.void_words), style="bold red")
+        console.print(literal(audit.says.removeprefix("This audit is invalid: ")))
         console.print()
     columns = answer_columns(audit.protocol, [case.judgement for case in cases], mark)
     padding = (0, 1 if audit.protocol == "ours" else 2, 0, 0)
@@ -77,33 +61,33 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
     if below:
         print_words(console, below, 0, "dim")
     if len(cases) < len(audit.subjects):
-        console.print(_plain(_counted(audit, len(cases))))
+        console.print(literal(_counted(audit, len(cases))))
     for case in cases:
         _print_reasons(audit, case, console)
     console.print()
     for control in controls:
         sign = Text("✓", "green") if control.ok else Text("✗", "red")
-        console.print(sign, _plain(f"control {control.name}: expected {control.expected}; got {control.got}"))
+        console.print(sign, literal(f"control {control.name}: expected {control.expected}; got {control.got}"))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)
         print_words(
             console, f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
         )
     void = audit.valid is False
-    console.print(_plain(audit.void_words if void else audit.says), style="bold red" if void else "")
+    console.print(literal(audit.void_words if void else audit.says), style="bold red" if void else "")
     print_words(console, intervals_words(audit), 0, "dim")
 
 
 def intervals_words(audit: Audit) -> str:
     """By what was judged, and how many intervals the audit has: each is right in 95 % of audits, not all at once."""
-    words = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."
+    basis = f"Protocol: {audit.protocol}; thresholds: {audit.thresholds.version}."
     if audit.protocol == "published":
-        return words
+        return basis
     count = sum(part.low is not None for s in audit.subjects for f in s.findings for part in f.parts.values())
     if not count:
-        return f"{words} No interval of a gain is known."
+        return f"{basis} No interval of a gain is known."
     many = f"{count} intervals of gains; each contains" if count > 1 else "1 interval of a gain; it contains"
-    return f"{words} {many} its true value in at least 95 % of audits."
+    return f"{basis} {many} its true value in at least 95 % of audits."
 
 
 def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
@@ -111,14 +95,12 @@ def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
     subject = case.judgement
     console.print()
     before = "" if case.counts else " (does not count)"
-    console.print(_plain(subject.name, "bold"), _plain(f"{before} {subject.says}"))
+    console.print(literal(subject.name, "bold"), literal(f"{before} {subject.says}"))
     for finding in subject.findings:
         if finding.says in subject.symptoms:  # it stands below
             continue
-        words = f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}"
-        if finding.basis != "exact":
-            words += f" (basis: {finding.basis})"
-        print_words(console, words, 2)
+        basis = f" (basis: {finding.basis})" if finding.basis != "exact" else ""
+        print_words(console, f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}{basis}", 2)
         if waits_for_seeds(finding, subject.accuracy.n):
             need = seeds_needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
             print_words(console, f"{seeds_advice(need)}; there are {subject.accuracy.n}", 4)

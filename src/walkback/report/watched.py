@@ -1,6 +1,8 @@
 """A watched training as it is shown while it runs: one line per look, and a small figure for notebooks."""
 
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -108,3 +110,32 @@ def _chart(steps: Sequence[int], rows: Sequence[Sequence[float | None]], title: 
     style = f"max-width:{WIDTH}px;display:block;fill:currentColor"
     return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", style=style,
                aria_label=f"{title}; at the last look: {last}")  # fmt: skip
+
+
+class Live:
+    """Shows something: in a notebook as HTML, in one place of the page; elsewhere as a line on standard error."""
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+        self._place: Any = None
+
+    def show(self) -> None:
+        """Show it as it is now."""
+        display = _display()
+        if display is None:
+            print(repr(self.shown), file=sys.stderr)
+        elif self._place is None:
+            self._place = display(self.shown, display_id=True)
+        else:
+            self._place.update(self.shown)
+
+
+def _display() -> Any:
+    """IPython's `display`, inside the kernel of a notebook; None elsewhere, and IPython is not imported for it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from importlib import import_module
+
+    return import_module("IPython.display").display

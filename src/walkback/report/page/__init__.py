@@ -22,7 +22,7 @@ from markupsafe import Markup
 from walkback.checks import LIMITS, Audit
 from walkback.checks.finding import listed
 from walkback.files import make_folder, write_whole
-from walkback.report.answers import VERDICT_GLYPHS, answer_words, finding_cell
+from walkback.report.answers import GLYPHS, VERDICT_GLYPHS, answer_words, finding_cell
 from walkback.report.audit_tables import KEYS
 from walkback.report.blocks import MOST, rows
 from walkback.report.cards import NOTES
@@ -37,7 +37,6 @@ from walkback.report.page.markup import free, num, plain, prose, share_words
 from walkback.report.page.reproduce import units
 from walkback.report.page.view import DRAWN, audit_view, value_of
 from walkback.report.summary import SEVERITY
-from walkback.report.verdicts import GLYPHS
 
 __all__ = ["comparison_page", "in_notebook", "page", "write_page"]
 

@@ -18,11 +18,11 @@ from walkback.checks.reference import BATCH, CHORD, FLOOR
 from walkback.checks.scale import norms_of, over_init
 from walkback.checks.spread import others_needed
 from walkback.records import Moment, NullRecord
+from walkback.report.answers import blocks_of as blocks_by
 from walkback.report.case import Case
 from walkback.report.page import chart
 from walkback.report.page.gain_figures import gains
 from walkback.report.page.markup import gain, num, plain, ranged, spread, tag, times
-from walkback.report.verdicts import blocks_of as blocks_by
 
 VALUES: Mapping[str, tuple[str, str, str]] = {  # by the kind of figure: the row's name, and what is said without one
     "hidden norms": ("largest growth", "No growth can", "the norms of the hidden states are not known"),
