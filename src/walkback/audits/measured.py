@@ -26,8 +26,9 @@ from walkback.probes import (
     replay_module,
 )
 from walkback.probes.at_output import mean_of, null_of, turned_at_output
+from walkback.probes.base import readings_of_rows
 from walkback.probes.cosine import OTHER_WIDTH, Directions, directions, frobenius, middle_drift, of_own_samples
-from walkback.probes.look import at_places, delivered
+from walkback.probes.look import delivered
 from walkback.probes.norms import REFERENCE_BATCH, median
 from walkback.probes.null import redrawn_null
 from walkback.probes.observe import stable_losses
@@ -91,10 +92,10 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
             some = asked.batches[:1] if first else asked.batches
             return look(model, some, asked.blocks, reduction=asked.reduction, loss=asked.loss, training=True)
 
-        found = delivered(seen, in_training)
-        notes += [found.why] if found.why else []
+        given, why = delivered(seen, in_training)
+        notes += [why] if why else []
         nothing: list[Tensor | None] = [None] * len(seen.layers)
-        credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
+        credits = (nothing, nothing) if given is None else (list(given[:-1]), list(given[1:]))
     elif seen.credits is not None:
         credits = list(seen.credits), list(seen.credits)
     probing = _Differences(reference, has_cls_token(model), asked.reduction)
@@ -111,6 +112,10 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = _gradient_norms(seen, reference, probing)
+    measured_rows = readings_of_rows(
+        seen.hidden, reference.rows, [None] * len(seen.layers) if credits is None else credits[1]
+    )
+    fields["measured"] = {name: [ReadingRecord.of(each) for each in found] for name, found in measured_rows.items()}
     if asked.loss is None and _may_cancel(seen, reference):
         stable = _without_cancellation(model, asked, known)
         # Where Γ is the mean of the cosines at the outputs, it goes with them.

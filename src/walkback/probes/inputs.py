@@ -251,11 +251,11 @@ def _first(inputs: Any, left: int, count: int) -> Any:
 
 def _finite(inputs: Any, number: int) -> None:
     """NaN is refused. So is infinity, unless it comes beside other inputs, where it may be a mask."""
-    there = tensors_of(inputs)
-    for name, value in there.items():
+    tensors = tensors_of(inputs)
+    for name, value in tensors.items():
         if value.is_meta or not (value.is_floating_point() or value.is_complex()):
             continue
-        bad = value.isnan() if len(there) > 1 else ~value.isfinite()
+        bad = value.isnan() if len(tensors) > 1 else ~value.isfinite()
         if bad.any():
             rows = int(bad.flatten(1).any(1).sum()) if value.dim() > 1 else int(bad.sum())
             kind = "NaN" if value.isnan().any() else "infinity"
