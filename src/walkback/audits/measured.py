@@ -36,6 +36,7 @@ from walkback.probes.perturb import Picked, Worker, spread
 from walkback.probes.precision import IMPRECISE
 from walkback.probes.reading import missing
 from walkback.probes.replay import moved_along
+from walkback.probes.user_errors import in_a_line
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
 DESCRIBED_SAMPLES = 32
@@ -170,8 +171,7 @@ def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
     try:
         other = one(True)
     except Exception as error:  # a stranger's forward pass may ask for more when it trains
-        words = (str(error).splitlines() or [""])[0]
-        return seen, False, [f"{fails}, in training mode the forward pass ({type(error).__name__}: {words})"]
+        return seen, False, [f"{fails}, in training mode the forward pass ({in_a_line(error)})"]
     same = bool(((other.losses - seen.losses).abs() <= 1e-4 * (1 + seen.losses.abs())).all())
     if other.failed or not same:
         return (

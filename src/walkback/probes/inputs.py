@@ -55,7 +55,7 @@ def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES
         inputs = _fitting(inputs, model, notes)
         left = count if max_samples is None else max_samples - total
         if left < count:
-            inputs, labels, more = _first(inputs, left, count), labels[:left], True
+            inputs, labels, more = rows_of(inputs, slice(left), count), labels[:left], True
         if not len(labels):
             break
         _finite(inputs, number)
@@ -238,15 +238,9 @@ def tensors_of(inputs: Any) -> dict[str, Tensor]:
     return {f"inputs[{key!r}]": value for key, value in pairs if isinstance(value, Tensor)}
 
 
-def _first(inputs: Any, left: int, count: int) -> Any:
-    """The first samples of a batch's inputs: of every tensor that has one row per sample."""
-
-    def cut(value: Any) -> Any:
-        return value[:left] if isinstance(value, Tensor) and value.dim() and len(value) == count else value
-
-    if isinstance(inputs, Tensor):
-        return cut(inputs)
-    return {key: cut(v) for key, v in inputs.items()} if isinstance(inputs, Mapping) else [cut(v) for v in inputs]
+def rows_of(inputs: Any, which: Tensor | slice, count: int) -> Any:
+    """Some samples of a batch's inputs: of every tensor that has one row for each of `count` samples."""
+    return on_tensors(inputs, lambda t: t[which] if t.dim() and len(t) == count else t)
 
 
 def _finite(inputs: Any, number: int) -> None:

@@ -22,6 +22,7 @@ from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
 from walkback.probes.outputs import shape_of as _size
 from walkback.probes.preserve import undisturbed
 from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import in_a_line
 
 CreditFunction = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
 
@@ -336,8 +337,7 @@ def delivered(seen: Look, in_training: Callable[[bool], Look]) -> tuple[tuple[Te
     try:
         first = in_training(True)
     except Exception as error:  # a stranger's forward pass may ask for more when it trains
-        words = (str(error).splitlines() or [""])[0]
-        return None, (f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
+        return None, (f"in training mode the model fails on these inputs ({in_a_line(error)}), "
                                "so what trained it is not known: give all arguments of its forward, as in "
                                '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
     if first.failed and not seen.failed:

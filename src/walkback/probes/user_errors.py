@@ -10,6 +10,11 @@ from walkback.errors import BadValue, WalkbackError
 OURS = str(Path(__file__).resolve().parents[1])
 
 
+def in_a_line(error: BaseException) -> str:
+    """Its kind and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
 def own_line(error: BaseException) -> str:
     """What a user's function raised, with the user's own line: the last one that is neither ours nor a library's."""
     frames = traceback.extract_tb(error.__traceback__)
