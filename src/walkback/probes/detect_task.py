@@ -88,7 +88,7 @@ def are_probabilities(output: Tensor) -> bool:
 
 
 def _as_logits(take: Taken) -> Taken:
-    """The same with log p for p: their cross-entropy is −log p."""
+    """Log p is taken in place of p: its cross-entropy is −log p."""
 
     def log(output: Any) -> Tensor:
         found = take(output)

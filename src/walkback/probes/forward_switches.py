@@ -18,6 +18,20 @@ DEVICES = ("cpu", "cuda")
 
 
 @contextmanager
+def swapped(owner: Any, name: str, new: Any) -> Iterator[None]:
+    """Another attribute of a class or module inside."""
+    own = vars(owner).get(name)
+    setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)
+
+
+@contextmanager
 def without_autocast() -> Iterator[list[str]]:
     """Autocast does nothing inside; the list holds what would have been cast, one entry for each time."""
     enter = autocast.__enter__
@@ -35,11 +49,8 @@ def without_autocast() -> Iterator[list[str]]:
     with ExitStack() as off:
         for device in list(found):
             off.enter_context(torch.autocast(device, enabled=False))
-        autocast.__enter__ = entered  # type: ignore[method-assign]
-        try:
-            yield found
-        finally:
-            autocast.__enter__ = enter  # type: ignore[method-assign]
+        off.enter_context(swapped(autocast, "__enter__", entered))
+        yield found
 
 
 @contextmanager
@@ -59,21 +70,13 @@ def checkpoints_off() -> Iterator[None]:
 
     The forward pass computes the same; only what is recomputed in a backward pass is kept instead.
     """
-    function: Any = torch.utils.checkpoint.CheckpointFunction
-    own = function.__dict__.get("apply")
 
     def plain(run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         del preserve
         return run(*args)
 
-    function.apply = staticmethod(plain)
-    try:
+    with swapped(torch.utils.checkpoint.CheckpointFunction, "apply", staticmethod(plain)):
         yield
-    finally:
-        if own is None:
-            del function.apply
-        else:
-            function.apply = own
 
 
 @contextmanager
@@ -117,7 +120,6 @@ def no_dropout() -> Iterator[None]:
     The functions themselves are replaced meanwhile, so that a forward pass that a checkpoint recomputes finds the same.
     """
     here, attend = threading.get_ident(), F.scaled_dot_product_attention
-    before = {name: getattr(F, name) for name in DROPS}
 
     def whole(plain: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def dropout(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -131,15 +133,11 @@ def no_dropout() -> Iterator[None]:
             kwargs |= {"dropout_p": 0.0} if "dropout_p" in kwargs else {}
         return attend(*args, **kwargs)
 
-    try:
-        for name, plain in before.items():
-            setattr(F, name, whole(plain))
-        F.scaled_dot_product_attention = attention
+    with ExitStack() as off:
+        for name in DROPS:
+            off.enter_context(swapped(F, name, whole(getattr(F, name))))
+        off.enter_context(swapped(F, "scaled_dot_product_attention", attention))
         yield
-    finally:
-        for name, plain in before.items():
-            setattr(F, name, plain)
-        F.scaled_dot_product_attention = attend
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class Joiner:
         return [self._cat(layer) for layer in zip(*parts, strict=True)]
 
     def some_layers(self, parts: Sequence[Sequence[Tensor | None] | Tensor]) -> list[Tensor | None]:
-        """The same where a layer may have none."""
+        """`layers`, where a layer may have none."""
         return [self.whole(layer) for layer in zip(*parts, strict=True)]
 
     def whole(self, parts: Sequence[Tensor | None]) -> Tensor | None:

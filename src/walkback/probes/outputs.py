@@ -44,7 +44,7 @@ def first_tensor(output: Any) -> tuple[Tensor | None, str]:
 
 
 def with_first(output: Any, new: Tensor) -> Any:
-    """The same output with another tensor in the place of its first."""
+    """An output with another tensor in the place of its first."""
     if isinstance(output, Tensor):
         return new
     place = next(key for key, value in entries(output).items() if isinstance(value, Tensor))

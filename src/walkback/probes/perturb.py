@@ -68,7 +68,7 @@ class Worker:
         return len(self.labels)
 
     def first(self, count: int) -> "Worker":
-        """The same with the first `count` samples alone."""
+        """A worker for the first `count` samples alone."""
         fewer = copy.copy(self)
         fewer._still = None
         some = slice(count)
@@ -199,8 +199,8 @@ def _fits(first: Mapping[Any, Tensor], labels: Tensor, inputs: Any, answers: Ten
 
 
 def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -> tuple[Worker | None, str]:
-    """The same batch through a float64 copy of the model, and what is to be said of it: why there is none, or that it
-    gives other losses. Then the model's own precision is at fault, or the model does something else in float64.
+    """A worker of the same batch in a float64 copy of the model, and a remark: why there is none, or that it gives
+    other losses. Then the model's own precision is at fault, or the model does something else in float64.
     """
     if bound := bound_elsewhere(worker.model):
         return None, f"the forward of {bound} was replaced in the object, so that a float64 copy would run the original"

@@ -27,7 +27,7 @@ class Changes:
         self.stuck: list[str] = []
 
     def notes(self, who: str) -> list[str]:
-        """The same in words; `who` changed it.
+        """These changes in words; `who` made them.
 
         >>> changes = Changes()
         >>> changes.parameters += ["embed.weight"]

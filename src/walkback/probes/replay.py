@@ -31,7 +31,7 @@ class Replay(NamedTuple):
     loss_from: LossFrom
 
     def from_layer(self, first: int) -> "Replay":
-        """The same with h_first … h_L in the places of h_0 …"""
+        """A replay with h_first … h_L in the places of h_0 …"""
         return Replay(self.hidden[first:], lambda layer, h: self.loss_from(layer + first, h))
 
 

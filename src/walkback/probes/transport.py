@@ -51,7 +51,7 @@ class RuleOnNet:
     clock: Clock = START
 
     def batch(self, labels: Tensor | None = None) -> Batch:
-        """The same batch and the same random stream every time."""
+        """One batch and one random stream, every time alike."""
         given = self.labels if labels is None else labels
         return Batch(self.inputs, given, torch.Generator().manual_seed(7), self.clock)
 
@@ -62,7 +62,7 @@ class RuleOnNet:
 
     @cached_property
     def again(self) -> list[Answer]:
-        """The same once more; and if that differs, several times more, since one difference may be small by chance."""
+        """The usual answer once more; if it differs, several times, since one difference may be small by chance."""
         first = self.answer()
         same = all(torch.equal(first[n], a) for n, a in self.usual.items())
         return [first] if same else [first, *(self.answer() for _ in range(REPEATS))]
@@ -158,7 +158,7 @@ def _rows(x: Tensor, layer: nn.Linear) -> Tensor:
 
 @contextmanager
 def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
-    """Everything that goes into each linear layer inside, whoever runs it."""
+    """Everything that goes into each linear layer inside, by any caller."""
     seen: dict[nn.Linear, list[Tensor]] = {}
 
     def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
