@@ -15,7 +15,7 @@ from rich.console import Console
 
 import walkback.report.answers
 import walkback.report.tables
-import walkback.rules.rule_words
+import walkback.rules.docstrings
 from fake_runs import write_run
 from latex_sound import compiles, sound
 from report_material import config, demo_audit, write_runs
@@ -164,7 +164,7 @@ def test_tables_of_runs_name_their_versions_and_one_seed_has_no_spread():
 
 
 def test_the_examples_in_the_docstrings_hold():
-    for module in (harmless, latex, walkback.report.answers, walkback.report.tables, walkback.rules.rule_words):
+    for module in (harmless, latex, walkback.report.answers, walkback.report.tables, walkback.rules.docstrings):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 

@@ -14,7 +14,7 @@ from walkback.rules.base import (
     register_rule,
     rule_source,
 )
-from walkback.rules.rule_words import RuleWords, rule_words
+from walkback.rules.docstrings import RuleWords, rule_words
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
 
 walk("walkback.rules")
