@@ -537,6 +537,8 @@ def test_the_samples_of_the_proof_are_spread_over_all_batches() -> None:
     mapped, labels, _ = spread([({"a": x[:4], "n": 3}, y[:4]), ({"a": x[4:8], "n": 3}, y[4:8])], 8)
     assert torch.equal(mapped["a"], x[:8])
     assert len(labels) == 8
+    swapped, _, _ = spread([({"a": x[:4], "b": -x[:4]}, y[:4]), ({"b": -x[4:8], "a": x[4:8]}, y[4:8])], 8)
+    assert torch.equal(swapped["a"], x[:8])  # by name, not by place
     assert standings(net((2,)), data=[spread(batches(1, 5), 64)[:2]])[:3] == ["wrong"] * 3
 
 

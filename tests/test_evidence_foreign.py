@@ -80,6 +80,7 @@ def test_what_is_not_said_is_not_known() -> None:
     assert found.seeds[0].final == Moment()
     assert (found.depth, found.residual, found.classes, found.seeds[0].seed) == (None, None, None, None)
     assert one({"x_log": []}).seeds[0].moments == []
+    assert one({"x_log": [], "": 0.3, "final_test_acc": 0.3}).seeds[0].moments == []  # of which method?
     silent = one({"x_log": [{"bp_grad_per_sample_l2_med": [1, 2]}], "config": {"batch_size": 128}})
     assert silent.seeds[0].final.reference_batch is None
     assert one({"x_log": [{"gamma_y": 0.3}]}).seeds[0].final.gamma is None

@@ -1,7 +1,7 @@
 """Evidence refuses what cannot be meant, keeps what is not finite, and is read from our own run folders."""
 
 import math
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from msgspec import ValidationError
@@ -12,9 +12,11 @@ from walkback.records import (
     Baseline,
     DeepProbes,
     Evidence,
+    IdentityRecord,
     Moment,
     NullRecord,
     PrecisionRecord,
+    Record,
     Run,
     RunConfig,
     Snapshot,
@@ -23,7 +25,8 @@ from walkback.records import (
     Valued,
     evidence_of_runs,
 )
-from walkback.records.record import parse
+from walkback.records.record import lists_of, parse
+from walkback.records.schema import OutputProbes
 from walkback.records.training import Contents
 
 NAN = math.nan
@@ -293,3 +296,10 @@ def test_depth_and_residual_are_those_of_the_config() -> None:
     assert (other.depth, other.residual) == (2, False)
     with pytest.raises(ValueError, match="blocks"):
         run(net="somebody's", net_options={})
+
+
+@pytest.mark.parametrize("model", [Snapshot, DeepProbes, OutputProbes, IdentityRecord, Moment])
+def test_every_list_of_a_net_states_whether_it_runs_over_its_states_or_its_blocks(model: type[Record]) -> None:
+    """Its length is checked by that alone, in a record and against the config."""
+    hints = {name: str(hint) for name, hint in get_type_hints(model).items()}
+    assert {name for name, hint in hints.items() if "list[" in hint and "dict[" not in hint} == {*dict(lists_of(model))}

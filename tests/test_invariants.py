@@ -382,6 +382,12 @@ def test_predictions_go_with_their_run(sound: Path, tmp_path: Path) -> None:
     assert float((both[0] == both[1]).mean()) == read_run(run).result.accuracy  # type: ignore[union-attr]
 
 
+def test_planted_a_learning_rate_that_is_no_number_is_not_that_of_the_schedule(folder: Path) -> None:
+    last("lr", NAN)(folder)
+    with pytest.raises(WalkbackError, match=r"line 5: lr: .*\[learning-rate\]"):
+        judge_paths(folder)
+
+
 def test_a_good_checkpoint_is_no_trouble(folder: Path) -> None:
     checkpoint("adam.m.net.blocks.1.weight")(folder)
     assert judge_paths(folder).subjects[0].verdict == "holds"

@@ -87,8 +87,8 @@ class Largest(Probe):
     symbol = "max h_l"
     over = "layers"
 
-    def measure(self, view):
-        return [Reading(float(h.max())) for h in view.seen.hidden]
+    def of_rows(self, hidden, gradients, credits):
+        return [Reading(float(h.max())) for h in hidden]
 
 
 PROBES.add(Largest.name, Largest())
@@ -139,6 +139,13 @@ for words in (
 ):
     print("#####", *words[:2], *words[-1:])
     app(words, result_action="return_value")
+import torch, walkback as wb
+model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+batch = torch.randn(40, 4), torch.arange(40) % 4
+with wb.watch(model, ["0", "1"], probe=batch, show=False) as watch:
+    watch.step()
+moments = [wb.audit(model, [batch], ["0", "1"]).cases[0].evidence.seeds[0].final, watch.looks[-1].moment]
+print("##### your model", *([f"{each.value:.3f}" for each in moment.measured["largest entry"]] for moment in moments))
 """
 
 
@@ -185,6 +192,13 @@ def test_planted_rule_net_data_and_probe_are_audited_and_told_in_every_form(plan
     page = (place / "runs" / "report.html").read_text(encoding="utf-8")
     for words in ("halfway", "largest entry", "signs", "stack"):
         assert words in page, words
+
+
+def test_planted_probe_is_measured_of_any_model_and_in_any_loop(planted):
+    (said,) = [words for words in planted[1] if words.startswith("your model")]
+    audited, watched = said.removeprefix("your model ").split("] [")
+    assert audited.strip("[]") == watched.strip("[]")
+    assert audited.count(",") == 2  # h_0, h_1, h_2
 
 
 def test_planted_study_runs(planted):

@@ -5,8 +5,7 @@ for. Twice: 30 epochs, which a laptop trains in a night, and 100, as published. 
 rounds its displacements away.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from walkback.report import (
@@ -15,20 +14,14 @@ from walkback.report import (
     VERDICT_GLYPHS,
     Cell,
     Table,
-    depth_cell,
-    gamma_cells,
-    lower_cell,
 )
 from walkback_paper import published
-from walkback_paper.base import Arm, BothVerdicts, Collected, Extent, Study, both, known_of, register
-from walkback_paper.figures import INKS, Ink
+from walkback_paper.base import Arm, Collected, Extent, Study, answer_cells, both, known_of, register
+from walkback_paper.figures import INKS
 from walkback_paper.quantities import ACCURACY, UPDATE
 
 SINGLE = "ep float32"
-METHODS: Mapping[str, Ink] = {
-    method: replace(INKS["ep"], name="EP, float32") if method == SINGLE else INKS[method]
-    for method in ("bp", "fa", "ep", SINGLE, "dfa", "cb", "sb")
-}
+METHODS = {m: "EP, float32" if m == SINGLE else INKS[m].name for m in ("bp", "fa", "ep", SINGLE, "dfa", "cb", "sb")}
 NEW = ("ep", "cb", "sb")
 BUDGETS = (30, 100)
 
@@ -58,11 +51,6 @@ def arms(extent: Extent) -> list[Arm]:
     return found
 
 
-def _judged(g: Collected, epochs: int) -> dict[str, BothVerdicts]:
-    found = {method: known_of(g, _name(method, epochs)) for method in METHODS}
-    return {method: both(evidence) for method, evidence in found.items() if evidence is not None}
-
-
 def tables(g: Collected) -> list[Table]:
     """One table per budget: our answers, the published protocol's verdict, accuracies, Γ and update alignment."""
     made = []
@@ -72,19 +60,16 @@ def tables(g: Collected) -> list[Table]:
         f"gradient; older runs do not have it. {LEGEND} {KEY}."
     )
     for epochs in _budgets(g.extent):
-        judged = _judged(g, epochs)
         rows: list[list[Cell]] = []
-        for method, ink in METHODS.items():
-            arm, frozen, of = _name(method, epochs), _name(method, epochs, " frozen"), judged.get(method)
-            claim = published.CELLS.get(f"accuracy {method}")
-            answers: list[Cell] = ["–"] * 6
-            if of is not None:
-                answer = f"{VERDICT_GLYPHS[of.ours.verdict]} {of.ours.answer}"
-                published_one = VERDICT_GLYPHS[of.published.verdict]
-                answers = [answer, published_one, depth_cell(of.ours), lower_cell(of.ours), *gamma_cells(of.ours)]
+        for method, title in METHODS.items():
+            arm, frozen, claim = _name(method, epochs), _name(method, epochs, " frozen"), f"accuracy {method}"
+            known = known_of(g, arm)
+            judged = None if known is None else both(known)
+            answer, *others = answer_cells(judged and judged.ours)
             rows.append([
-                ink.name, *answers[:2], g.last(arm, ACCURACY), "–" if claim is None else claim.text(),
-                g.last(frozen, ACCURACY), *answers[2:], *g.cells(arm, UPDATE), g.seeds(arm, frozen),
+                title, answer, VERDICT_GLYPHS[judged.published.verdict] if judged else "–", *g.cells(arm, ACCURACY),
+                published.CELLS[claim].text() if claim in published.CELLS else "–", *g.cells(frozen, ACCURACY),
+                *others, *g.cells(arm, UPDATE), g.seeds(arm, frozen),
             ])  # fmt: skip
         headings = [
             "method", "answer", "verdict", "accuracy", "published", "frozen", "depth f / s", "lower half", "Γ",

@@ -15,7 +15,18 @@ from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs, read_run
 from walkback.registry import Registry
-from walkback.report import GLYPHS, Cell, Stat, Table, gain, variant_words
+from walkback.report import (
+    GLYPHS,
+    VERDICT_GLYPHS,
+    Cell,
+    Stat,
+    Table,
+    depth_cell,
+    gain,
+    gamma_cells,
+    lower_cell,
+    variant_words,
+)
 from walkback.train import SEEDS, plan
 from walkback_paper.quantities import Quantity
 
@@ -367,3 +378,11 @@ def glyph(judgement: Judgement | None, check: str) -> str:
     """The sign of what it found; nothing where it was not asked."""
     found = finding(judgement, check)
     return GLYPHS[found.outcome] if found else ""
+
+
+def answer_cells(judgement: Judgement | None) -> list[str]:
+    """Our answers as cells: on accuracy, the gains by depth, the lower half, Γ and for how many blocks it stands."""
+    if judgement is None:
+        return ["–"] * 5
+    answer = f"{VERDICT_GLYPHS[judgement.verdict]} {judgement.answer}"
+    return [answer, depth_cell(judgement), lower_cell(judgement), *gamma_cells(judgement)]

@@ -104,12 +104,12 @@ def _middle(values: Sequence[float], log: bool) -> tuple[float, float]:
     return statistics.fmean(scaled), statistics.stdev(scaled) if len(scaled) > 1 else 0.0
 
 
-def draw_curve(axes: Axes, found: SeedCurve, ink: Ink, **more: Any) -> None:
+def draw_curve(axes: Axes, found: SeedCurve, ink: Ink) -> None:
     """A line with a few markers, and its band. One seed has no band and hollow markers."""
     if not found.epochs:
         return
     every = max(1, len(found.epochs) // 6)
-    looks: dict[str, Any] = _looks(ink, found.n == 1) | {"markevery": every} | more
+    looks: dict[str, Any] = _looks(ink, found.n == 1) | {"markevery": every}
     axes.plot(found.epochs, found.middle, **looks)
     if found.n > 1:
         axes.fill_between(found.epochs, found.low, found.high, color=looks["color"], alpha=0.18, linewidth=0)
@@ -141,16 +141,15 @@ def _reach(stat: Stat | None, side: int) -> float:
     return stat.std or 0.0
 
 
-def handle(ink: Ink, **more: Any) -> Line2D:
+def handle(ink: Ink) -> Line2D:
     """A rule in a legend."""
-    looks: dict[str, Any] = {"color": ink.colour, "marker": ink.marker, "linestyle": ink.line, "label": ink.name} | more
-    return Line2D([], [], **looks)
+    return Line2D([], [], color=ink.colour, marker=ink.marker, linestyle=ink.line, label=ink.name)
 
 
-def legend(figure: Figure, inks: Sequence[Ink], extra: Sequence[Line2D] = ()) -> None:
+def legend(figure: Figure, inks: Sequence[Ink]) -> None:
     """One legend above all panels, where it hides nothing: the inks, then every level that a panel shows."""
     levels = {str(line.get_label()): line for axes in figure.axes for line in axes.lines if line.get_gid() == LEVEL}
-    handles = [*map(handle, inks), *extra, *levels.values()]
+    handles = [*map(handle, inks), *levels.values()]
     lengths = [len(str(each.get_label()).replace("$", "")) for each in handles]
 
     def columns(letter: float) -> int:
@@ -171,19 +170,18 @@ LEVEL = "level"  # marks a line that the legend names
 LEVELS = {"chance": ":", "limit of scale": (0, (3, 1.5, 1, 1.5))}  # those that are not dashed
 
 
-def level(axes: Axes, value: float | None, words: str, **more: Any) -> None:
+def level(axes: Axes, value: float, words: str) -> None:
     """A horizontal line. The legend names it: curves may lie anywhere, so nothing is written beside it."""
-    if value is not None and math.isfinite(value):
-        looks: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5, "gid": LEVEL}
-        axes.axhline(value, label=words, **looks | {"linestyle": LEVELS.get(words, (0, (4, 2)))} | more)
+    axes.axhline(value, label=words, color=GREY, linewidth=0.9, zorder=1.5, gid=LEVEL,
+                 linestyle=LEVELS.get(words, (0, (4, 2))))  # fmt: skip
 
 
-def whole_epochs(axes: Axes, label: str = "epoch") -> None:
+def whole_epochs(axes: Axes) -> None:
     """An axis of epochs: whole numbers, from 0."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_xlabel(label)
+    axes.set_xlabel("epoch")
     axes.margins(x=0.02)
 
 
@@ -235,9 +233,9 @@ def scaled(axes: Axes, quantity: Quantity, known: bool = True) -> None:
 
 def through_training(
     g: Collected, rows: Mapping[str, Lines], columns: Sequence[Quantity], words: str = "", *, width: float = PAGE,
-    height: float = 1.75, share: bool = False, also: Callable[[Axes, Quantity], None] = lambda *_: None,
+    height: float = 1.75, share: bool = False,
 ) -> Figure:  # fmt: skip
-    """A row per title and a column per quantity, with one line per arm; `also` draws into each panel."""
+    """A row per title and a column per quantity, with one line per arm."""
     arms = list(dict.fromkeys(arm for lines in rows.values() for arm in lines))
     bands = BANDS if any(len(g[arm]) > 1 for arm in arms) else ""
     note = g.note(" ".join(filter(None, ["Gradients at N = 128.", words, bands])), arms)
@@ -247,8 +245,6 @@ def through_training(
     for place, (row, (title, lines)) in enumerate(zip(panels, rows.items(), strict=True), 1):
         for axes, quantity in zip(row, columns, strict=True):
             draw_curves(g, axes, lines, quantity)
-            if any(g[arm] for arm in lines):
-                also(axes, quantity)
             axes.set_xlabel("epoch" if place == len(rows) else "")
         row[0].set_title(title)
     inks = dict.fromkeys(ink for lines in rows.values() for ink in lines.values())

@@ -13,8 +13,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.checks import DEFAULT, Judgement, judge, listed
 from walkback.records import Evidence, subjects_of_runs
-from walkback.report import KEY, LEGEND, VERDICT_GLYPHS, Cell, Table, depth_cell, gamma_cells, lower_cell
-from walkback_paper.base import CHANCE, Arm, Collected, Extent, Study, register
+from walkback.report import KEY, LEGEND, Cell, Table
+from walkback_paper.base import CHANCE, Arm, Collected, Extent, Study, answer_cells, register
 from walkback_paper.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level, scaled
 from walkback_paper.quantities import ACCURACY, GAMMA, cosine_at, gradient_at, hidden_at
 
@@ -167,12 +167,8 @@ def tables(g: Collected) -> list[Table]:
     rows: list[list[Cell]] = []
     for rule in RULES:
         numbers = [g.last(rule, ACCURACY), g.last(f"{rule} frozen", ACCURACY)]
-        answers = ["–"] * 5
-        if rule in judged:
-            found = judged[rule][1]
-            answer = f"{VERDICT_GLYPHS[found.verdict]} {found.answer}"
-            answers = [answer, depth_cell(found), lower_cell(found), *gamma_cells(found)]
-        rows.append([INKS[rule].name, answers[0], *numbers, *answers[1:], g.seeds(rule, f"{rule} frozen")])
+        answer, *others = answer_cells(judged[rule][1] if rule in judged else None)
+        rows.append([INKS[rule].name, answer, *numbers, *others, g.seeds(rule, f"{rule} frozen")])
     headings = ["rule", "answer", "accuracy", "frozen", "depth f / s", "lower half", "Γ", "stands for", "seeds"]
     reasons = [f"{INKS[rule].name}: {judged[rule][1].says}" for rule in RULES if rule in judged]
     shallow = g.last("shallow", ACCURACY)

@@ -9,9 +9,8 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from walkback.errors import BadValue, UnknownName
 from walkback.files import read_bytes
@@ -64,33 +63,31 @@ def is_kind_of(thing: Any, base: type) -> bool:
     return isinstance(thing, type) and issubclass(thing, base) and thing is not base
 
 
-@dataclass(frozen=True)
-class Classes(Generic[T]):
-    """The classes derived from `base`: those in a registry, and those in users' own files.
+class Classes(Registry[type[T]]):
+    """The classes derived from `base`: registered ones by name, and those in users' own files.
 
     shown   the page of the documentation that shows one
     """
 
-    registry: Registry[type[T]]
-    base: type[Any]
-    shown: str
+    def __init__(self, kind: str, base: type[Any], shown: str):
+        super().__init__(kind)
+        self.base, self.shown = base, shown
 
     def find(self, name: str) -> type[T]:
         """A registered name (`dfa`), or a class in a file (`my_rule.py:MyRule`)."""
-        kind, base = self.registry.kind, self.base
         if not in_file(name):
-            return self.registry.get(name)
-        example = f"path/to/my_{kind}.py:My{base.__name__}"
-        remedy = f"derive a class from walkback.{base.__name__} there; {self.shown} shows one"
-        found: type[T] = from_file(name, kind, lambda thing: is_kind_of(thing, base), example, remedy)
+            return self.get(name)
+        example = f"path/to/my_{self.kind}.py:My{self.base.__name__}"
+        remedy = f"derive a class from walkback.{self.base.__name__} there; {self.shown} shows one"
+        found: type[T] = from_file(name, self.kind, lambda thing: is_kind_of(thing, self.base), example, remedy)
         return found
 
     def add(self, name: str, thing: type[T]) -> type[T]:
-        """Register a class of the user's; refused if it is not derived from `base`."""
+        """Register a class under a free name; refused if it is not derived from `base`."""
         if not is_kind_of(thing, self.base):
             remedy = f"derive it from walkback.{self.base.__name__}; {self.shown} shows one"
-            raise BadValue(f"{thing!r} is not a {self.registry.kind}", remedy)
-        return self.registry.add(name, thing)
+            raise BadValue(f"{thing!r} is not a {self.kind}", remedy)
+        return super().add(name, thing)
 
     def source(self, name: str) -> str | None:
         """A hash of the source of a user's class: an edited class is another run. None for ours."""

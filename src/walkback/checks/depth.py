@@ -164,8 +164,8 @@ def _says(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: floa
     ]  # fmt: skip
     case, each, values = _case(evidence, both, found, at)
     if each is not None:
-        bp = "" if each.bp.value is None else gain_words(each.bp, at, confidence)
-        values = {"over": WORDS[each.name], "high": digits(each.wide.high or 0.0, at), "bp": bp}
+        bp, high = gain_words(each.bp, at, confidence), digits(each.wide.high or 0.0, at)
+        values = {"over": WORDS[each.name], "high": high, "bp": bp}
     words.append(SAYS[case].format(least=least_words(at), **values))
     gains = [each.gain for each in both if each.gain.n >= FEWEST and not each.gain.lacking]
     if gains:

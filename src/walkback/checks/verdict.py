@@ -122,19 +122,15 @@ class Judgement(Record, kw_only=True):
         """The answers follow from the checks."""
         if (self.verdicts is None) != (self.protocol == "published"):
             raise Broken("verdict", f"{self.name} has {'no' if self.verdicts is None else 'three'} answers")
-        if self.verdicts is not None:
-            self._answers(self.verdicts)
+        outcomes, answers = {finding.check: finding.outcome for finding in self.findings}, self.verdicts
+        if answers is None:
+            fires = "fires" in outcomes.values()
+            if (self.verdict == "walked back") != fires:
+                raise Broken("verdict", f"{self.name} is {self.verdict}, and {'a' if fires else 'no'} check fires")
             return
-        fires = any(finding.outcome == "fires" for finding in self.findings)
-        if (self.verdict == "walked back") != fires:
-            raise Broken("verdict", f"{self.name} is {self.verdict}, and {'a' if fires else 'no'} check fires")
-
-    def _answers(self, answers: Verdicts) -> None:
-        """Refuse unless each answer is one that its check can have given."""
         if self.verdict != answers.accuracy:
             raise Broken("verdict", f"{self.name} is {self.verdict}, and its accuracy is {answers.accuracy}")
         needed = {"holds": "passes", "walked back": "fires", "trained": "passes", "not trained": "fires"}
-        outcomes = {finding.check: finding.outcome for finding in self.findings}
         for check, answer in (("depth", answers.accuracy), ("reach", answers.lower_half)):
             if answer in needed and outcomes.get(check) != needed[answer]:
                 raise Broken("verdict", f"{self.name}: {answer}, and {check} is {outcomes.get(check, 'not there')}")
@@ -195,8 +191,8 @@ def _budget_words(evidence: Evidence) -> str:
 def _answers(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
     """The three answers."""
     outcome = {finding.check: finding.outcome for finding in findings}
-    accuracy, by, why = _accuracy(evidence, outcome.get("depth"))
-    lower_half = LOWER_HALF.get(outcome.get("reach", "open"), "open")
+    accuracy, by, why = _accuracy(evidence, outcome["depth"])
+    lower_half = LOWER_HALF.get(outcome["reach"], "open")
     if lower_half in ("trained", "not trained") and _doubts(evidence):
         lower_half = "open"
     gamma, gamma_why = _gamma(evidence, outcome)
@@ -205,10 +201,8 @@ def _answers(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
     return answers, accuracy, [by], f"Accuracy {word}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}."
 
 
-def _accuracy(evidence: Evidence, depth: Outcome | None) -> tuple[AccuracyWord, str, str]:
+def _accuracy(evidence: Evidence, depth: Outcome) -> tuple[AccuracyWord, str, str]:
     """depth decides. A doubt about the evidence itself leaves it open, whatever the numbers say."""
-    if depth is None:
-        return "open", "evidence", ": depth was not asked"
     reasons = _doubts(evidence)
     why = f": {'; '.join(reasons)}" if reasons else ""
     if depth == "passes" and not reasons:
@@ -231,18 +225,17 @@ def _gamma(evidence: Evidence, outcome: Mapping[str, Outcome]) -> tuple[GammaWor
         return "not reported", f": {why}" if why else ""
     if not gammas.reported:
         return "not reported", ""
-    reference = outcome.get("reference")
-    if reference == "fires":
+    if outcome["reference"] == "fires":
         return "not measurable", ""
     if reasons := doubts_of(evidence):
         return "open", f": {'; '.join(reasons)}"
     if standing == "in part":
         return "open", ": what was compared is only in part what trained"
-    if reference != "passes" or gammas.table is None:
+    if outcome["reference"] != "passes" or gammas.table is None:
         return "open", ""
     if why := disagreement(evidence, gammas.by_block):
         return "open", f": {why}"
-    chance, spread, size = map(outcome.get, ("chance", "spread", "size"))
+    chance, spread, size = (outcome[name] for name in ("chance", "spread", "size"))
     if chance == "fires":
         return "chance", ""
     if chance == "passes" and spread == "fires":

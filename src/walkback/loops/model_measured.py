@@ -33,10 +33,11 @@ from walkback.probes import (
     replay_module,
 )
 from walkback.probes.at_output import mean_of, null_of, turned_at_output
+from walkback.probes.base import readings_of_rows
 from walkback.probes.cosine import OTHER_WIDTH, Directions, directions, frobenius, middle_drift, of_own_samples
 from walkback.probes.detect_task import Metric, Task, score
 from walkback.probes.inputs import on_tensors
-from walkback.probes.look import at_places, delivered
+from walkback.probes.look import delivered
 from walkback.probes.norms import REFERENCE_BATCH, median
 from walkback.probes.null import redrawn_null
 from walkback.probes.observe import stable_losses
@@ -46,7 +47,7 @@ from walkback.probes.precision import IMPRECISE
 from walkback.probes.preserve import undisturbed
 from walkback.probes.reading import missing
 from walkback.probes.replay import moved_along
-from walkback.probes.user_errors import blamed
+from walkback.probes.user_errors import blamed, in_a_line
 from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
 
 DESCRIBED_SAMPLES = 32
@@ -98,10 +99,12 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
     doubts: list[str] = []
     outward = False
     if asked.credits == BACKWARD:
-        found = delivered(seen, lambda first: asked.look(model, asked.batches[:1] if first else None, training=True))
-        notes += [found.why] if found.why else []
+        given, why = delivered(
+            seen, lambda first: asked.look(model, asked.batches[:1] if first else None, training=True)
+        )
+        notes += [why] if why else []
         nothing: list[Tensor | None] = [None] * len(seen.layers)
-        credits = (nothing, nothing) if found.rows is None else at_places(found.rows)
+        credits = (nothing, nothing) if given is None else (list(given[:-1]), list(given[1:]))
     elif seen.credits is not None:
         credits = list(seen.credits), list(seen.credits)
     at_blocks = _AtBlocks(model, asked, seen, reference)
@@ -118,6 +121,10 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = at_blocks.gradient_norms()
+    measured_rows = readings_of_rows(
+        seen.hidden, reference.rows, [None] * len(seen.layers) if credits is None else credits[1]
+    )
+    fields["measured"] = {name: [ReadingRecord.of(each) for each in found] for name, found in measured_rows.items()}
     if asked.loss is None and _may_cancel(seen, reference):
         stable = _without_cancellation(model, asked, known)
         # Where Γ is the mean of the cosines at the outputs, it goes with them.
@@ -168,8 +175,7 @@ def _seen(model: nn.Module, asked: Asked) -> tuple[Look, bool, list[str]]:
     try:
         other = asked.look(model, credits=function, training=True)
     except Exception as error:  # a stranger's forward pass may ask for more when it trains
-        words = (str(error).splitlines() or [""])[0]
-        return seen, False, [f"{fails}, in training mode the forward pass ({type(error).__name__}: {words})"]
+        return seen, False, [f"{fails}, in training mode the forward pass ({in_a_line(error)})"]
     same = bool(((other.losses - seen.losses).abs() <= 1e-4 * (1 + seen.losses.abs())).all())
     if other.failed or not same:
         why = "it does too" if other.failed else "the loss is another"

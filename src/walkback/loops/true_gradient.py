@@ -178,9 +178,9 @@ def seen_notes(seen: Look) -> list[str]:
                       if row.status != "ok"])  # fmt: skip
     remarks = [f"{row.name}: {row.note}" for row in rows if row.status == "ok" and row.note]
     between = [
-        f"between {b.before} and {b.after} by a factor of {b.factor:.3g}"
-        for b in seen.between
-        if math.isfinite(b.factor)
+        f"between {before} and {after} by a factor of {factor:.3g}"
+        for before, after, factor in seen.between
+        if math.isfinite(factor)
     ]
     ways = sorted({row.reduction for row in seen.layers if row.reduction})
     return [

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from walkback.errors import BadValue
 from walkback.nets.reduction import lift, reduce_gradient, reduce_hidden
 from walkback.own import Classes, is_ours
-from walkback.registry import Registry, nearest
+from walkback.registry import nearest
 
 
 class Net(nn.Module):
@@ -216,9 +216,6 @@ class OncePerStep:
             norm.track_running_stats = True
 
 
-NETS: Registry[type[Net]] = Registry("net")
-
-
 def defaults(maker: Callable[..., Any]) -> dict[str, Any]:
     """The keyword options of a net or rule with their defaults.
 
@@ -251,13 +248,13 @@ def check_options(what: str, maker: Callable[..., Any], options: Mapping[str, An
 
 # --- nets by name, and nets in a user's own file ----------------------------------------------------------------------
 
-CLASSES = Classes(NETS, Net, "docs/bring-your-net.md")
-find_net, net_source = CLASSES.find, CLASSES.source
+NETS: Classes[Net] = Classes("net", Net, "docs/bring-your-net.md")
+find_net, net_source = NETS.find, NETS.source
 
 
 def register_net(name: str, net: type[Net]) -> type[Net]:
     """Register your own net under `name` in this process."""
-    return CLASSES.add(name, net)
+    return NETS.add(name, net)
 
 
 def make_net(name: str, shape: tuple[int, ...], classes: int, options: Mapping[str, Any]) -> Net:
@@ -285,7 +282,7 @@ def check_promises(name: str, net: Net, options: Mapping[str, Any]) -> None:
     """Check a user's net once: its parts, its parameters, what it declares, how it runs."""
     for part, kind in (("embed", nn.Module), ("blocks", nn.ModuleList), ("readout", nn.Module)):
         if not isinstance(getattr(net, part, None), kind):
-            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{CLASSES.shown} shows one")
+            raise BadValue(f"net {name} has no {part} that is an nn.{kind.__name__}", f"{NETS.shown} shows one")
     _check_parameters(name, net)
     _check_words(name, net, options)
     try:

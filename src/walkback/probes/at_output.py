@@ -150,7 +150,7 @@ def turned_at_output(
 
     Blocks of equal width are turned by one and the same matrix in each draw, as credits are that share their feedback:
     the variance of the mean over n blocks is then that of ⟨R, Σ_l M_l⟩ / n, ‖Σ_l M_l‖² / (n² d). Between widths the
-    matrices are independent, so there variances add.
+    matrices are independent, so their variances add.
 
     shapes   of the flattened features h_1 … h_L; None where they are not feature maps
     """
@@ -159,8 +159,8 @@ def turned_at_output(
     for block, (null, credit) in enumerate(zip(nulls, credits, strict=True)):
         if null.known and credit is not None:
             groups.setdefault(credit.shape[1], []).append(block)
-    there = [block for blocks in groups.values() for block in blocks]
-    if not there:
+    counted = [block for blocks in groups.values() for block in blocks]
+    if not counted:
         return nulls, mean_of(nulls)
     variance = 0.0
     for blocks in groups.values():
@@ -170,9 +170,9 @@ def turned_at_output(
         each = [nulls[block].std for block in blocks]
         std = each[0] if len(blocks) == 1 else _over_blocks(pairs, shape)[0]
         # Where the first rows of some block have no direction: as wide as if all blocks' cosines moved as one.
-        variance += (len(blocks) / len(there) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
+        variance += (len(blocks) / len(counted) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
     std = math.sqrt(variance)
-    return nulls, Null(0.0, std, min(nulls[block].n for block in there), TURNED)
+    return nulls, Null(0.0, std, min(nulls[block].n for block in counted), TURNED)
 
 
 def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor]:

@@ -210,17 +210,11 @@ def _size(gradient: Tensor) -> Tensor:
 
 
 def _sized(into: list[Tensor]) -> Callable[[Tensor], None]:
-    def hook(gradient: Tensor) -> None:
-        into.append(_size(gradient))
-
-    return hook
+    return lambda gradient: into.append(_size(gradient))
 
 
 def _kept(into: list[Tensor]) -> Callable[[Tensor], None]:
-    def hook(gradient: Tensor) -> None:
-        into.append(gradient.detach().clone())
-
-    return hook
+    return lambda gradient: into.append(gradient.detach().clone())
 
 
 def _delivery(into: list[Tensor], slot: int) -> Callable[[Sequence[Tensor | None], Sequence[Tensor | None]], None]:

@@ -13,6 +13,8 @@ from walkback.probes.reading import Reading
 from walkback.registry import Registry
 from walkback.rules import Batch, Clock, Rule
 
+Rows = Sequence[Tensor | None]
+
 
 @dataclass(frozen=True)
 class View:
@@ -39,7 +41,10 @@ class View:
 
 
 class Probe:
-    """Base of the probes that are one file each: set the four words, write `measure`, and add one to PROBES.
+    """Base of the probes that are one file each: set the words, write `of_rows` or `measure`, and add one to PROBES.
+
+    `of_rows` is enough where a quantity needs rows of samples alone; then it is measured of a run of ours, of any model
+    (`wb.audit`) and in anybody's loop (`wb.watch`) alike. `measure` has the net and its rule as well, so of ours alone.
 
     name      as records keep it, and as tables head it
     symbol    the formula, short
@@ -58,6 +63,10 @@ class Probe:
 
     def measure(self, view: View) -> Sequence[Reading]:
         """The readings of one moment. `undisturbed` restores whatever this changes."""
+        return self.of_rows(view.seen.hidden, view.seen.gradients, list(view.seen.credits.blocks))
+
+    def of_rows(self, hidden: Rows, gradients: Rows, credits: Rows) -> Sequence[Reading]:
+        """The readings from h_0 … h_L, g_0 … g_L and a_0 … a_{L−1}; None where one is not known."""
         raise NotImplementedError
 
     def written(self, value: float) -> str:
@@ -80,3 +89,9 @@ def readings(view: View) -> dict[str, list[Reading]]:
         if probe.when == "snapshot" or view.final:
             found[name] = list(probe.measure(view))
     return found
+
+
+def readings_of_rows(hidden: Rows, gradients: Rows, credits: Rows) -> dict[str, list[Reading]]:
+    """The readings of every probe that needs rows alone, by name."""
+    able = [probe for probe in map(PROBES.get, PROBES.names()) if type(probe).of_rows is not Probe.of_rows]
+    return {probe.name: list(probe.of_rows(hidden, gradients, credits)) for probe in able}

@@ -42,8 +42,8 @@ _taken: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()  # which argum
 def _tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Place, Tensor]:
     """The arguments that can be a state: tensors, or the first tensor of a tuple or table; floating point if any is."""
     pairs: list[tuple[Place, Any]] = [*enumerate(args), *kwargs.items()]
-    there = {place: found for place, value in pairs if (found := first_tensor(value)[0]) is not None}
-    return {place: t for place, t in there.items() if t.is_floating_point()} or there
+    tensors = {place: found for place, value in pairs if (found := first_tensor(value)[0]) is not None}
+    return {place: t for place, t in tensors.items() if t.is_floating_point()} or tensors
 
 
 def _state(given: Mapping[Place, Tensor], shape: torch.Size | None, before: Tensor | None) -> Place | None:

@@ -55,7 +55,7 @@ def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES
         inputs = _fitting(inputs, model, notes)
         left = count if max_samples is None else max_samples - total
         if left < count:
-            inputs, labels, more = _first(inputs, left, count), labels[:left], True
+            inputs, labels, more = rows_of(inputs, slice(left), count), labels[:left], True
         if not len(labels):
             break
         _finite(inputs, number)
@@ -238,24 +238,18 @@ def tensors_of(inputs: Any) -> dict[str, Tensor]:
     return {f"inputs[{key!r}]": value for key, value in pairs if isinstance(value, Tensor)}
 
 
-def _first(inputs: Any, left: int, count: int) -> Any:
-    """The first samples of a batch's inputs: of every tensor that has one row per sample."""
-
-    def cut(value: Any) -> Any:
-        return value[:left] if isinstance(value, Tensor) and value.dim() and len(value) == count else value
-
-    if isinstance(inputs, Tensor):
-        return cut(inputs)
-    return {key: cut(v) for key, v in inputs.items()} if isinstance(inputs, Mapping) else [cut(v) for v in inputs]
+def rows_of(inputs: Any, which: Tensor | slice, count: int) -> Any:
+    """Some samples of a batch's inputs: of every tensor that has one row for each of `count` samples."""
+    return on_tensors(inputs, lambda t: t[which] if t.dim() and len(t) == count else t)
 
 
 def _finite(inputs: Any, number: int) -> None:
     """NaN is refused. So is infinity, unless it comes beside other inputs, where it may be a mask."""
-    there = tensors_of(inputs)
-    for name, value in there.items():
+    tensors = tensors_of(inputs)
+    for name, value in tensors.items():
         if value.is_meta or not (value.is_floating_point() or value.is_complex()):
             continue
-        bad = value.isnan() if len(there) > 1 else ~value.isfinite()
+        bad = value.isnan() if len(tensors) > 1 else ~value.isfinite()
         if bad.any():
             rows = int(bad.flatten(1).any(1).sum()) if value.dim() > 1 else int(bad.sum())
             kind = "NaN" if value.isnan().any() else "infinity"

@@ -2,7 +2,7 @@
 
 h_0 is the input of the first block and h_{l+1} the output of block l, each at its own place in time: a later change in
 place does not reach it. g_l is the gradient of each sample's own loss there, through everything that depends on it.
-How token and image features become one row per sample is said in `reduction.py`, and in every row of the table.
+How token and image features become one row per sample is stated in `reduction.py`, and in every row of the table.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +19,10 @@ from walkback.probes.hooks import Seen, watching
 from walkback.probes.inputs import own_inputs
 from walkback.probes.norms import block_growth, sample_sizes
 from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
-from walkback.probes.outputs import shape_said as _size
+from walkback.probes.outputs import shape_of as _size
 from walkback.probes.preserve import undisturbed
 from walkback.probes.unwrap import find_blocks
+from walkback.probes.user_errors import in_a_line
 
 CreditFunction = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
 
@@ -44,24 +45,14 @@ class Layer(NamedTuple):
     note: str
 
 
-class Between(NamedTuple):
-    """Something lies between two blocks: a pool, a projection, a scaling, a skip outside them. It accuses nobody.
-
-    factor   median over samples of its size after over that before; NaN if that is no number
-    """
-
-    before: str
-    after: str
-    factor: float
-
-
 class Look(NamedTuple):
     """What `look` saw, over all batches. Rows are samples; a layer without a measurement is None and its row says why.
 
     hidden, gradients   h_0 … h_L and g_0 … g_L, by autograd;  credits: a_0 … a_{L−1}, if they were asked for
     sizes               ‖h_0‖ … ‖h_L‖ of each sample; tokens are counted one by one, so that no mean hides one
     growth              by block: each sample's size after the block over that of what the block itself took
-    between             what is not the output of one block when it reaches the next
+    between             (block, next block, factor) where something lies between: a pool, a scaling, a skip;
+                        it accuses nobody. factor: median over samples of its size after over that before
     accuracy, loss      of the logits; the mean over samples, and `losses` of each. `status` is theirs
     notes               about the model as a whole
     failed              the error of the backward pass, if it raised one; there are no gradients then
@@ -74,7 +65,7 @@ class Look(NamedTuple):
     credits: tuple[Tensor | None, ...] | None
     sizes: tuple[Tensor | None, ...]
     growth: tuple[Tensor | None, ...]
-    between: tuple[Between, ...]
+    between: tuple[tuple[str, str, float], ...]
     samples: int
     accuracy: float
     loss: float
@@ -160,7 +151,7 @@ def look(
         sizes=tuple(part.size for part in merged),
         growth=tuple(part.grown for part in merged[1:]),
         between=tuple(
-            Between(part.row.name, after, float(part.onward.nanquantile(0.5)))
+            (part.row.name, after, float(part.onward.nanquantile(0.5)))
             for part, after in zip(merged[1:], list(found)[1:], strict=False)
             if part.onward is not None
         ),
@@ -335,15 +326,10 @@ def _notes(model: nn.Module) -> tuple[str, ...]:
     return tuple(f"{name} keeps no running statistics and mixes the samples of a batch" for name in mixing)
 
 
-class Delivered(NamedTuple):
-    """What the backward pass delivers at h_0 … h_L, as rows of samples; None and `why` if that is unknown."""
+def delivered(seen: Look, in_training: Callable[[bool], Look]) -> tuple[tuple[Tensor | None, ...] | None, str]:
+    """What the model's own backward pass delivers at h_0 … h_L, as rows of samples; or None and why it is not known.
 
-    rows: tuple[Tensor | None, ...] | None
-    why: str = ""
-
-
-def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
-    """What trains the blocks: in evaluation mode if training mode delivers the same, otherwise in training mode.
+    It is that of evaluation mode if training mode delivers the same, otherwise that of training mode.
 
     `in_training(some)` looks at the model in training mode, at its first batch or at all of them. A forward pass that
     gives other losses there (a dropout of the model's own) leaves nothing to compare sample by sample.
@@ -351,21 +337,24 @@ def delivered(seen: "Look", in_training: Callable[[bool], "Look"]) -> Delivered:
     try:
         first = in_training(True)
     except Exception as error:  # a stranger's forward pass may ask for more when it trains
-        words = (str(error).splitlines() or [""])[0]
-        return Delivered(None, f"in training mode the model fails on these inputs ({type(error).__name__}: {words}), "
+        return None, (f"in training mode the model fails on these inputs ({in_a_line(error)}), "
                                "so what trained it is not known: give all arguments of its forward, as in "
                                '({"x": inputs, "targets": labels}, labels)')  # fmt: skip
     if first.failed and not seen.failed:
-        return Delivered(None, f"in training mode the backward pass fails on the probe ({first.failed}), so what "
+        return None, (f"in training mode the backward pass fails on the probe ({first.failed}), so what "
                                "trained it is not known")  # fmt: skip
     count = first.samples
     near = 1e-4 * (1 + seen.losses[:count].abs())
     if bool(((first.losses - seen.losses[:count]).abs() > near).any()):
-        return Delivered(None, "in training mode the model computes another loss (a dropout of its own?), so what "
+        return None, ("in training mode the model computes another loss (a dropout of its own?), so what "
                                "trained it cannot be compared sample by sample: set its rates to 0")  # fmt: skip
     same = all(_same(a, b) for a, b in zip(first.gradients, seen.gradients, strict=True))
     chosen = seen if same else in_training(False)
-    return Delivered(tuple(_or_zero(g, h) for g, h in zip(chosen.gradients, seen.hidden, strict=True)))
+    # If nothing is delivered, as behind a detach, the credit is zero.
+    return tuple(
+        torch.zeros_like(hidden) if gradient is None and hidden is not None else gradient
+        for gradient, hidden in zip(chosen.gradients, seen.hidden, strict=True)
+    ), ""
 
 
 def _same(few: Tensor | None, many: Tensor | None) -> bool:
@@ -373,13 +362,3 @@ def _same(few: Tensor | None, many: Tensor | None) -> bool:
         return few is many
     size = torch.linalg.vector_norm(many[: len(few)].double())
     return bool(torch.linalg.vector_norm(few.double() - many[: len(few)].double()) <= 1e-3 * size)
-
-
-def _or_zero(gradient: Tensor | None, hidden: Tensor | None) -> Tensor | None:
-    """If nothing is delivered, as behind a detach, the credit is zero."""
-    return torch.zeros_like(hidden) if gradient is None and hidden is not None else gradient
-
-
-def at_places(rows: Sequence[Tensor | None]) -> tuple[list[Tensor | None], list[Tensor | None]]:
-    """The credits of the blocks 0 … L−1 at their inputs, h_0 … h_{L−1}, and at their outputs, h_1 … h_L."""
-    return list(rows[:-1]), list(rows[1:])

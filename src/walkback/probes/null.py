@@ -183,7 +183,7 @@ def redrawn_null(
 
     which   the samples that the gradients are of, by state; None: all of them
     """
-    pairs = [_common(g, those, batch.rows) for g, those in zip(gradients, which, strict=True)]
+    pairs = [_common(g, samples, batch.rows) for g, samples in zip(gradients, which, strict=True)]
     few, taken = [g for g, _ in pairs], [rows for _, rows in pairs]
     places = Draws(few[:-1]), Draws(few[1:])
     for draw in range(DRAWS):
@@ -203,6 +203,6 @@ def _common(gradient: Tensor | None, which: Tensor | None, rows: Tensor) -> tupl
     if gradient is None:
         return None, rows
     at = {int(sample): place for place, sample in enumerate(range(len(gradient)) if which is None else which.tolist())}
-    there = [place for place, sample in enumerate(rows.tolist()) if sample in at]
-    chosen = torch.tensor([at[int(rows[place])] for place in there], dtype=torch.long)
-    return gradient[chosen.to(gradient.device)], torch.tensor(there, dtype=torch.long)
+    places = [place for place, sample in enumerate(rows.tolist()) if sample in at]
+    chosen = torch.tensor([at[int(rows[place])] for place in places], dtype=torch.long)
+    return gradient[chosen.to(gradient.device)], torch.tensor(places, dtype=torch.long)

@@ -103,8 +103,8 @@ def taken(output: Any, asked: Asked = None, fits: Callable[[Tensor], int] | None
     scores = {key: fits(value) if fits else 0 for key, value in tensors.items()}
     best = [key for key, score in scores.items() if score == max(scores.values())]
     if len(best) == 1 and scores[best[0]] > 0:
-        said = f"the output is a {kind}; {_named(best[0])} was taken, {shape_said(tensors[best[0]])}, because it alone"
-        return Taken(best[0], None, f"{said} fits the labels")
+        words = f"the output is a {kind}; {_named(best[0])} was taken, {shape_of(tensors[best[0]])}, because it alone"
+        return Taken(best[0], None, f"{words} fits the labels")
     several = "several parts that fit the labels" if max(scores.values()) else "several tensors, none of which is named"
     raise BadValue(f"the model gives a {kind} with {several}{'' if max(scores.values()) else ' logits'}: "
                    f"{listing(output)}",
@@ -120,7 +120,7 @@ def _as_asked(output: Any, asked: Asked, parts: dict[str | int, Any]) -> Taken:
         raise BadValue(f"output={asked!r} is a {type(asked).__name__}",
                        "give a key, an attribute, an index or a function")  # fmt: skip
     if isinstance(output, Tensor):
-        raise BadValue(f"output={asked!r} is asked for, and the model gives one tensor, {shape_said(output)}",
+        raise BadValue(f"output={asked!r} is asked for, and the model gives one tensor, {shape_of(output)}",
                        "leave output= out, or give a function")  # fmt: skip
     place: str | int = asked
     if isinstance(asked, int) and asked not in parts:
@@ -145,8 +145,8 @@ def listing(output: Any) -> str:
     parts = entries(output)
     if not parts:
         return f"it is a {type(output).__name__}"
-    said = [f"{key} {_kind(value)}" for key, value in parts.items()]
-    return f"it has {said[0] if len(said) == 1 else ', '.join(said[:-1]) + ' and ' + said[-1]}"
+    words = [f"{key} {_kind(value)}" for key, value in parts.items()]
+    return f"it has {words[0] if len(words) == 1 else ', '.join(words[:-1]) + ' and ' + words[-1]}"
 
 
 def _named(place: str | int | None) -> str:
@@ -154,10 +154,10 @@ def _named(place: str | int | None) -> str:
 
 
 def _kind(value: Any) -> str:
-    return shape_said(value) if isinstance(value, Tensor) else type(value).__name__
+    return shape_of(value) if isinstance(value, Tensor) else type(value).__name__
 
 
-def shape_said(t: Tensor) -> str:
+def shape_of(t: Tensor) -> str:
     """A tensor's shape in words."""
     return str(tuple(t.shape))
 
@@ -205,7 +205,7 @@ def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None
         if logits.dim() != 2 or len(logits) != len(labels) or labels.dim() != 1:
             raise BadValue(
                 "cross-entropy needs logits (N, classes) for labels (N,); "
-                f"got {shape_said(logits)} and {shape_said(labels)}",
+                f"got {shape_of(logits)} and {shape_of(labels)}",
                 "give loss=, a function (output, labels) → one loss per sample; is the batch dimension first?",
             )
         return F.cross_entropy(logits, labels, reduction="none")
@@ -213,7 +213,7 @@ def per_sample_losses(logits: Tensor, labels: Tensor, loss: PerSampleLoss | None
         losses = loss(logits, labels)
     if not isinstance(losses, Tensor) or losses.shape != (len(labels),):
         raise BadValue(
-            f"the loss gives {shape_said(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
+            f"the loss gives {shape_of(losses) if isinstance(losses, Tensor) else type(losses).__name__} for "
             f"{len(labels)} samples", 'give one loss per sample, a tensor (N,), as with reduction="none"; a batch mean '
             "hides whose gradient is whose",
         )  # fmt: skip

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from walkback.probes.copy_model import _in_double, bound_elsewhere, cast, copy_of_model
 from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Move, moving, watching
-from walkback.probes.inputs import on_tensors, own_inputs
+from walkback.probes.inputs import on_tensors, own_inputs, rows_of, tensors_of
 from walkback.probes.look import gradients_at
 from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
 from walkback.probes.preserve import undisturbed
@@ -69,14 +69,10 @@ class Worker:
 
     def first(self, count: int) -> "Worker":
         """The same with the first `count` samples alone."""
-        total = len(self.labels)
-
-        def cut(t: Tensor) -> Tensor:
-            return t[:count] if t.dim() and len(t) == total else t
-
         fewer = copy.copy(self)
         fewer._still = None
-        fewer.inputs, fewer.labels = on_tensors(self.inputs, cut), self.labels[:count]
+        some = slice(count)
+        fewer.inputs, fewer.labels = rows_of(self.inputs, some, len(self.labels)), self.labels[some]
         return fewer
 
     @contextmanager
@@ -170,7 +166,7 @@ class Picked(NamedTuple):
 
 def spread(batches: Sequence[tuple[Any, Tensor]], count: int) -> Picked:
     """`count` samples, evenly spread over all batches that fit to the first: a loader may be sorted."""
-    first = _tensors(batches[0][0])
+    first = tensors_of(batches[0][0])
     starts = [0]
     for _, labels in batches:
         starts.append(starts[-1] + len(labels))
@@ -184,32 +180,22 @@ def spread(batches: Sequence[tuple[Any, Tensor]], count: int) -> Picked:
         inputs, labels = batches[n]
         here = rows[(rows >= starts[n]) & (rows < starts[n + 1])] - starts[n]
         if len(here):
-            parts.append((_rows_of(inputs, here, len(labels)), labels[here.to(labels.device)]))
+            parts.append((rows_of(inputs, here, len(labels)), labels[here.to(labels.device)]))
     if len(parts) == 1:
         return Picked(*parts[0], rows)
-    joined = iter([torch.cat(each) for each in zip(*(_tensors(inputs).values() for inputs, _ in parts), strict=True)])
+    named = [tensors_of(inputs) for inputs, _ in parts]
+    joined = iter([torch.cat([each[name] for each in named]) for name in named[0]])
     inputs = on_tensors(parts[0][0], lambda _: next(joined))
     return Picked(inputs, torch.cat([labels for _, labels in parts]), rows)
 
 
-def _rows_of(inputs: Any, rows: Tensor, total: int) -> Any:
-    return on_tensors(inputs, lambda t: t[rows.to(t.device)] if t.dim() and len(t) == total else t)
-
-
 def _fits(first: Mapping[Any, Tensor], labels: Tensor, inputs: Any, answers: Tensor) -> bool:
     """Whether a batch can be put behind the first: the same tensors, of one row per sample and the same shape."""
-    other = _tensors(inputs)
+    other = tensors_of(inputs)
     return first.keys() == other.keys() and labels.shape[1:] == answers.shape[1:] and all(
         t.dim() and other[key].dim() and len(other[key]) == len(answers) and t.shape[1:] == other[key].shape[1:]
         for key, t in first.items()
     )  # fmt: skip
-
-
-def _tensors(inputs: Any) -> dict[Any, Tensor]:
-    """The tensors of a batch's inputs by their place, in the order of `on_tensors`."""
-    found: dict[Any, Tensor] = {}
-    on_tensors(inputs, lambda t: found.setdefault(len(found), t))
-    return found
 
 
 def double_worker(worker: Worker, blocks: str | Sequence[str], losses: Tensor) -> tuple[Worker | None, str]:

@@ -17,6 +17,7 @@ from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass, stable_losses
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.preserve import undisturbed
+from walkback.probes.user_errors import in_a_line
 
 IMPRECISE = (
     1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
@@ -203,7 +204,7 @@ def against_double(
         try:
             second = look(twin, few, blocks, reduction=reduction, loss=loss, training=training)
         except Exception as error:
-            why = _reason(error)
+            why = in_a_line(error)
     if second is None:
         none = [unknown(f"not available: {why}", seen.samples) for _ in rows]
         return none, [None] * len(rows)
@@ -215,7 +216,3 @@ def against_double(
         else:
             found.append(precision(single[: len(double)], double))
     return found, list(second.gradients)
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

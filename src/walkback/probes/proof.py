@@ -94,21 +94,21 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
     """The standing of autograd's gradient at h_0 … h_L of the model; `double`: its float64 copy, if there is one."""
     worker = double or own
     mine = own.states()
-    theirs = double.states() if double else mine
-    unfit = _unfit(worker, theirs)
+    states = double.states() if double else mine
+    unfit = _unfit(worker, states)
+    proofs = [Proof("not measured" if v is None else "not verified", unfit) for v in states.values]
     if unfit:
-        return [Proof("not measured" if v is None else "not verified", unfit) for v in theirs.values]
-    proofs = [Proof("not measured") if v is None else Proof("not verified") for v in theirs.values]
+        return proofs
     for step in steps(worker):
         todo = [layer for layer, proof in enumerate(proofs) if proof.standing == "not verified"]
         if todo:
-            slopes = _slopes(worker, theirs, mine, todo, step, generator)
+            slopes = _slopes(worker, states, mine, todo, step, generator)
             proofs = [_standing(slopes[n], double) if n in slopes else old for n, old in enumerate(proofs)]
     accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
-    for layer, second in _by_several_steps(worker, theirs, mine, accused, generator, double).items():
+    for layer, second in _by_several_steps(worker, states, mine, accused, generator, double).items():
         proofs[layer] = second
     accused = [layer for layer in accused if proofs[layer].standing == "wrong"]
-    for layer, better in _heard(worker, theirs, mine, accused, generator).items():
+    for layer, better in _read_elsewhere(worker, states, mine, accused, generator).items():
         proofs[layer] = better
     for layer in accused:
         if mine.trouble[layer] and proofs[layer].standing == "wrong":  # it delivers nothing because it fails
@@ -128,10 +128,10 @@ def in_batches(
     if not any(proof.standing == "proved" for proof in proofs):
         return list(proofs)
     alone, found = own.states().gradients, list(proofs)
-    for layer, (proof, mine, there, how) in enumerate(zip(proofs, alone, seen, ways, strict=True)):
-        if proof.standing != "proved" or mine is None or there is None or how is None:
+    for layer, (proof, mine, looked, how) in enumerate(zip(proofs, alone, seen, ways, strict=True)):
+        if proof.standing != "proved" or mine is None or looked is None or how is None:
             continue
-        few, many = reduce_gradient(mine, how).flatten(1).double(), there[rows.to(there.device)].double()
+        few, many = reduce_gradient(mine, how).flatten(1).double(), looked[rows.to(looked.device)].double()
         apart, size = (torch.linalg.vector_norm(t, dim=1) for t in (few - many, torch.maximum(few.abs(), many.abs())))
         off = ~(apart <= OTHERWISE * size)
         if int(off.sum()) > max(1, WRONG_SHARE * len(off)):
@@ -160,8 +160,8 @@ def _unfit(worker: Worker, states: States) -> str:
 def unit_directions(value: Tensor, generator: torch.Generator) -> Tensor:
     """A random direction of unit length for each sample, zero where the feature is (unless all of it is zero)."""
     v = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
-    there = value != 0
-    v = torch.where(there | ~there.flatten(1).any(1).view(-1, *[1] * (value.dim() - 1)), v, 0.0)
+    alive = value != 0
+    v = torch.where(alive | ~alive.flatten(1).any(1).view(-1, *[1] * (value.dim() - 1)), v, 0.0)
     lengths: Tensor = torch.linalg.vector_norm(v.flatten(1), dim=1)
     return v / lengths.view(-1, *[1] * (value.dim() - 1))
 
@@ -254,7 +254,7 @@ def _alike(one: Slopes, other: Slopes) -> bool:
     return bool(counts.any()) and float(agree.double().mean()) >= 1 - 2 * WRONG_SHARE
 
 
-def _heard(
+def _read_elsewhere(
     worker: Worker, states: States, mine: States, accused: Sequence[int], generator: torch.Generator
 ) -> dict[int, Proof]:
     """Second thoughts about the states that seem wrong: something else may read them than what the move reaches.

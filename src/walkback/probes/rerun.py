@@ -34,27 +34,21 @@ HALF = (torch.float16, torch.bfloat16)
 Grad = dict[int, Tensor]  # by the id of a parameter
 
 
-class RandomState(NamedTuple):
-    """Every random state that a forward pass may draw from."""
+class RandomState:
+    """Every random state that a forward pass may draw from, as it was when this was made."""
 
-    torch: Tensor
-    cuda: list[Tensor]
-    python: Any
-    numpy: Any
-
-    @classmethod
-    def now(cls) -> "RandomState":
-        """As it is."""
+    def __init__(self) -> None:
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        return cls(torch.get_rng_state(), cuda, random.getstate(), np.random.get_state())
+        self.states = torch.get_rng_state(), cuda, random.getstate(), np.random.get_state()
 
     def put(self) -> None:
-        """As it was."""
-        torch.set_rng_state(self.torch)
-        if self.cuda:
-            torch.cuda.set_rng_state_all(self.cuda)
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
+        """Bring it back."""
+        plain, cuda, python, numpy = self.states
+        torch.set_rng_state(plain)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+        random.setstate(python)
+        np.random.set_state(numpy)
 
 
 class Call:
@@ -62,7 +56,7 @@ class Call:
 
     def __init__(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
         self.module, self.args, self.kwargs = module, copied(args), copied(dict(kwargs))
-        self.random = RandomState.now()
+        self.random = RandomState()
         self.modes = [part.training for part in module.modules()]
         self.buffers = [b.detach().clone() for b in module.buffers()]
         kinds = {t.device.type for t in (*module.parameters(), *floating([*args, *kwargs.values()]))} | {"cpu"}
@@ -190,17 +184,17 @@ def _product(call: Call, twin: Twin, slope: bool) -> Product | None:
     if not twin.same(outputs):
         return None
     own = [p for p in call.module.parameters() if p.requires_grad]
-    theirs = [p for p in twin.module.parameters() if p.requires_grad]
+    moved = [p for p in twin.module.parameters() if p.requires_grad]
     pairs = [(o, c.to(o)) for o, c in zip(outputs, call.credits, strict=True) if c is not None and o.requires_grad]
     got = torch.autograd.grad(
-        [o for o, _ in pairs], [*theirs, *twin.taken], [c for _, c in pairs], allow_unused=True
-    ) if pairs else [None] * (len(theirs) + len(twin.taken))  # fmt: skip
-    v = [torch.zeros_like(p) if g is None else g.detach() for p, g in zip(theirs, got, strict=False)]
-    sent = [None if g is None else g.detach() for g in got[len(theirs) :]]
+        [o for o, _ in pairs], [*moved, *twin.taken], [c for _, c in pairs], allow_unused=True
+    ) if pairs else [None] * (len(moved) + len(twin.taken))  # fmt: skip
+    v = [torch.zeros_like(p) if g is None else g.detach() for p, g in zip(moved, got, strict=False)]
+    sent = [None if g is None else g.detach() for g in got[len(moved) :]]
     result = Product({id(p): g.double() for p, g in zip(own, v, strict=True)}, sent)
     if not slope or not twin.double:
         return result
-    confirmed = _slope(call, twin, theirs, v)
+    confirmed = _slope(call, twin, moved, v)
     trouble = "finite differences of it do not agree with each other" if confirmed is None else ""
     return result._replace(hidden=confirmed is False, trouble=trouble)
 

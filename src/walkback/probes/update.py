@@ -31,6 +31,7 @@ from walkback.probes.outputs import call, per_sample_losses
 from walkback.probes.perturb import Pass, Worker, shifted
 from walkback.probes.preserve import undisturbed
 from walkback.probes.reading import Null, Reading, missing
+from walkback.probes.user_errors import in_a_line
 from walkback.rules import Batch, Rule
 
 SAMPLES = 256
@@ -246,7 +247,7 @@ def _halves(worker: Worker) -> tuple[list[Parts | None], list[Parts | None], set
                 for part in parts
             ]  # fmt: skip
         except Exception as error:  # a stranger's hooks run here
-            why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            why = in_a_line(error)
             got = [[None] * len(every)]
     now = [{id(p) for p in block.parameters()} for block in worker.modules]
     replaced = {

@@ -10,11 +10,16 @@ from walkback.errors import BadValue, WalkbackError
 OURS = str(Path(__file__).resolve().parents[1])
 
 
+def in_a_line(error: BaseException) -> str:
+    """Its kind and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
 def own_line(error: BaseException) -> str:
     """What a user's function raised, with the user's own line: the last one that is neither ours nor a library's."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if not f.filename.startswith(OURS) and "site-packages" not in f.filename]
-    frame = theirs[-1] if theirs else frames[-1]
+    users = [f for f in frames if not f.filename.startswith(OURS) and "site-packages" not in f.filename]
+    frame = users[-1] if users else frames[-1]
     line = f": {frame.line}" if frame.line else ""
     words = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {words[0]} ({Path(frame.filename).name}, line {frame.lineno}{line})"

@@ -48,7 +48,8 @@ def _flaws(run: "Run", contents: "Contents", files: Mapping[str, bytes]) -> Iter
     config, snapshots, result = run.config, contents.snapshots, run.result
     train, test, classes = _counts(config)
     # Where the data set is not known, the first epoch shows how many steps one has.
-    steps = -(-train // config.batch_size) if train else max(1, snapshots[1].step) if snapshots[1:] else None
+    first = max(1, snapshots[1].step) if snapshots[1:] else None
+    steps = first if train is None else -(-train // config.batch_size)
     last = snapshots[-1] if snapshots else None
     if config.train_last > config.blocks:
         yield "config.json: train_last", "blocks", f"{config.train_last} blocks train, and the net has {config.blocks}"
@@ -101,7 +102,7 @@ def _of_snapshot(
     if wanted is not None and snapshot.step != wanted:
         yield "step", "steps", f"it is {snapshot.step}, and after {place} epochs there are {wanted} steps"
     found, lr = snapshot.lr, scheduled(config, place)
-    if found is not lr if found is None or lr is None else abs(found - lr) > 1e-9 * abs(lr) + 1e-15:
+    if not (found is lr if found is None or lr is None else abs(found - lr) <= 1e-9 * abs(lr) + 1e-15):
         yield "lr", "learning-rate", f"it is {found}, and the config gives {lr}"
     if (snapshot.train_loss is None) != (place == 0):
         yield "train_loss", "epochs", "only the snapshot at init has none"

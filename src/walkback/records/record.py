@@ -64,7 +64,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 
     def block_counts(self) -> dict[str, int]:
         """The number of blocks L, by each list that is there."""
-        return {n: len(got) - more for n, more in _lists_of(type(self)) if (got := getattr(self, n)) is not None}
+        return {n: len(got) - more for n, more in lists_of(type(self)) if (got := getattr(self, n)) is not None}
 
     def changed(self, **fields: Any) -> Self:
         """A copy with other values in some fields."""
@@ -174,7 +174,7 @@ BY_STATE, BY_BLOCK = "by state", "by block"  # named by the type of a list: one 
 
 
 @cache
-def _lists_of(model: type[Record]) -> list[tuple[str, int]]:
+def lists_of(model: type[Record]) -> list[tuple[str, int]]:
     """The lists of a record that a net's number of blocks gives their length, and by how much they are longer."""
     hints = get_type_hints(model, include_extras=True)
     fields = {name: (hints[name], *get_args(hints[name])) for name in model.__struct_fields__}  # and those of a union

@@ -7,6 +7,7 @@ between them is for the judgement.
 """
 
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from walkback.records.schema import Result, RunConfig
 State = Literal["done", "running", "waiting", "stopped", "failed", "unreadable"]
 STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "unreadable")
 LOCKS = Path("/proc/locks")
+LOCK = re.compile(r"^\d+: (?!->).* ([0-9a-f]+):([0-9a-f]+):(\d+) ", re.M)  # 1: FLOCK  ADVISORY  WRITE 7 fe:00:123 0 EOF
 Note = Callable[[int, int], object]
 
 
@@ -100,9 +102,9 @@ def _of_plan(
         outcome = None if planned is None else read_outcome(*planned[:2])
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what)
-    runs = outcome is not None and outcome.kind == "running"
-    if _is_held(path, held, look=outcome is not None and runs and outcome.host != socket.gethostname()):
-        return _status(path, config, "running", f"on {outcome.host}" if outcome is not None and runs else "", epochs)
+    host = outcome.host if outcome is not None and outcome.kind == "running" else ""
+    if _is_held(path, held, look=host not in ("", socket.gethostname())):
+        return _status(path, config, "running", f"on {host}" if host else "", epochs)
     state, says = _without_end(None if planned is None else planned[3], outcome, begun is not None)
     return _status(path, config, state, says, epochs)
 
@@ -141,20 +143,10 @@ def _epochs(path: Path) -> int:
 def held_locks() -> set[tuple[int, int]] | None:
     """The files that processes of this machine hold locks on, by device and inode; None where it does not tell."""
     try:
-        lines = LOCKS.read_text().splitlines()
+        found = LOCK.findall(LOCKS.read_text())
     except OSError:
         return None
-    return {place for line in lines if (place := _place(line.split())) is not None}
-
-
-def _place(words: Sequence[str]) -> tuple[int, int] | None:
-    """`1: FLOCK  ADVISORY  WRITE 7 fe:00:123 0 EOF` is a lock on inode 123 of device fe:00."""
-    where = words[5].split(":") if len(words) > 5 and words[1] != "->" else []
-    try:
-        major, minor, inode = int(where[0], 16), int(where[1], 16), int(where[2])
-    except (ValueError, IndexError):
-        return None
-    return os.makedev(major, minor), inode
+    return {(os.makedev(int(major, 16), int(minor, 16)), int(inode)) for major, minor, inode in found}
 
 
 def _is_held(path: Path, held: set[tuple[int, int]] | None, *, look: bool) -> bool:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net, check_options
 from walkback.own import Classes
-from walkback.registry import Registry, nearest
+from walkback.registry import nearest
 from walkback.rules.signal import Batch, Signal, output_error
 
 
@@ -230,14 +230,13 @@ class Rule(nn.Module):
 
 # --- rules by name, and rules in a user's own file --------------------------------------------------------------------
 
-RULES: Registry[type[Rule]] = Registry("rule")
-CLASSES = Classes(RULES, Rule, "docs/write-a-rule.md")
-find_rule, rule_source = CLASSES.find, CLASSES.source
+RULES: Classes[Rule] = Classes("rule", Rule, "docs/write-a-rule.md")
+find_rule, rule_source = RULES.find, RULES.source
 
 
 def register_rule(name: str, rule: type[Rule]) -> type[Rule]:
     """Register your own rule under `name` in this process."""
-    return CLASSES.add(name, rule)
+    return RULES.add(name, rule)
 
 
 def make_rule(name: str, net: Net, generator: torch.Generator, options: Mapping[str, Any]) -> Rule:

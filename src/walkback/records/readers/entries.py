@@ -83,7 +83,7 @@ def _evidence(
     entries = as_list(entries, where)
     moments = _moments(entries, rule, config, notes, where)
     trainings = _by_seed(entries, moments, config, notes, where)
-    final = number_of(raw, end, config.where)
+    final = number_of(raw, end, config.where) if end else None
     if final is not None:
         if len(trainings) > 1:
             raise RecordError(f"{config.where}: {end} is one number, and the entries are of {len(trainings)} seeds",

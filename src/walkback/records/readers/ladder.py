@@ -3,7 +3,6 @@
 {"results": {method: {"0": {seed: {"final_acc": …}}, …, "4": {…}}}}
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from walkback.errors import RecordError
@@ -23,6 +22,8 @@ from walkback.records.readers.base import (
 )
 from walkback.records.training import Training
 
+Rungs = dict[int, dict[int, float | None]]  # accuracies by seed, by how many blocks are trained
+
 
 def read(file: LogFile) -> list[Evidence] | None:
     """One subject per method."""
@@ -30,16 +31,16 @@ def read(file: LogFile) -> list[Evidence] | None:
     if "results" not in raw or "log" in raw:
         return None
     config = Config(raw, where)
-    depth = config.whole(DEPTH)
     methods = as_object(raw["results"], where)
     ladders = {method: _rungs(rungs, f"{where}.{method_name(method, where)}") for method, rungs in methods.items()}
     if not ladders:
         raise RecordError(f"{where} is empty", SHAPES)
-    return [_of_rungs(method, ladders, depth, config, where) for method in ladders]
+    bp = next((ladder for name, ladder in ladders.items() if name.lower() == "bp"), {})
+    return [_of_rungs(method, rungs, bp, config, where) for method, rungs in ladders.items()]
 
 
-def _rungs(raw: Any, where: str) -> dict[int, dict[int, float | None]]:
-    rungs: dict[int, dict[int, float | None]] = {}
+def _rungs(raw: Any, where: str) -> Rungs:
+    rungs: Rungs = {}
     for k, by_seed in as_object(raw, where).items():
         rung = rungs.setdefault(counted(k, where, "blocks"), {})
         for seed, result in as_object(by_seed, f"{where}.{k}").items():
@@ -48,51 +49,32 @@ def _rungs(raw: Any, where: str) -> dict[int, dict[int, float | None]]:
     return rungs
 
 
-def _of_rungs(
-    method: str,
-    ladders: Mapping[str, dict[int, dict[int, float | None]]],
-    depth: int | None,
-    config: Config,
-    where: str,
-) -> Evidence:
+def _of_rungs(method: str, rungs: Rungs, bp: Rungs, config: Config, where: str) -> Evidence:
     """The top rung is the subject, rung 0 its frozen net, the middle one its upper half; those of bp are the task's."""
-    rungs = ladders[method]
     notes: list[str] = []
-    top = max(rungs, default=0)
+    depth, top = config.whole(DEPTH), max(rungs, default=0)
     if depth is not None and top > depth:
         raise RecordError(f"{where}.{method}: {top} blocks are trained of {depth}", "correct the log or its config")
-    baselines: dict[BaselineName, Baseline] = {}
-    if rungs.get(0):
-        baselines["frozen"] = Baseline.by_seed(rungs[0])
-    bp = next((ladder for name, ladder in ladders.items() if name.lower() == "bp"), {})
-    if bp.get(0):
-        baselines["frozen_bp"] = Baseline.by_seed(bp[0])
-    if top > 0 and bp.get(top):
-        baselines["bp"] = Baseline.by_seed(bp[top])
-    rung = half(top)
-    if rung < top == (depth or top):
-        if rungs.get(rung):
-            baselines["half"] = Baseline.by_seed(rungs[rung])
-        if bp.get(rung) and "bp" in baselines:
-            baselines["half_bp"] = Baseline.by_seed(bp[rung])
     if top == 0:
         notes.append("the ladder has no rung with a trained block: there is no subject in it, only its frozen net")
     elif depth is None:
         notes.append(f"the top rung, k={top}, is taken as the full net: the log does not say how many blocks it has")
+    whole, middle = bp.get(top) if top else None, half(top)
+    arms: dict[BaselineName, dict[int, float | None] | None]
+    arms = {"frozen": rungs.get(0), "frozen_bp": bp.get(0), "bp": whole}
+    if middle < top == (depth or top):
+        arms |= {"half": rungs.get(middle), "half_bp": bp.get(middle) if whole else None}
+    in_part = top not in (0, depth or top)
     return Evidence(
-        name=method if top in (0, depth) or depth is None else f"{method} k={top}",
-        rule=method,
-        depth=depth,
-        trained=None if top in (0, depth) or depth is None else top,
-        residual=config.residual()[0],
-        classes=config.whole(CLASSES),
+        name=f"{method} k={top}" if in_part else method, rule=method, depth=depth, trained=top if in_part else None,
+        residual=config.residual()[0], classes=config.whole(CLASSES),
         seeds=[
-            Training(seed=seed, moments=[Moment(accuracy=value)] if value is not None else [])
+            Training(seed=seed, moments=[] if value is None else [Moment(accuracy=value)])
             for seed, value in (rungs[top].items() if top > 0 else ())
         ],
-        baselines=baselines,
+        baselines={name: Baseline.by_seed(rung) for name, rung in arms.items() if rung},
         notes=[*notes, *config.notes],
-    )
+    )  # fmt: skip
 
 
 READERS.add("ladder", read)

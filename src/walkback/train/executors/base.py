@@ -57,7 +57,7 @@ class Executor(ABC):
         """
 
 
-EXECUTORS: Registry[type[Executor]] = Registry("executor")
+EXECUTORS: Classes[Executor] = Classes("executor", Executor, "docs/cluster.md")
 
 
 def train_all(
@@ -100,7 +100,7 @@ def train_all(
 
 def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Executor:
     """An executor with its options; unknown options and impossible values are refused."""
-    kind = Classes(EXECUTORS, Executor, "docs/cluster.md").find(name)
+    kind = EXECUTORS.find(name)
     what = f"executor {name}"
     check_options(what, kind, options)
     hints = typing.get_type_hints(kind.__init__, include_extras=True)
