@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,31 @@ def test_the_map_is_the_import_contract():
     assert there - {"__init__", "__main__"} == set(drawn)
 
 
-def test_every_room_is_described():
-    folders = {p.parent.name for p in (ROOT / "src/walkback").glob("*/__init__.py")}
-    assert set(re.findall(r"^\| `(\w+)` \|", GUIDE, re.M)) == folders
+def budgets() -> dict[str, int]:
+    """The rooms of CONTRIBUTING.md with their largest number of lines; `shared`: the single modules."""
+    return {room: int(most.replace(",", "")) for room, most in re.findall(r"^\| `(\w+)`.*\| ([\d,]+) \|$", GUIDE, re.M)}
+
+
+def lines_of(*paths: Path) -> int:
+    return sum(path.read_text().count("\n") for path in paths)
+
+
+def test_no_room_has_more_lines_than_its_budget():
+    """Documentation and blanks count. Whoever raises a budget says why in the commit."""
+    package = ROOT / "src/walkback"
+    rooms = {path.parent.name: [*path.parent.rglob("*.py")] for path in package.glob("*/__init__.py")}
+    rooms |= {"shared": [*package.glob("*.py")], "paper": [*(ROOT / "paper").rglob("*.py")]}
+    sizes = {room: lines_of(*paths) for room, paths in rooms.items()}
+    most = budgets()
+    assert sizes.keys() == most.keys()
+    assert {room: size for room, size in sizes.items() if size > most[room]} == {}
+
+
+def test_a_module_name_has_one_home():
+    """But for the base of a room, so that a name in a message or a traceback is found at once."""
+    paths = [*(ROOT / "src/walkback").rglob("*.py"), *(ROOT / "paper/walkback_paper").rglob("*.py")]
+    count = Counter(path.stem for path in paths)
+    assert {name for name, n in count.items() if n > 1} == {"__init__", "base"}
 
 
 def test_the_recipes_name_what_is_there():

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from walkback.audits.coming import coming as coming
-    from walkback.audits.compared import compare_paths as compare_paths
     from walkback.audits.controls import control_bp as control_bp
     from walkback.audits.controls import control_random as control_random
     from walkback.audits.model import audit as audit
     from walkback.audits.records import audits_of as audits_of
+    from walkback.audits.records import compare_paths as compare_paths
     from walkback.audits.records import fired_by as fired_by
     from walkback.audits.records import judge_paths as judge_paths
     from walkback.audits.records import report_paths as report_paths
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOME = {
     "audit": "model", "audit_plan": "rules_audit", "audit_rules": "rules_audit",
     "audit_subjects": "spine", "audit_training": "user_training", "audits_of": "records",
-    "cards_of_folder": "rule_cards", "coming": "coming", "compare_paths": "compared", "control_bp": "controls",
+    "cards_of_folder": "rule_cards", "coming": "coming", "compare_paths": "records", "control_bp": "controls",
     "control_random": "controls", "fired_by": "records", "judge_paths": "records", "make_card": "rule_cards",
     "measure_cards": "rule_cards", "report_paths": "records", "step_cost": "rule_cards", "stopping": "records",
     "usual": "rules_audit", "watch": "watching",

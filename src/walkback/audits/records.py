@@ -30,6 +30,7 @@ from walkback.records.card import cards_beside
 from walkback.records.looks import Looks, read_looks
 from walkback.records.loop_training import RECORD, find_loop_trainings, read_loops
 from walkback.records.rates import ChosenRates, find_trials
+from walkback.report.compare import Comparison, Side, compare
 
 Given = Mapping[BaselineName, Baseline]
 
@@ -93,6 +94,12 @@ def report_paths(*paths: Path | str, **given: Any) -> Audit:
     if len(found) > 1:
         raise BadValue("a page is about one audit, and several are named", "name runs, or one audit.json")
     return found[0]
+
+
+def compare_paths(before: Path | str, after: Path | str) -> Comparison:
+    """Compare two audits: folders of runs, audit.json files, or logs. Nothing is trained."""
+    one, other = (Side(str(path), audit) for path in (before, after) for audit in audits_of(path))
+    return compare(one, other)
 
 
 def subjects_at(
