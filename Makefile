@@ -99,18 +99,18 @@ test-slow: $(STAMP)  ## The tests that take minutes: published figures on MNIST,
 	$(BIN)/pytest -m slow -s
 
 test-docs: $(STAMP)  ## Run every command and example of the documents (the README's are in `make test`; minutes)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m documents -n $(CORES) tests/test_docs.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m documents -n $(CORES) tests/cli/test_docs.py
 
 test-ray: $(STAMP)  ## The tests on a Ray cluster of two nodes, on this machine (minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[ray]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray -v tests/test_executors_ray.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray -v tests/train/test_executors_ray.py
 
 test-slurm: $(STAMP)  ## The tests on a Slurm cluster of one node: brought, started and stopped here (root; minutes)
 	@$(call brought,sbatch munged,slurm-wlm munge)
 	@folder=$$(mktemp -d /tmp/walkback-slurm.XXXXXX); chmod 755 $$folder; \
 	trap 'bash tests/slurm/cluster.sh stop '$$folder'; rm -rf '$$folder EXIT; \
 	bash tests/slurm/cluster.sh start $$folder $(CORES) && \
-	SLURM_CONF=$$folder/slurm.conf OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm -v tests/test_executors_slurm.py
+	SLURM_CONF=$$folder/slurm.conf OMP_NUM_THREADS=1 $(BIN)/pytest -m slurm -v tests/train/test_executors_slurm.py
 
 bench-executors: $(STAMP)  ## Time 64 short runs by every executor that is here, as overhead per run
 	$(BIN)/python bench/executors.py

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import conftest  # noqa: F401 — it finds the tests of each room
 import test_checks_planted as planted
 from test_checks_planted import CASES, INF, NAN, around, but, by_seed, credits, moment, precise
 from walkback.checks import CHECKS, DEFAULT, Check, Finding, FirstFired, Interval, Protocol, in_order, judge

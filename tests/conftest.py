@@ -8,8 +8,9 @@ import pytest
 import torch
 from filelock import FileLock
 
-PAPER = Path(__file__).parent.parent / "paper"  # here whether it is installed or not, and in every command below
-sys.path.append(str(PAPER))
+TESTS = Path(__file__).parent
+PAPER = TESTS.parent / "paper"  # here whether it is installed or not, and in every command below
+sys.path += map(str, (PAPER, *sorted(path for path in TESTS.iterdir() if path.is_dir())))  # tests share builders
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(PAPER))))
 
 from commands import walkback  # noqa: E402

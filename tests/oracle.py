@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import conftest  # noqa: F401 — it finds the tests of each room
 import mutate
 import report_material
 import test_invariants

@@ -26,7 +26,7 @@ from walkback.records.schema import (
 Ended = Literal["finished", "diverged", "stopped"]
 KEPT = 512  # trainings whose epochs are kept in memory
 # The rules that have the backward of all, by which the credits that are compared train the blocks. Records are read
-# without torch, and so without the classes; tests/test_standing.py holds these against them.
+# without torch, and so without the classes; tests/probes/test_standing.py holds these against them.
 BY_CREDITS = ("cb", "dfa", "dfa-plain", "dkp", "drtp", "dtp", "ep", "fa", "fg", "random", "sb", "sdfa")
 
 

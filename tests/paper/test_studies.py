@@ -30,7 +30,7 @@ from walkback_paper.figures import curve, draw_steps, figure, save, style
 from walkback_paper.quantities import QUANTITIES
 from walkback_paper.snapshot import _epochs, _stops
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EVERY = (
     "audit", "controls", "hero", "known", "ladder", "panel", "partial", "penalty", "scan", "schedule", "snapshot",
     "utility",

@@ -13,7 +13,7 @@ import pytest
 from commands import walkback
 from conftest import STUDIED
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 

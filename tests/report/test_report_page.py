@@ -384,7 +384,7 @@ def test_every_option_of_a_net_has_words_on_the_command_line(tmp_path):
 
 
 def test_oracle_the_commands_train_the_same_configs():
-    results = Path(__file__).parent.parent / "results"
+    results = Path(__file__).parents[2] / "results"
     audit = report_paths(results)
     lines, unsaid = commands(audit, audit.cases, audit.runs)
     assert unsaid == []

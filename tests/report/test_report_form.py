@@ -27,7 +27,7 @@ from walkback.report.form import Form, fill, render, write_form
 from walkback.rules import rule_words
 from walkback.train import plan
 
-RULES = Path(__file__).parent.parent / "docs/write-a-rule.md"
+RULES = Path(__file__).parents[2] / "docs/write-a-rule.md"
 CIFAR = [ROOT / f"results/cifar10-resmlp-{name}" for name in (
     "dfa-s42-7ed32e6e40", "dfa_k_0-s42-aebaf31b2a", "bp-s42-14eb38d48d", "bp_k_0-s42-245979d1be")]  # fmt: skip
 

@@ -9,7 +9,7 @@ from walkback.audits.simulated import CASES, LOOKS, Design, decided, drawn, norm
 from walkback.checks import DEFAULT, depth
 from walkback.records import Baseline, Evidence, Moment, Training
 
-DOCUMENT = Path(__file__).parent.parent / "docs/checks.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/checks.md"
 BY_WORDS = {case.words: case for case in CASES}
 WORD = {1: "passes", -1: "fires", 0: "open"}
 # What the protocol asks for and this design does not give: printed as it is.

@@ -9,8 +9,8 @@ from walkback.records import read_head, read_run
 from walkback.train import plan, train
 from walkback.train.environment import _cpu
 
-RECORDED = sorted((Path(__file__).parent / "recorded").iterdir())
-RESULTS = sorted(p for p in (Path(__file__).parents[1] / "results").iterdir() if (p / "config.json").exists())
+RECORDED = sorted((Path(__file__).parents[1] / "recorded").iterdir())
+RESULTS = sorted(p for p in (Path(__file__).parents[2] / "results").iterdir() if (p / "config.json").exists())
 
 
 def close(old: object, new: object, where: str) -> None:
@@ -45,7 +45,7 @@ def test_second_implementation_an_older_walkback_recorded_the_same(path, out):
             close(before, now, f"snapshot {place}")
 
 
-EVERY = sorted(path.parent for path in (Path(__file__).parents[1] / "results").rglob("config.json"))
+EVERY = sorted(path.parent for path in (Path(__file__).parents[2] / "results").rglob("config.json"))
 
 
 def test_published_names_every_recorded_run_keeps_its_own():

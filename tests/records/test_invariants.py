@@ -29,7 +29,7 @@ from walkback.records import (
 from walkback.records.duplicates import doubts_of
 from walkback.records.predictions import Predictions, digest, packed, unpacked
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NAN = "NaN"  # as records write it
 FULL = "-bp-s1-"
 COSINE = {"value": 0.5, "alive": 9, "total": 9, "status": "ok"}

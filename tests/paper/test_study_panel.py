@@ -23,7 +23,7 @@ from walkback_paper import panel as panel_study
 from walkback_paper.base import WAITS, Arm
 from walkback_paper.panel import FIELD, FLOORS, RATES, arms, chosen, frozen, half, standings, subjects, trial
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PANEL = STUDIES.get("panel")
 SMALL = Extent(quick=True, seeds=(1, 2), epochs=1, rules=("dfa",))
 WHOLE = Extent(seeds=(1, 2, 3), epochs=1, rules=("dfa",))  # three seeds can walk a rule back; quick has two

@@ -37,7 +37,7 @@ from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
 from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
 from walkback_paper.sizing import makespan
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from walkback.report.tables import Table, table_text
 from walkback.report.verdicts import print_audit
 from walkback.train import plan
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 

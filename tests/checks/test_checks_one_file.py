@@ -17,7 +17,7 @@ from test_checks_planted import CASES, plain
 from walkback.checks import CHECKS, LIMITS, in_order, judge
 from walkback.checks.base import GENERIC
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 PLANTED = '''"""quiet: is the last hidden state small? Planted by a test."""
 
 from walkback.checks.base import Check, Date, register

@@ -85,7 +85,7 @@ def test_property_a_small_error_gives_a_small_credit_in_dfa_plain_and_not_in_dfa
 
 
 def test_second_implementation_fa_with_its_sizes_free_is_fa_where_they_are_one():
-    file = f"{Path(__file__).parents[1] / SCALED}"
+    file = f"{Path(__file__).parents[2] / SCALED}"
 
     def credits(name, **options):
         got = make_rule(name, NET, torch.Generator().manual_seed(1), options)(signal())

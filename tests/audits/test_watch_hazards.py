@@ -176,7 +176,7 @@ dist.destroy_process_group()
 def test_second_run_two_processes_only_the_first_looks(tmp_path):
     """The same bits with and without it, in both processes, and nobody waits for ever."""
     script = tmp_path / "ranks.py"
-    script.write_text(RANKS.format(tests=str(Path(__file__).parent)))
+    script.write_text(RANKS.format(tests=str(Path(__file__).parents[1])))
     out = str(tmp_path / "run")
     words = [[sys.executable, str(script), str(rank), out] for rank in range(2)]
     started = [subprocess.Popen(w, env=os.environ | {"OMP_NUM_THREADS": "1"}) for w in words]

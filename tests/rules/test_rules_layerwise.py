@@ -268,6 +268,7 @@ def test_property_a_null_knows_nothing_of_the_net(kind, options, out):
 RESUME = """
 import sys
 sys.path.insert(0, sys.argv[2])
+import conftest
 from test_rules_layerwise import LEARNED, long_plan
 from walkback.train import plan, train
 for config in long_plan():
@@ -283,7 +284,7 @@ def long_plan():
 def test_property_killed_runs_resume_to_the_same_bits(tmp_path):
     """Killed in the middle of the second rule's run: the first is done, the third has not begun."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    tests = str(Path(__file__).parent)
+    tests = str(Path(__file__).parents[1])
     process = subprocess.Popen([sys.executable, "-c", RESUME, str(parts), tests])
     for config in long_plan():
         train(config, whole)

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import walkback as wb
 from walkback.records import read_log
 
-sys.path.append(str(Path(__file__).parent.parent / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 RULES = ["fa", "usf", "frsf", "brsf", "dfa"]
 BLOCKS = [f"module.{n}" for n in range(3)]

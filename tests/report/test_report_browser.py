@@ -18,7 +18,7 @@ from walkback.report.page import write_page
 
 pytestmark = pytest.mark.browser
 
-AXE = Path(__file__).parent.parent / "build/axe/package/axe.min.js"
+AXE = Path(__file__).parents[2] / "build/axe/package/axe.min.js"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",

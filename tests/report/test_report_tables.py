@@ -32,8 +32,8 @@ from walkback.report.verdicts import print_audit
 from walkback.train import plan
 from walkback.version import own_version
 
-ROOT = Path(__file__).parent.parent
-GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parents[1] / "golden"
 DEMO = demo_audit()
 HOSTILE = [
     "</script><script>alert(1)</script>", r"\input{/etc/passwd}", "$", "$x$ & 100% #1 ~ ^", "|", "a|b\\|c",
