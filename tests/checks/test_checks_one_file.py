@@ -143,7 +143,7 @@ def test_a_planted_check_has_its_place_on_the_page(planted: tuple[Path, dict[str
     for words in (
         "quiet (symptom): Is the last hidden state small?", "It is loud in there.", "Close the door.", "quiet.norm",
         "set by a test", "nothing at all, for it is planted", "quiet, planted", "The norm of the last hidden state.",
-        "threshold 77",
+        "limit 77",
     ):  # fmt: skip
         assert words in page, words
     assert "the planted check first fires at epoch" in (out / "page.html").read_text(encoding="utf-8")

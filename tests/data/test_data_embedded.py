@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from walkback.checks.paired_gain import digits
 from walkback.data import DATASETS, Dataset, cache, fetch, is_cached, load
 from walkback.data.embedded import Embedded
+from walkback.data.sets import digits
 
 QUIET = lambda _: None  # noqa: E731
 
