@@ -229,7 +229,7 @@ def _as_written(content: bytes, model: type[Record]) -> bool:
 
 def from_json(model: type[R], raw: Any, where: str, remedy: str = FRESH) -> R:
     """The record that plain values, as JSON has them, amount to; refused with the place of the first fault."""
-    expected = next((f.default for f in msgspec.structs.fields(model) if f.name == "schema"), None)
+    expected = _schema(model)
     found = raw.get("schema") if isinstance(raw, dict) else None
     if expected and found != expected:
         if isinstance(found, str) and found.partition("/")[0] == expected.partition("/")[0]:
@@ -267,3 +267,9 @@ def fault_of(error: Exception) -> str:
 @cache
 def _decoder(model: type[R]) -> Decoder[R]:
     return Decoder(model, strict=False)  # NaN is written as text
+
+
+@cache
+def _schema(model: type[Record]) -> Any:
+    """The schema that files of this record state, if they state one."""
+    return next((f.default for f in msgspec.structs.fields(model) if f.name == "schema"), None)
