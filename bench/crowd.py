@@ -1,7 +1,7 @@
 """Thousands of run folders: made from the recorded ones, and what the commands take to read them.
 
     python bench/crowd.py make 10000 --to FOLDER         folders whose every invariant holds, without weights
-    python bench/crowd.py measure --counts 100,1000,10000   the table of docs/many-runs.md
+    python bench/crowd.py measure --counts 100,1000,10000   the table of docs/cluster.md
 
 A folder is a recorded run under another config (its weight decay) or another seed. One under another config keeps its
 numbers, because nothing in a record depends on the weight decay; one under another seed has its norms, losses and

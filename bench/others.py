@@ -1,4 +1,4 @@
-"""Other people's code, from nothing to an audit: runs the files of docs/your-training.md; prints lines and minutes.
+"""Other people's code, from nothing to an audit: runs the files of examples/; prints lines and minutes.
 
     python bench/others.py                     BioTorch (dfa), Lightning and Hugging Face
     python bench/others.py with_biotorch fa usf frsf brsf
@@ -6,21 +6,19 @@
 Lines are those below the mark in each file, without blank ones: what somebody adds to code that is there.
 """
 
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "your-training.md"
+EXAMPLES = Path(__file__).parent.parent / "examples"
 MARK = "# --- what is added for walkback"
 
 
 def files() -> dict[str, str]:
-    """The files that the page shows, by name."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    return {found[1]: block for block in blocks if (found := re.match(r"# (with_\w+)\.py\n", block))}
+    """The files, by name."""
+    return {path.stem: path.read_text() for path in sorted(EXAMPLES.glob("with_*.py"))}
 
 
 def added(text: str) -> int:

@@ -133,7 +133,7 @@ def test_second_run_convolutions_of_biotorch(rule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["with_biotorch", "with_lightning", "with_transformers"])
-def test_the_files_of_the_page_reach_a_verdict(name, tmp_path):
+def test_the_examples_reach_a_verdict(name, tmp_path):
     import others
 
     if name == "with_biotorch":
