@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from walkback.records import (
-    CosineRecord,
+    Cosine,
     DeepProbes,
     Evidence,
-    NullRecord,
-    PrecisionRecord,
+    Null,
+    Precision,
     Result,
     Run,
     RunConfig,
@@ -20,9 +20,9 @@ from walkback.records.schema import OutputProbes, Valued
 from walkback.records.training import FIELDS, Contents
 
 
-def cosine(value: float, images: int = 64) -> CosineRecord:
+def cosine(value: float, images: int = 64) -> Cosine:
     """A cosine that was measured on every image."""
-    return CosineRecord(value=value, alive=images, total=images, status="ok")
+    return Cosine(value=value, alive=images, total=images, status="ok")
 
 
 def snapshot(
@@ -47,9 +47,9 @@ def probes(
 ) -> DeepProbes:
     """What was measured at the end of a run whose last snapshot this is."""
     depth, images = last.gamma_blocks, last.probe_images
-    null, value = NullRecord(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=each, status="ok")
-    precise = PrecisionRecord(chord=chord, clamped=clamped, samples=images, status="ok")
-    null_gamma = null if depth else NullRecord(mean=math.nan, std=math.nan, n=0, kind="mixed")
+    null, value = Null(mean=0.0, std=0.01, n=20, kind="fresh feedback"), Valued(value=each, status="ok")
+    precise = Precision(chord=chord, clamped=clamped, samples=images, status="ok")
+    null_gamma = null if depth else Null(mean=math.nan, std=math.nan, n=0, kind="mixed")
     output = OutputProbes(null=[null] * depth, null_gamma=null_gamma, frobenius=[value] * depth, reference=precise)
     rest = {
         "output": output,
@@ -63,8 +63,8 @@ def probes(
 
 def output(last: Snapshot, chord: float = 1e-6, spread: float = 0.01) -> OutputProbes:
     """What Γ is judged by, of a net whose sizes agree with its cosines."""
-    null = NullRecord(mean=0.0, std=spread, n=20, kind="turned credits")
-    precise = PrecisionRecord(chord=chord, clamped=1e-7, samples=last.probe_images, status="ok")
+    null = Null(mean=0.0, std=spread, n=20, kind="turned credits")
+    precise = Precision(chord=chord, clamped=1e-7, samples=last.probe_images, status="ok")
     sizes = [Valued(value=c.value, status="ok") for c in last.cosine_out]
     return OutputProbes(null=[null] * last.gamma_blocks, null_gamma=null, frobenius=sizes, reference=precise)
 

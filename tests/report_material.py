@@ -10,10 +10,10 @@ import made_up
 from fake_runs import share, sizes
 from walkback.audits import judge_paths
 from walkback.checks import Control
-from walkback.records import Environment, NullRecord, RunConfig, Sitting
+from walkback.records import Environment, Null, RunConfig, Sitting
 from walkback.records.consistency import scheduled
 from walkback.records.predictions import PREDICTIONS, digest, packed
-from walkback.records.schema import ReadingRecord
+from walkback.records.schema import Reading
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -28,7 +28,7 @@ HOSTILE = [
     "שלום עולם",
 ]
 KEPT = TemporaryDirectory()  # until the tests end
-UNTRAINED = NullRecord(mean=0.0, std=0.01, n=20, kind="random directions")
+UNTRAINED = Null(mean=0.0, std=0.01, n=20, kind="random directions")
 
 
 def config(rule: str = "dfa", seed: int = 1, epochs: int = 4, depth: int = 3, **changes) -> RunConfig:
@@ -74,7 +74,7 @@ def write_run(
             cosine_embed=made_up.cosine(values[0] if values else 0.5, images),
         ))  # fmt: skip
     last = snapshots[-1]
-    updates = [ReadingRecord(value=c.value, status="ok", null=UNTRAINED) for c in last.cosine_out]
+    updates = [Reading(value=c.value, status="ok", null=UNTRAINED) for c in last.cosine_out]
     deep = {"output": made_up.output(last, 3e-7), "measured": {"update": updates}} if depth else {}
     probes = made_up.probes(snapshots[-1], 3e-7, **deep)
     result = made_up.result(snapshots[-1], says=f"finished {c.epochs} epochs")

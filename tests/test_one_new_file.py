@@ -77,7 +77,7 @@ RULES.add("halfway", Halfway)
 """largest: the largest entry of each hidden state."""
 
 from walkback.probes.base import PROBES, Probe
-from walkback.probes.reading import Reading
+from walkback.records import Reading
 
 
 class Largest(Probe):
@@ -88,7 +88,7 @@ class Largest(Probe):
     over = "layers"
 
     def of_rows(self, hidden, gradients, credits):
-        return [Reading(float(h.max())) for h in hidden]
+        return [Reading(float(h.max()), "ok") for h in hidden]
 
 
 PROBES.add(Largest.name, Largest())

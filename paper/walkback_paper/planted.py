@@ -18,12 +18,12 @@ from walkback.probes import Witness, find_blocks
 from walkback.records import (
     Baseline,
     BaselineName,
-    CosineRecord,
+    Cosine,
     Evidence,
     Moment,
-    NullRecord,
-    PrecisionRecord,
-    ReadingRecord,
+    Null,
+    Precision,
+    Reading,
     Training,
 )
 from walkback.train import seed_list
@@ -150,12 +150,12 @@ def compared(signs: Callable[[int, torch.Generator], Tensor], blocks: int = 4, s
     for _ in range(TURNS):
         turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=draw))[0]
         turned.append(float(F.cosine_similarity(credits @ turn, gradients, dim=2).mean()))
-    null = NullRecord(mean=statistics.fmean(turned), std=statistics.stdev(turned), n=TURNS, kind="rotation")
+    null = Null(mean=statistics.fmean(turned), std=statistics.stdev(turned), n=TURNS, kind="rotation")
     sizes = (credits * gradients).sum((1, 2)) / credits.flatten(1).norm(dim=1) / gradients.flatten(1).norm(dim=1)
     return Moment(
-        cosine_out=[CosineRecord(value=float(c), alive=256, total=256, status="ok") for c in cosines],
-        rotated_gamma=null, frobenius=[ReadingRecord(value=float(s), status="ok") for s in sizes],
-        reference=PrecisionRecord(chord=1e-7, clamped=1e-7, samples=256, status="ok"),
+        cosine_out=[Cosine(value=float(c), alive=256, total=256, status="ok") for c in cosines],
+        rotated_gamma=null, frobenius=[Reading(value=float(s), status="ok") for s in sizes],
+        reference=Precision(chord=1e-7, clamped=1e-7, samples=256, status="ok"),
     )  # fmt: skip
 
 

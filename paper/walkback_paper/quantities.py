@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from walkback.checks import DEFAULT, growth
-from walkback.records import CosineRecord, ReadingRecord, Run, Snapshot, Valued, moment_of_snapshot
+from walkback.records import Cosine, Reading, Run, Snapshot, Valued, moment_of_snapshot
 from walkback.registry import Registry
 from walkback.report import Form, Stat
 
@@ -77,7 +77,7 @@ def largest_growth(snapshot: Snapshot) -> float:
     return math.nan if found.high is None else found.high
 
 
-def mean(readings: Sequence[CosineRecord | ReadingRecord | Valued], every: bool) -> float:
+def mean(readings: Sequence[Cosine | Reading | Valued], every: bool) -> float:
     """Over the blocks in which it was measured; with `every`, NaN unless that is all of them."""
     known = [r.value for r in readings if r.status == "ok"]
     return math.nan if not known or (every and len(known) < len(readings)) else math.fsum(known) / len(known)

@@ -19,7 +19,7 @@ from test_checks_planted import IMAGES, dead, hits, moment, null, ok, precise, s
 from walkback.checks import DEFAULT, LIMITS, judge, scale
 from walkback.checks.finding import Finding
 from walkback.records import Baseline, Evidence, Moment, Training
-from walkback.records.schema import ReadingRecord
+from walkback.records.schema import Reading
 
 NASTY = [math.nan, math.inf, 0.0]
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -60,9 +60,7 @@ def drawn_moment(dice: random.Random, blocks: int, accuracy: float, mood: dict[s
     chord = dice.choice(mood["chord"])
     rounded = [value if dice.random() < 0.8 else -value for value in values]
     own = {} if not mood["between"] else {"growth": [sometimes(dice.choice(mood["growth"])) for _ in range(blocks)]}
-    update = [
-        ReadingRecord(value=sometimes(value), status="ok", null=n) for value, n in zip(values, nulls, strict=True)
-    ]
+    update = [Reading(value=sometimes(value), status="ok", null=n) for value, n in zip(values, nulls, strict=True)]
     return moment(
         # No training is a copy of another.
         blocks, **own, epoch=epoch, accuracy=accuracy, loss=sometimes(dice.choice([0.01, 1.0]) * dice.uniform(1, 1.1)),

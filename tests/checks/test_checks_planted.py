@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from walkback.checks import judge
-from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, Training
+from walkback.records import Baseline, Cosine, Evidence, Moment, Null, Precision, Training
 from walkback.records.evidence import Effort
-from walkback.records.schema import ReadingRecord
+from walkback.records.schema import Reading
 
 NAN, INF = math.nan, math.inf
 SEEDS = (42, 123, 456, 789, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008)
@@ -23,24 +23,24 @@ JITTER = (0.0, 0.002, -0.002, 0.001, -0.001, 0.0015, -0.0015, 0.0005, -0.0005, 0
 BEGUN = {"frozen": 0.350, "frozen_bp": 0.384, "bp": 0.615, "shallow": 0.340, "half": 0.570, "half_bp": 0.580}
 
 
-def ok(value: float) -> CosineRecord:
-    return CosineRecord(value=value, alive=256, total=256, status="ok")
+def ok(value: float) -> Cosine:
+    return Cosine(value=value, alive=256, total=256, status="ok")
 
 
-def dead(status: str) -> CosineRecord:
-    return CosineRecord(value=NAN, alive=0, total=256, status=status)
+def dead(status: str) -> Cosine:
+    return Cosine(value=NAN, alive=0, total=256, status=status)
 
 
-def null(mean: float = 0.0, std: float = 0.01, n: int = 20) -> NullRecord:
-    return NullRecord(mean=mean, std=std, n=n, kind="rotation")
+def null(mean: float = 0.0, std: float = 0.01, n: int = 20) -> Null:
+    return Null(mean=mean, std=std, n=n, kind="rotation")
 
 
-def sizes(*values: float) -> list[ReadingRecord]:
-    return [ReadingRecord(value=value, status="ok") for value in values]
+def sizes(*values: float) -> list[Reading]:
+    return [Reading(value=value, status="ok") for value in values]
 
 
-def precise(chord: float = 1e-6, clamped: float = 1e-6, status: str = "ok", samples: int = 256) -> PrecisionRecord:
-    return PrecisionRecord(chord=chord, clamped=clamped, samples=samples, status=status)
+def precise(chord: float = 1e-6, clamped: float = 1e-6, status: str = "ok", samples: int = 256) -> Precision:
+    return Precision(chord=chord, clamped=clamped, samples=samples, status=status)
 
 
 def moment(blocks: int = L, **changes: Any) -> Moment:
@@ -103,9 +103,9 @@ def subject(
     return Evidence(**known | {"seeds": made, "baselines": kept} | fields)
 
 
-def credits(*cosines: float | CosineRecord, **more: Any) -> dict[str, Any]:
+def credits(*cosines: float | Cosine, **more: Any) -> dict[str, Any]:
     """Cosines at the blocks' output, with Frobenius cosines alike and a Γ that is their mean."""
-    records = [c if isinstance(c, CosineRecord) else ok(c) for c in cosines]
+    records = [c if isinstance(c, Cosine) else ok(c) for c in cosines]
     values = [c.value if c.status == "ok" else 0.0 for c in records]
     return {
         "cosine_out": records, "cosine": records, "gamma": sum(values) / len(values), "frobenius": sizes(*values),
@@ -115,7 +115,7 @@ def credits(*cosines: float | CosineRecord, **more: Any) -> dict[str, Any]:
 def updates(*cosines: float) -> dict[str, Any]:
     """A rule without credits: its updates' cosines, each with a null."""
     none = [dead("no credit")] * len(cosines)
-    readings = [ReadingRecord(value=value, status="ok", null=null()) for value in cosines]
+    readings = [Reading(value=value, status="ok", null=null()) for value in cosines]
     return {
         "cosine": none, "cosine_out": none, "gamma": None, "null": None, "null_out": None, "null_gamma": None,
         "rotated": None, "rotated_gamma": None, "frobenius": None, "measured": {"update": readings},

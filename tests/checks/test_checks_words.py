@@ -28,7 +28,7 @@ from walkback.checks.finding import number_words, times_words
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit, completed
 from walkback.errors import BadValue, RecordError
-from walkback.records.schema import ReadingRecord
+from walkback.records.schema import Reading
 
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
 
@@ -250,7 +250,7 @@ def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
 
 
 def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
-    readings = {"update": [ReadingRecord(value=0.5, status="ok", null=null())] * 4}
+    readings = {"update": [Reading(value=0.5, status="ok", null=null())] * 4}
     found = judge(subject({"measured": readings}))
     assert found.described.measured == dict.fromkeys(("42", "123", "456"), readings)
     copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))

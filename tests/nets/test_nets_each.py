@@ -418,7 +418,7 @@ def test_property_chunks_do_not_matter(name, monkeypatch):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
     for a, b in zip(parts.credits.blocks, whole.gradients[1:], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
-    assert [p.alive for p in sharp_parts] == [p.alive for p in sharp] == [50] * (net.depth + 1)
+    assert [p.samples for p in sharp_parts] == [p.samples for p in sharp] == [50] * (net.depth + 1)
     if name == "small-cnn":  # the memory that feature maps would take twice
         assert all(f is h for f, h in zip(parts.branches, parts.hidden[1:], strict=True))
         assert all(a is g for a, g in zip(parts.credits.blocks, parts.gradients[1:], strict=True))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 import made_up
 from walkback.checks import DEFAULT, judge
-from walkback.records import CosineRecord, Run, RunConfig, Valued, read_run
+from walkback.records import Cosine, Run, RunConfig, Valued, read_run
 from walkback.records.training import Contents
 from walkback.report.tables import Stat, Table
 from walkback.train import train_all
@@ -392,7 +392,7 @@ def test_a_cosine_that_was_not_measured_is_a_gap_with_its_reason() -> None:
         runs[arm] = [made(c, [9.0] * 5, [1e-3] * 5, 0.3) for c in arms[arm].configs]
         if each == 0:
             whole = runs[arm][0]
-            dead = CosineRecord(value=math.nan, alive=0, total=9, status="zero gradient")
+            dead = Cosine(value=math.nan, alive=0, total=9, status="zero gradient")
             last = whole.snapshots[0].changed(cosine=[*whole.snapshots[0].cosine[:3], dead])
             assert whole.probes is not None
             rho = [*whole.probes.rho[:1], Valued(value=math.nan, status="zero credit"), *whole.probes.rho[2:]]

@@ -60,7 +60,6 @@ def test_backprop_foretells_every_small_move(net: str) -> None:
     for rho in perturbation(at_input(made, "bp", x, y), *replay_net(made, x, y), torch.Generator()):
         assert rho.status == "ok"
         assert rho.value > 0.99
-        assert rho.total == 32 * len(x)
 
 
 def test_backprop_foretells_also_where_float32_could_not() -> None:

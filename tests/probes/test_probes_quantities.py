@@ -12,8 +12,6 @@ from torch.nn import functional as F
 from strangers import Residual
 from walkback.nets import Net, make_net
 from walkback.probes import (
-    Precision,
-    Reading,
     credit_cosine,
     drift,
     gamma,
@@ -27,6 +25,7 @@ from walkback.probes import (
 )
 from walkback.probes.copy_model import copy_of_model
 from walkback.probes.precision import against_double
+from walkback.records import Cosine, Precision
 from walkback.rules import Rule, make_rule
 
 SHAPE, CLASSES = (3, 8, 8), 4
@@ -153,7 +152,7 @@ def test_a_clamped_meter_is_wrong_about_a_tiny_vector_and_ours_is_not() -> None:
     tiny = torch.zeros(5, 7)
     tiny[:, 2] = 3e-11
     assert F.cosine_similarity(tiny, tiny, dim=1).max() < 1e-4  # the planted defect
-    assert credit_cosine(tiny, tiny) == Reading(1.0, alive=5, total=5)
+    assert credit_cosine(tiny, tiny) == Cosine(1.0, 5, 5, "ok")
     found = precision(tiny * 128, tiny.double() * 128)
     assert found.clamped > 0.999
     assert found.chord == 0
@@ -206,7 +205,7 @@ def test_closed_form_precision() -> None:
     turned = torch.tensor([[math.cos(angle), math.sin(angle)]] * 3 + [[0.0, 1.0]])
     found = precision(turned, truth)
     assert found.chord == pytest.approx(2 * math.sin(angle / 2), rel=1e-6)
-    assert (found.alive, found.total, found.status) == (3, 4, "ok")
+    assert (found.samples, found.status) == (3, "ok")
     lost = precision(torch.zeros(4, 2), truth)  # float32 underflowed
     assert (lost.chord, lost.clamped, lost.status) == (1, 1, "ok")
     assert precision(turned, truth * 0).status == "zero gradient"

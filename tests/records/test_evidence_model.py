@@ -14,8 +14,8 @@ from walkback.records import (
     Evidence,
     IdentityRecord,
     Moment,
-    NullRecord,
-    PrecisionRecord,
+    Null,
+    Precision,
     Record,
     Run,
     RunConfig,
@@ -116,9 +116,9 @@ def test_baselines() -> None:
 
 def test_records_of_precision_and_null() -> None:
     with pytest.raises(ValueError, match="negative"):
-        PrecisionRecord(chord=-1.0, clamped=0.0, samples=1, status="ok")
+        Precision(chord=-1.0, clamped=0.0, samples=1, status="ok")
     with pytest.raises(ValueError, match="negative"):
-        NullRecord(mean=0.0, std=-1.0, n=20, kind="k")
+        Null(mean=0.0, std=-1.0, n=20, kind="k")
 
 
 def test_frozen() -> None:
@@ -174,8 +174,8 @@ def test_a_run_folder_is_evidence_of_everything_it_has() -> None:
 
 
 def test_what_was_measured_at_the_end_is_of_the_last_moment() -> None:
-    null, good = NullRecord(mean=0.0, std=0.1, n=20, kind="k"), Valued(value=0.5, status="ok")
-    precise = PrecisionRecord(chord=1e-7, clamped=0.0, samples=9, status="ok")
+    null, good = Null(mean=0.0, std=0.1, n=20, kind="k"), Valued(value=0.5, status="ok")
+    precise = Precision(chord=1e-7, clamped=0.0, samples=9, status="ok")
     probes = DeepProbes(
         step=30, images=64, precision=[precise.changed(chord=0.9)] * 2 + [precise], null=[null] * 2,
         null_out=[null] * 2, null_gamma=null, drift=Valued(value=NAN, status="not finite"), drift_batches=1,

@@ -33,7 +33,7 @@ from walkback.audits import audit_plan, audit_subjects, judge_paths, report_path
 from walkback.checks import DEFAULT, Audit, Control, Interval, Protocol, Threshold, Thresholds, judge
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
-from walkback.records import CosineRecord, Evidence, Moment, Subject, Training
+from walkback.records import Cosine, Evidence, Moment, Subject, Training
 from walkback.records.evidence import Effort
 from walkback.report.case import Case
 from walkback.report.harmless import clean
@@ -622,7 +622,7 @@ def hostile_audit(tmp_path: Path) -> Audit:
         write_run(out, config(f"/x/{evil}.py:R", seed), 200.0, 0.3, [0.4, 0.0, 0.0], **sitting)
         write_run(out, config("dfa", seed, data=HOSTILE[4], rule_options={HOSTILE[2]: HOSTILE[1]}), 2.0, 0.3, [0.4] * 3)
     ours = report_paths(out, thresholds=thresholds, source=[evil, HOSTILE[6].encode(errors="replace").decode()])
-    cosines = [CosineRecord(value=math.nan, alive=0, total=1, status=evil)] * 2
+    cosines = [Cosine(value=math.nan, alive=0, total=1, status=evil)] * 2
     moments = [Moment(epoch=e, accuracy=0.2, hidden_norms=[9.0, 9.0, 1e6], cosine=cosines) for e in (0, 1)]
     foreign = [
         Evidence(name=name, rule=name, residual=True, notes=HOSTILE, seeds=[Training(moments=moments)])

@@ -14,7 +14,7 @@ from walkback.audits.rule_cards import cards_of_folder, measure_cards
 from walkback.checks import DEFAULT, Control, FirstFired, judge
 from walkback.cli import main
 from walkback.errors import WalkbackError
-from walkback.records import Baseline, CosineRecord, Evidence, Moment, NullRecord, PrecisionRecord, Training
+from walkback.records import Baseline, Cosine, Evidence, Moment, Null, Precision, Training
 from walkback.records.card import Card, cards_beside, read_cards, write_cards
 from walkback.records.subject_names import subject_names
 from walkback.report.answers import answers
@@ -120,11 +120,11 @@ def test_one_seed_is_told_how_many_can_settle_it():
 
 
 def cosines(*seeds):
-    null = NullRecord(mean=0.0, std=0.01, n=20, kind="turned credits")
-    precise = PrecisionRecord(chord=1e-6, clamped=1e-7, samples=8, status="ok")
+    null = Null(mean=0.0, std=0.01, n=20, kind="turned credits")
+    precise = Precision(chord=1e-6, clamped=1e-7, samples=8, status="ok")
     moments = []
     for values in seeds:
-        records = [CosineRecord(value=v, alive=8, total=8, status="ok") for v in values]
+        records = [Cosine(value=v, alive=8, total=8, status="ok") for v in values]
         nulls = {"rotated": [null] * len(values), "rotated_gamma": null}
         moments.append(Moment(epoch=1, cosine_out=records, reference=precise, **nulls))
     return Evidence(

@@ -30,10 +30,11 @@ from walkback.probes.inputs import gather
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import missing
 from walkback.probes.unwrap import find_blocks, unwrapped
 from walkback.probes.update import against_probe, left_in
 from walkback.probes.witness import Witness
-from walkback.records import Evidence, Moment, ReadingRecord
+from walkback.records import Evidence, Moment
 from walkback.records.moment import CREDIT
 from walkback.records.readers.watch_log import (
     UPDATE,
@@ -295,11 +296,11 @@ class Watch:
             notes.append(f"finite differences were last taken at step {self._proved_at}")
         halves: list[float | None] = [None] * len(self._blocks)
         if not last:
-            readings = [ReadingRecord(value=math.nan, status="no float64 copy")] * len(self._blocks)
+            readings = [missing("no float64 copy")] * len(self._blocks)
             if found.reference.worker is not None:
                 aligned = against_probe(updates, found.reference.worker, prove=known is None, differences=due)
                 notes += aligned.notes
-                readings = [ReadingRecord.of(each) for each in aligned.update]
+                readings = aligned.update
                 halves = [each.value if each.status == "ok" else None for each in aligned.halves]
             moment = moment.changed(measured={**moment.measured, UPDATE: readings})
         fires = self._alarms.fires(moment, heard, first)

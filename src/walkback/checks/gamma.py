@@ -12,7 +12,7 @@ from walkback.checks.finding import Interval, known
 from walkback.checks.paired_gain import mean_interval
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
-from walkback.records.schema import CosineRecord, ReadingRecord
+from walkback.records.schema import Cosine, Reading
 
 NO_CREDIT = "no credit"
 UPDATE = "update"  # a quantity of one file
@@ -44,7 +44,7 @@ def column_means(table: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.fmean(column) for column in zip(*table, strict=True)]
 
 
-def value_of(cosine: CosineRecord | ReadingRecord | None) -> float | None:
+def value_of(cosine: Cosine | Reading | None) -> float | None:
     """A block without credit has the cosine 0; one that was not measured has none."""
     if cosine is not None and cosine.status == "ok":
         return cosine.value if known(cosine.value) else None

@@ -24,7 +24,7 @@ from walkback.records.evidence import Evidence
 from walkback.records.invariants import Broken
 from walkback.records.moment import Moment
 from walkback.records.record import Record
-from walkback.records.schema import Count, NullRecord, Readings
+from walkback.records.schema import Count, Null, Readings
 
 AccuracyWord = Literal["holds", "walked back", "open"]
 LowerHalfWord = Literal["trained", "not trained", "open", "not asked"]
@@ -302,7 +302,7 @@ def not_finite(evidence: Evidence) -> list[str]:
     return found
 
 
-def _band(null: NullRecord | None) -> float | None:
+def _band(null: Null | None) -> float | None:
     """A number that is finite if both of a null's are."""
     return None if null is None else null.mean + null.std
 

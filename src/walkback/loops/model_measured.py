@@ -24,9 +24,7 @@ from walkback.loops.true_gradient import (
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import (
     Look,
-    Null,
     Proof,
-    Reading,
     credit_cosine,
     finite_differences,
     gradient_norm,
@@ -45,10 +43,10 @@ from walkback.probes.outputs import Logits
 from walkback.probes.perturb import Picked, Worker, spread
 from walkback.probes.precision import IMPRECISE
 from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import missing
+from walkback.probes.reading import no_cosine
 from walkback.probes.replay import moved_along
 from walkback.probes.user_errors import blamed, in_a_line
-from walkback.records import CosineRecord, Moment, NullRecord, PrecisionRecord, ReadingRecord
+from walkback.records import Cosine, Moment, Null
 
 DESCRIBED_SAMPLES = 32
 THE_GRADIENT = 0.999  # mean cosine with the gradient from which on a credit is the gradient
@@ -84,9 +82,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         "loss": seen.loss,
         **_sizes(seen),
         "reference_batch": REFERENCE_BATCH,
-        "precision": PrecisionRecord.of(reference.precision).changed(differences=by_differences),
+        "precision": reference.precision.changed(differences=by_differences),
         "dtype": reference.dtype,
-        "reference": PrecisionRecord.of(reference.acting).changed(differences=by_differences),
+        "reference": reference.acting.changed(differences=by_differences),
     }
     turned = middle_drift(reference.rows)
     fields["drift"] = turned.value if turned is not None and turned.status == "ok" else None
@@ -121,10 +119,9 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         if asked.describe:
             fields |= _described(model, credits, held.outward, asked)
     fields["gradient_norms"] = at_blocks.gradient_norms()
-    measured_rows = readings_of_rows(
+    fields["measured"] = readings_of_rows(
         seen.hidden, reference.rows, [None] * len(seen.layers) if credits is None else credits[1]
     )
-    fields["measured"] = {name: [ReadingRecord.of(each) for each in found] for name, found in measured_rows.items()}
     if asked.loss is None and _may_cancel(seen, reference):
         stable = _without_cancellation(model, asked, known)
         # Where Γ is the mean of the cosines at the outputs, it goes with them.
@@ -209,7 +206,7 @@ class _AtBlocks:
         ]
         self.generator = torch.Generator().manual_seed(3)
         # What they measured, by state and credit: each sample's ‖g‖, and the cosine with its null.
-        self.known: dict[tuple[int, int], tuple[Tensor, Reading]] = {}
+        self.known: dict[tuple[int, int], tuple[Tensor, Cosine, Null]] = {}
 
     def _place(self, layer: int) -> tuple[Worker, int, Tensor, str] | None:
         """Where finite differences are taken; None where autograd is not wrong, or nothing takes them."""
@@ -228,7 +225,7 @@ class _AtBlocks:
             elif hidden is None or place is None:
                 found.append(None)
             else:
-                norms = next((norms for (at, _), (norms, _) in self.known.items() if at == layer), None)
+                norms = next((norms for (at, _), (norms, *_) in self.known.items() if at == layer), None)
                 if norms is None:
                     norms = finite_differences.any_size(*place[:3], hidden.shape[1], place[3], self.generator)
                 found.append(median(norms) / REFERENCE_BATCH)
@@ -256,12 +253,12 @@ class _AtBlocks:
             judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
             chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
         return held, {
-            "cosine": [CosineRecord.of(c) for c in held.at_input],
-            "cosine_out": [CosineRecord.of(c) for c in held.at_output],
+            "cosine": held.at_input,
+            "cosine_out": held.at_output,
             "gamma": held.gamma[0],
-            "null": [NullRecord.of(null) for null in nulls[0]],
-            "null_out": [NullRecord.of(null) for null in nulls[1]],
-            "null_gamma": NullRecord.of(chance),
+            "null": nulls[0],
+            "null_out": nulls[1],
+            "null_gamma": chance,
             **self._at_output(credits[1]),
         }
 
@@ -273,30 +270,29 @@ class _AtBlocks:
         rotated, chance = turned_at_output(known, gradients, self.shapes[1:])
         for block, credit in enumerate(credits):
             along = self.known.get((block + 1, id(credit)))
-            if along is not None and along[1].null is not None:  # measured by finite differences, and its null with it
-                rotated[block] = along[1].null
+            if along is not None:  # measured by finite differences, and its null with it
+                rotated[block] = along[2]
                 chance = mean_of(rotated)
-        sizes = [frobenius(a, g) for a, g in zip(known, gradients, strict=True)]
         return {
-            "rotated": [NullRecord.of(null) for null in rotated],
-            "rotated_gamma": NullRecord.of(chance),
-            "frobenius": [ReadingRecord.of(size) for size in sizes],
+            "rotated": rotated,
+            "rotated_gamma": chance,
+            "frobenius": [frobenius(a, g) for a, g in zip(known, gradients, strict=True)],
         }
 
-    def _cosine(self, layer: int, credit: Tensor | None) -> Reading:
+    def _cosine(self, layer: int, credit: Tensor | None) -> Cosine:
         """One block's cosine at one state: by rows where the gradient is known so, else by finite differences."""
         reference, samples = self.reference, self.seen.samples
         standing, rows, hidden = reference.proofs[layer].standing, reference.rows[layer], self.seen.hidden[layer]
         if credit is None or hidden is None or standing == "not measured":
-            return missing("not available", samples)
+            return no_cosine("not available", samples)
         if credit.shape[1] != hidden.shape[1]:
-            return missing(OTHER_WIDTH, samples)
+            return no_cosine(OTHER_WIDTH, samples)
         known = _of(credit, reference.which[layer])
         if rows is not None and known is not None and standing != "not verified":
             return credit_cosine(known, rows)
         place, key = self._place(layer), (layer, id(credit))
         if place is None:
-            return missing("not proved", samples)
+            return no_cosine("not proved", samples)
         if key not in self.known:
             few = credit[reference.picked.rows.to(credit.device)]
             self.known[key] = finite_differences.along_credit(*place[:3], few, place[3], self.generator)
@@ -305,8 +301,8 @@ class _AtBlocks:
     def _null(self, layer: int, credit: Tensor | None) -> Null:
         """The null of one block's cosine at one state: that of finite differences, where they measured the cosine."""
         along = self.known.get((layer, id(credit)))
-        if along is not None and along[1].null is not None:
-            return along[1].null
+        if along is not None:
+            return along[2]
         return null_of(_of(credit, self.reference.which[layer]), self.reference.rows[layer], self.shapes[layer])
 
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from walkback.loops.job import Job
 from walkback.loops.model_measured import at_init, guarded, measured
 from walkback.loops.true_gradient import Asked
-from walkback.probes import Reading
 from walkback.probes.detect_task import Task, dense_hits, score, settle
 from walkback.probes.forward_switches import uncompiled
 from walkback.probes.inputs import on_tensors
@@ -18,7 +17,7 @@ from walkback.probes.perturb import Worker, double_worker, spread
 from walkback.probes.preserve import undisturbed
 from walkback.probes.standing import Movement
 from walkback.probes.update import Aligned, against_probe
-from walkback.records import Moment, ReadingRecord
+from walkback.records import Moment, Reading
 from walkback.records.predictions import packed
 from walkback.records.readers.watch_log import UPDATE
 
@@ -82,7 +81,7 @@ class ModelScorer:
         notes += [note for note in found.notes if note not in notes]
         return found.moment
 
-    def updates(self, model: nn.Module, steps: Sequence[Movement]) -> dict[str, list[ReadingRecord]]:
+    def updates(self, model: nn.Module, steps: Sequence[Movement]) -> dict[str, list[Reading]]:
         """By block, how far the steps of a loop went down the true gradient of the probe; and how far two halves of
         the probe agree about it, which is as much as can be asked of other samples."""
         few, names = spread(self.probed, COMPARED), self.job.setting.blocks
@@ -114,12 +113,10 @@ class ModelScorer:
         )  # fmt: skip
 
 
-def _means(steps: Sequence[Sequence[Reading]]) -> list[ReadingRecord]:
+def _means(steps: Sequence[Sequence[Reading]]) -> list[Reading]:
     """By block, the mean over the steps that have a value."""
     found = []
     for readings in zip(*steps, strict=True):
         values = [reading.value for reading in readings if reading.status == "ok"]
-        found.append(
-            ReadingRecord(value=sum(values) / len(values), status="ok") if values else ReadingRecord.of(readings[-1])
-        )
+        found.append(Reading(sum(values) / len(values), "ok") if values else readings[-1])
     return found

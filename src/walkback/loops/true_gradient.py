@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.nets.reduction import has_cls_token, reduction_of
-from walkback.probes import Look, Precision, Proof, finite_differences, look, precision
+from walkback.probes import Look, Proof, finite_differences, look, precision
 from walkback.probes.copy_model import dtype_of
 from walkback.probes.forward_switches import WithoutDetach
 from walkback.probes.look import CreditFunction
@@ -20,6 +20,8 @@ from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.perturb import Picked, Worker, double_worker, spread
 from walkback.probes.precision import against_double, in_single, reference_of_rows
 from walkback.probes.proof import IN_BATCHES, in_batches, prove
+from walkback.probes.reading import no_precision
+from walkback.records import Precision
 
 PROOF_SAMPLES, DOUBLE_SAMPLES = 64, 128
 DOUBLE_ENOUGH = 1e-12  # float64's epsilon is below it, float32's is not
@@ -122,7 +124,7 @@ def reference_of(
         says = (
             "is not the derivative of the loss" if proofs[-1].standing == "wrong" else f"not verified: {proofs[-1].why}"
         )
-        last = acting = Precision(math.nan, math.nan, 0, last.total, f"the deepest gradient {says}")
+        last = acting = no_precision(f"the deepest gradient {says}")
     if double is not None and any(p.standing == "wrong" for p in proofs):
         values = list(double.states().values)
         cls = has_cls_token(model)

@@ -9,10 +9,9 @@ from walkback.probes.look import Layer, Look, look
 from walkback.probes.norms import REFERENCE_BATCH, gradient_norm, identity, median_norm
 from walkback.probes.null import feedback_null
 from walkback.probes.observe import Observation, accuracy_and_loss, observe, quantities
-from walkback.probes.precision import Precision, net_precision, precision
+from walkback.probes.precision import net_precision, precision
 from walkback.probes.preserve import undisturbed
 from walkback.probes.proof import Proof
-from walkback.probes.reading import Null, Reading
 from walkback.probes.replay import nudging, pearson, perturbation, replay_module, replay_net
 from walkback.probes.unwrap import find_blocks
 from walkback.probes.witness import Witness
@@ -21,8 +20,8 @@ from walkback.registry import walk
 walk("walkback.probes")
 
 __all__ = [
-    "PROBES", "REFERENCE_BATCH", "Layer", "Look", "Null", "Observation", "Precision", "Probe", "Proof", "Reading",
-    "View", "Witness", "accuracy_and_loss", "credit_cosine", "drift", "feedback_null", "find_blocks", "gamma",
+    "PROBES", "REFERENCE_BATCH", "Layer", "Look", "Observation", "Probe", "Proof", "View",
+    "Witness", "accuracy_and_loss", "credit_cosine", "drift", "feedback_null", "find_blocks", "gamma",
     "gradient_norm", "identity", "look", "median_norm", "net_precision", "nudging", "observe", "pearson",
     "perturbation", "precision", "quantities", "readings", "replay_module", "replay_net", "undisturbed",
 ]  # fmt: skip

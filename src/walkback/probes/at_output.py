@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from walkback.probes.null import TURNED, row_norms
-from walkback.probes.reading import Null
+from walkback.records import Null
 
 MOST = 512  # samples; a wide feature map has fewer
 MOST_NUMBERS = 1 << 21

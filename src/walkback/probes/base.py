@@ -1,5 +1,6 @@
 """What a probe of one file promises: a name, a formula, and readings of one moment of a run; it changes nothing."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from walkback.nets import Net
 from walkback.probes.observe import Observation
-from walkback.probes.reading import Reading
+from walkback.records import Reading
 from walkback.registry import Registry
 from walkback.rules import Batch, Clock, Rule
 
@@ -81,17 +82,27 @@ class Probe:
 PROBES: Registry[Probe] = Registry("probe")
 
 
+def recorded(found: Sequence[Reading]) -> list[Reading]:
+    """Readings as records keep them, whatever a probe of somebody's gave: floats, and "ok" of finite numbers alone."""
+    kept = []
+    for each in found:
+        value = float(each.value)
+        status = "not finite" if each.status == "ok" and not math.isfinite(value) else each.status
+        kept.append(Reading(value, status, each.null))
+    return kept
+
+
 def readings(view: View) -> dict[str, list[Reading]]:
     """The readings of every probe at this moment, by name."""
     found = {}
     for name in PROBES.names():
         probe = PROBES.get(name)
         if probe.when == "snapshot" or view.final:
-            found[name] = list(probe.measure(view))
+            found[name] = recorded(probe.measure(view))
     return found
 
 
 def readings_of_rows(hidden: Rows, gradients: Rows, credits: Rows) -> dict[str, list[Reading]]:
     """The readings of every probe that needs rows alone, by name."""
     able = [probe for probe in map(PROBES.get, PROBES.names()) if type(probe).of_rows is not Probe.of_rows]
-    return {probe.name: list(probe.of_rows(hidden, gradients, credits)) for probe in able}
+    return {probe.name: recorded(probe.of_rows(hidden, gradients, credits)) for probe in able}

@@ -1,5 +1,6 @@
 """Directions: how near a credit is to the true gradient, sample by sample; and how near batches are to each other."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -7,12 +8,13 @@ import torch
 from torch import Tensor
 
 from walkback.probes.norms import REFERENCE_BATCH
-from walkback.probes.reading import Reading, missing
+from walkback.probes.reading import missing, no_cosine
+from walkback.records import Cosine, Reading
 
 NO_CREDIT, OTHER_WIDTH = "no credit", "other width"
 
 
-def credit_cosine(credit: Tensor, gradient: Tensor) -> Reading:
+def credit_cosine(credit: Tensor, gradient: Tensor) -> Cosine:
     """The mean over living samples of cos(a_i, g_i) = ⟨a_i, g_i⟩ / (‖a_i‖ ‖g_i‖), in float64 and without an epsilon.
 
     A sample lives if both its norms are finite and not zero. If none is alive, the status says what is missing: a NaN
@@ -20,7 +22,7 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Reading:
 
     >>> tiny = torch.tensor([[3e-11, 0.0], [0.0, 0.0]])
     >>> credit_cosine(tiny, tiny)
-    Reading(value=1.0, status='ok', null=None, alive=1, total=2)
+    Cosine(value=1.0, alive=1, total=2, status='ok')
     >>> credit_cosine(tiny * 0, tiny).status
     'zero credit'
     """
@@ -34,24 +36,25 @@ def credit_cosine(credit: Tensor, gradient: Tensor) -> Reading:
             status = "not finite"
         else:
             status = "zero credit" if not (size_a[finite] > 0).any() else "zero gradient"
-        return missing(status, total)
+        return no_cosine(status, total)
     cosines = (a * g).sum(1)[living] / (size_a * size_g)[living]
-    return Reading(float(cosines.mean()), alive=alive, total=total)
+    value = float(cosines.mean())
+    return Cosine(value, alive, total, "ok" if math.isfinite(value) else "not finite")  # 0 / 0 at float64's end
 
 
-def compared(credit: Tensor | None, gradient: Tensor) -> Reading:
+def compared(credit: Tensor | None, gradient: Tensor) -> Cosine:
     """`credit_cosine` where there may be no credit, or one that belongs to a state of another width."""
     if credit is None:
-        return missing(NO_CREDIT, len(gradient))
+        return no_cosine(NO_CREDIT, len(gradient))
     if credit.shape != gradient.shape:
-        return missing(OTHER_WIDTH, len(gradient))
+        return no_cosine(OTHER_WIDTH, len(gradient))
     return credit_cosine(credit, gradient)
 
 
-def gamma(cosines: Sequence[Reading]) -> tuple[float, int]:
+def gamma(cosines: Sequence[Cosine]) -> tuple[float, int]:
     """Γ, the mean of the blocks' cosines, and the number of blocks it is over: those with status "ok".
 
-    >>> gamma([Reading(0.5), missing("zero credit"), Reading(0.1)])
+    >>> gamma([Cosine(0.5, 9, 9, "ok"), no_cosine("zero credit", 9), Cosine(0.1, 9, 9, "ok")])
     (0.3, 2)
     """
     values = [c.value for c in cosines if c.status == "ok"]
@@ -78,7 +81,7 @@ def frobenius(credit: Tensor | None, gradient: Tensor | None) -> Reading:
         if not size:
             return missing(f"zero {what}")
     a, g = a / sizes[0], g / sizes[1]  # whose squares neither vanish nor overflow
-    return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))))
+    return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))), "ok")
 
 
 Credits = Sequence[Tensor | None]  # one per block, rows of samples
@@ -90,12 +93,12 @@ class Directions(NamedTuple):
     outward   whether those at the outputs are what Γ is the mean of: in plain nets, and where widths differ
     """
 
-    at_input: list[Reading]
-    at_output: list[Reading]
+    at_input: list[Cosine]
+    at_output: list[Cosine]
     outward: bool
 
     @property
-    def held(self) -> list[Reading]:
+    def held(self) -> list[Cosine]:
         """Those that Γ is the mean of."""
         return self.at_output if self.outward else self.at_input
 
@@ -108,7 +111,7 @@ class Directions(NamedTuple):
 def directions(
     at_input: Credits | Tensor,
     at_output: Credits | Tensor,
-    compare: Callable[[int, Tensor | None], Reading],
+    compare: Callable[[int, Tensor | None], Cosine],
     *,
     residual: bool | None,
 ) -> Directions:
@@ -152,7 +155,7 @@ def of_own_samples(credit: Tensor, gradient: Tensor) -> bool | None:
     return bool((a * g).sum(1).mean() > others.mean() + BAND * others.std() + 1e-9)
 
 
-def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Reading:
+def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Cosine:
     """Do different batches agree on the direction of the gradient? It is described, not judged; published with ≥ 8.
 
     The mean over pairs b ≠ c of cos(m_b, m_c), where m_b is the mean of the b-th `batch` rows of (N, d).
@@ -168,18 +171,18 @@ def drift(per_sample: Tensor, batch: int = REFERENCE_BATCH) -> Reading:
     """
     count = len(per_sample) // batch
     if count < 2:
-        return missing(f"fewer than 2 whole batches of {batch}", count)
+        return no_cosine(f"fewer than 2 whole batches of {batch}", count)
     means = per_sample[: count * batch].double().reshape(count, batch, -1).mean(1)
     sizes = torch.linalg.vector_norm(means, dim=1, keepdim=True)
     if not sizes.isfinite().all():
-        return missing("not finite", count)
+        return no_cosine("not finite", count)
     if not (sizes > 0).all():
-        return missing("zero gradient", count)
+        return no_cosine("zero gradient", count)
     together = float((means / sizes).sum(0).square().sum())
-    return Reading((together - count) / (count * (count - 1)), alive=count, total=count)
+    return Cosine((together - count) / (count * (count - 1)), count, count, "ok")
 
 
-def middle_drift(gradients: Sequence[Tensor | None]) -> Reading | None:
+def middle_drift(gradients: Sequence[Tensor | None]) -> Cosine | None:
     """The drift of the gradient in the middle of the net, g_⌊L/2⌋; None where it is not known."""
     middle = gradients[(len(gradients) - 1) // 2]
     return None if middle is None else drift(middle)

@@ -25,7 +25,8 @@ from walkback.probes.at_output import turns
 from walkback.probes.hooks import Move
 from walkback.probes.null import TURNED, summary
 from walkback.probes.perturb import Pass, Worker
-from walkback.probes.reading import Reading, missing
+from walkback.probes.reading import no_cosine
+from walkback.records import Cosine, Null
 
 STEPS, COARSE_STEPS = (1e-5, 1e-3, 1e-7), (1e-2, 1e-3)  # relative to ‖h‖, tried in turn; for less than float64
 FEW = 64  # dimensions
@@ -98,8 +99,8 @@ def whole_gradient(worker: Worker, layer: int, value: Tensor, width: int, how: s
 
 def along_credit(
     worker: Worker, layer: int, value: Tensor, credit: Tensor, how: str, generator: torch.Generator
-) -> tuple[Tensor, Reading]:
-    """Each sample's ‖g‖ at one state, and its mean cosine with a credit (N, d), with the null of that."""
+) -> tuple[Tensor, Cosine, Null]:
+    """Each sample's ‖g‖ at one state, its mean cosine with a credit (N, d), and the null of that."""
     a = credit.double().cpu()
     size = torch.linalg.vector_norm(a, dim=1)
     lives = size.isfinite() & (size > 0)
@@ -117,10 +118,10 @@ def along_credit(
     alive = lives & norms.isfinite() & (norms > 0)
     if not alive.any():
         status = "zero credit" if not lives.any() else "zero gradient" if norms.isfinite().any() else "not finite"
-        return norms, missing(status, len(a))._replace(null=summary([], TURNED))
+        return norms, no_cosine(status, len(a)), summary([], TURNED)
     cosines = [(s / norms)[alive] for s in (x, *drawn)]
     means = [float(c.mean()) for c in cosines]
-    return norms, Reading(means[0], "ok", summary(means[1:], TURNED), int(alive.sum()), len(a))
+    return norms, Cosine(means[0], int(alive.sum()), len(a), "ok"), summary(means[1:], TURNED)
 
 
 def any_size(worker: Worker, layer: int, value: Tensor, width: int, how: str, generator: torch.Generator) -> Tensor:

@@ -13,7 +13,7 @@ from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.perturb import Picked
 from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import Null
+from walkback.records import Null
 from walkback.rules import START, Batch, Clock, Credits, Rule
 
 DRAWS = 20
@@ -37,8 +37,8 @@ def row_norms(rows: Tensor) -> Tensor:
 def summary(draws: Sequence[float], kind: str) -> Null:
     """Mean and std of the draws that exist.
 
-    >>> summary([0.1, 0.3], "fresh feedback")._replace(std=0)
-    Null(mean=0.2, std=0, n=2, kind='fresh feedback')
+    >>> summary([0.1, 0.3], "fresh feedback").changed(std=0.0)
+    Null(mean=0.2, std=0.0, n=2, kind='fresh feedback')
     """
     values = torch.tensor([d for d in draws if math.isfinite(d)], dtype=torch.float64)
     if len(values) < 2:

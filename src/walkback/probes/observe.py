@@ -13,7 +13,7 @@ from walkback.nets import Net
 from walkback.probes.cosine import compared, directions
 from walkback.probes.norms import gradient_norm, median_norm
 from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import Reading
+from walkback.records import Cosine
 from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
 
@@ -191,9 +191,9 @@ class Quantities(NamedTuple):
     branch_norms: list[float]
     gradient_norms: list[float]
     credit_norms: list[float]
-    cosines: list[Reading]
-    cosines_out: list[Reading]
-    embed: Reading
+    cosines: list[Cosine]
+    cosines_out: list[Cosine]
+    embed: Cosine
     gamma: tuple[float, int]
 
 

@@ -1,9 +1,8 @@
 """Precision: is the reference gradient small, or is it noise? And how far off is a clamped cosine?"""
 
 import copy
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,26 +16,13 @@ from walkback.probes.norms import REFERENCE_BATCH
 from walkback.probes.observe import CHUNK, one_pass, stable_losses
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.preserve import undisturbed
+from walkback.probes.reading import no_precision
 from walkback.probes.user_errors import in_a_line
+from walkback.records import Precision
 
 IMPRECISE = (
     1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
 )
-
-
-class Precision(NamedTuple):
-    """How far the gradient's direction is off at one layer; both values are NaN unless `status` is "ok"."""
-
-    chord: float
-    clamped: float
-    alive: int
-    total: int
-    status: str
-
-
-def unknown(status: str, total: int) -> Precision:
-    """Not measured, and why."""
-    return Precision(math.nan, math.nan, 0, total, status)
 
 
 def precision(single: Tensor, double: Tensor) -> Precision:
@@ -77,10 +63,10 @@ def _each_sample(single: Tensor, double: Tensor) -> tuple[Tensor, ...]:
 def _over_samples(parts: Sequence[Sequence[Tensor]]) -> Precision:
     """The medians over the living samples of all parts."""
     finite, finite_single, living, chord, clamped = (torch.cat(each) for each in zip(*parts, strict=True))
-    alive, total = int(living.sum()), len(living)
+    alive = int(living.sum())
     if not alive or not finite_single[living].any():
-        return unknown("zero gradient" if finite.any() and not alive else "not finite", total)
-    return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, total, "ok")
+        return no_precision("zero gradient" if finite.any() and not alive else "not finite")
+    return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, "ok")
 
 
 def net_precision(
@@ -121,7 +107,7 @@ def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
     """`precision`; a gradient of nothing but zeros is called that, and is not one that is off by its own length."""
     found = precision(single, double)
     if found.status == "ok" and not bool((single != 0).any()):
-        return unknown("zero gradient", found.total)
+        return no_precision("zero gradient")
     return found
 
 
@@ -206,13 +192,13 @@ def against_double(
         except Exception as error:
             why = in_a_line(error)
     if second is None:
-        none = [unknown(f"not available: {why}", seen.samples) for _ in rows]
+        none = [no_precision(f"not available: {why}") for _ in rows]
         return none, [None] * len(rows)
     found = []
     for row, single, double in zip(rows, seen.gradients, second.gradients, strict=True):
         if single is None or double is None:
             status = row.status if single is None else "not available: no gradient in float64"
-            found.append(unknown(status, seen.samples))
+            found.append(no_precision(status))
         else:
             found.append(precision(single[: len(double)], double))
     return found, list(second.gradients)

@@ -19,7 +19,8 @@ from walkback.probes.copy_model import cast, copy_of_model
 from walkback.probes.look import look
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.perturb import Worker
-from walkback.probes.reading import Reading, missing
+from walkback.probes.reading import missing
+from walkback.records import Reading
 
 LossFrom = Callable[[int, Tensor], Tensor]
 
@@ -83,21 +84,21 @@ def pearson(x: Tensor, y: Tensor) -> Reading:
     """r = Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² · Σ (y − ȳ)²), in float64.
 
     >>> pearson(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 2.0, 4.0]))
-    Reading(value=1.0, status='ok', null=None, alive=3, total=3)
+    Reading(value=1.0, status='ok', null=None)
     >>> pearson(torch.zeros(3), torch.tensor([0.0, 2.0, 4.0])).status
     'the first does not vary'
     """
     x, y = x.double().flatten(), y.double().flatten()
     if not (x.isfinite().all() and y.isfinite().all()):
-        return missing("not finite", len(x))
+        return missing("not finite")
     # Scaled by their largest, because the squares of 1e-200 are zero.
     x, y = (t - t.mean() for t in (x, y))
     for name, t in (("first", x), ("second", y)):
         if not t.abs().max() > 0:
-            return missing(f"the {name} does not vary", len(x))
+            return missing(f"the {name} does not vary")
     x, y = x / x.abs().max(), y / y.abs().max()
     r = float((x * y).sum() / (x.square().sum() * y.square().sum()).sqrt())
-    return Reading(max(-1.0, min(1.0, r)), alive=len(x), total=len(x))
+    return Reading(max(-1.0, min(1.0, r)), "ok")
 
 
 def perturbation(
@@ -120,8 +121,8 @@ def perturbation(
 
     >>> h = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     >>> (rho,) = perturbation([2 * h], [h], lambda _, moved: moved.square().sum(1), torch.Generator())
-    >>> round(rho.value, 3), rho.total
-    (1.0, 128)
+    >>> round(rho.value, 3)
+    1.0
     """
     found = []
     for layer, credit in enumerate(credits):
@@ -138,7 +139,7 @@ def perturbation(
             true.append(loss_from(layer, h + step) - before)
         r = pearson(torch.cat(foretold), torch.cat(true))
         names = {"the first does not vary": "zero credit", "the second does not vary": "the loss does not change"}
-        found.append(r._replace(status=names.get(r.status, r.status)))
+        found.append(r.changed(status=names.get(r.status, r.status)))
     return found
 
 
@@ -163,9 +164,9 @@ def nudging(
             return missing("not measured")
         h, a = hidden[layer].double(), credit.double()
         if not a.isfinite().all() or not a.any():
-            return missing("zero credit" if not a.any() else "not finite", len(a))
+            return missing("zero credit" if not a.any() else "not finite")
         change = float((loss_from(layer, h - eta * a) - loss_from(layer, h)).mean())
-        return Reading(change, alive=len(a), total=len(a)) if math.isfinite(change) else missing("not finite", len(a))
+        return Reading(change, "ok") if math.isfinite(change) else missing("not finite")
 
     return [of_block(layer, credit) for layer, credit in enumerate(credits)]
 

@@ -30,8 +30,9 @@ from walkback.probes.null import DRAWS, FRESH, summary
 from walkback.probes.outputs import call, per_sample_losses
 from walkback.probes.perturb import Pass, Worker, shifted
 from walkback.probes.preserve import undisturbed
-from walkback.probes.reading import Null, Reading, missing
+from walkback.probes.reading import missing
 from walkback.probes.user_errors import in_a_line
+from walkback.records import Null, Reading
 from walkback.rules import Batch, Rule
 
 SAMPLES = 256
@@ -72,7 +73,7 @@ def alignment(update: Tensor | None, gradient: Tensor | None) -> Reading:
         return missing("not finite")
     if not size_u or not size_g:
         return missing("zero gradient" if size_u else "zero update")
-    return Reading(max(-1.0, min(1.0, float((u / size_u) @ (g / size_g)))))
+    return Reading(max(-1.0, min(1.0, float((u / size_u) @ (g / size_g)))), "ok")
 
 
 def block_gradients(net: Net) -> list[Tensor | None]:
@@ -122,7 +123,7 @@ class Update(Probe):
         if not view.final:
             return found
         nulls = update_null(view, updates, gradients)
-        return [reading._replace(null=null) for reading, null in zip(found, nulls, strict=True)]
+        return [reading.changed(null=null) for reading, null in zip(found, nulls, strict=True)]
 
 
 def update_null(view: View, updates: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> list[Null]:
@@ -221,7 +222,7 @@ def _cosine(product: float, one: float, other: float, nothing: str) -> Reading:
         return missing("not finite")
     if one <= 0 or other <= 0:
         return missing(nothing)
-    return Reading(max(-1.0, min(1.0, product / math.sqrt(one) / math.sqrt(other))))
+    return Reading(max(-1.0, min(1.0, product / math.sqrt(one) / math.sqrt(other))), "ok")
 
 
 def _halves(worker: Worker) -> tuple[list[Parts | None], list[Parts | None], set[int], str]:
@@ -290,7 +291,7 @@ def _by_differences(worker: Worker, place: int, update: Parts) -> Reading:
         v = [part / length for part in drawn]
         beside += rest(x, slope(v), torch.tensor(_dot(v, unit), dtype=torch.float64))
     norm = float((x**2 + (width - 1) * beside).sqrt())
-    return Reading(float(x) / norm) if 0 < norm < math.inf else missing("not finite" if norm else "zero gradient")
+    return Reading(float(x) / norm, "ok") if 0 < norm < math.inf else missing("not finite" if norm else "zero gradient")
 
 
 def _differences(worker: Worker, moves: Sequence[tuple[Tensor, Tensor]], eps: float) -> tuple[Tensor, Tensor, Tensor]:

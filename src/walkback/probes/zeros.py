@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from walkback.probes.base import PROBES, Probe, View
-from walkback.probes.reading import Reading, missing
+from walkback.probes.reading import missing
+from walkback.records import Reading
 
 
 class Zeros(Probe):
@@ -20,7 +21,7 @@ class Zeros(Probe):
     def measure(self, view: View) -> Sequence[Reading]:
         """One share per block."""
         credits = view.seen.credits.blocks
-        return [missing("no credit") if a is None else Reading(float((a == 0).double().mean())) for a in credits]
+        return [missing("no credit") if a is None else Reading(float((a == 0).double().mean()), "ok") for a in credits]
 
 
 PROBES.add(Zeros.name, Zeros())

@@ -16,11 +16,11 @@ from walkback.records.invariants import broken
 from walkback.records.predictions import PREDICTIONS, flaws
 from walkback.records.record import Record
 from walkback.records.schema import (
-    CosineRecord,
+    Cosine,
     DeepProbes,
     Environment,
-    NullRecord,
-    PrecisionRecord,
+    Null,
+    Precision,
     Result,
     RunConfig,
     Snapshot,
@@ -119,7 +119,7 @@ def _of_snapshot(
         if len(snapshot.measured.get(name, [()] * blocks)) != blocks:
             yield f"measured.{name}", "blocks", _entries(len(snapshot.measured[name]), blocks, blocks)
     cosines = [*snapshot.cosine, *snapshot.cosine_out, snapshot.cosine_embed]
-    measured: list[CosineRecord | Valued] = [*cosines, *(r for found in snapshot.measured.values() for r in found)]
+    measured: list[Cosine | Valued] = [*cosines, *(r for found in snapshot.measured.values() for r in found)]
     if not math.isfinite(sum([each.value for each in measured if each.status == "ok"])):
         yield from flaws_of_values(snapshot)
     if {cosine.total for cosine in cosines} != {images}:
@@ -140,7 +140,7 @@ def _entries(found: int, wanted: int, blocks: int) -> str:
 
 def measurements_in(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """Every measurement that a record holds, with its place, such as cosine.0."""
-    if isinstance(value, Valued | CosineRecord | PrecisionRecord | NullRecord):
+    if isinstance(value, Valued | Cosine | Precision | Null):
         yield place, value
         return
     if isinstance(value, Record):
@@ -154,8 +154,8 @@ def measurements_in(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 def flaws_of_values(record: Record) -> Iterator[Flaw]:
     """Every measurement that says "ok" of what is not finite."""
     for place, each in measurements_in(record):
-        if not isinstance(each, NullRecord) and each.status == "ok":
-            name = "chord" if isinstance(each, PrecisionRecord) else "value"
+        if not isinstance(each, Null) and each.status == "ok":
+            name = "chord" if isinstance(each, Precision) else "value"
             if not math.isfinite(getattr(each, name)):
                 yield f"{place}.{name}", "measured", 'the status is "ok", and the value is not finite'
 
@@ -163,7 +163,7 @@ def flaws_of_values(record: Record) -> Iterator[Flaw]:
 def _of_totals(record: Record, images: int, whose: str) -> Iterator[Flaw]:
     """Every cosine that is of other samples."""
     for place, each in measurements_in(record):
-        if isinstance(each, CosineRecord) and each.total != images:
+        if isinstance(each, Cosine) and each.total != images:
             yield f"{place}.total", "samples", f"of {each.total} samples, and {whose} of {images}"
 
 
@@ -189,7 +189,7 @@ def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epo
 def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, result: Result | None) -> Iterator[Flaw]:
     yield from flaws_of_values(probes)
     for place, each in measurements_in(probes):
-        if isinstance(each, NullRecord) and each.n < 2 and not (math.isnan(each.mean) and math.isnan(each.std)):
+        if isinstance(each, Null) and each.n < 2 and not (math.isnan(each.mean) and math.isnan(each.std)):
             yield f"{place}.n", "measured", f"a mean and a spread of {each.n} draws: at least two are needed"
     yield from _of_lengths(probes, config.blocks)
     if probes.output is not None:
@@ -199,7 +199,7 @@ def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, res
     elif probes.images != last.probe_images:
         yield "images", "probes", f"it is {probes.images}, and the snapshots are of {last.probe_images}"
     for place, each in measurements_in(probes):
-        if not isinstance(each, PrecisionRecord):
+        if not isinstance(each, Precision):
             continue
         if each.samples > probes.images or (each.status == "ok" and each.samples < 1):
             yield f"{place}.samples", "alive", f"it speaks for {each.samples} of {probes.images} samples"

@@ -16,12 +16,12 @@ from walkback.records.invariants import Broken, mean_cosine
 from walkback.records.record import BY_STATE, Fault, Record
 from walkback.records.schema import (
     ByBlock,
-    CosineRecord,
+    Cosine,
     CosineValue,
     DeepProbes,
-    NullRecord,
-    PrecisionRecord,
-    ReadingRecord,
+    Null,
+    Precision,
+    Reading,
     Readings,
     Share,
     Size,
@@ -51,17 +51,17 @@ class Moment(Record):
     gradient_at: SizeAt | None = None  # by layer, of a log that does not state L
     deepest_gradient: Size | None = None  # ‖g_L‖, of such a log
     reference_batch: Annotated[int, Meta(ge=1)] | None = None  # the N that the gradient norms are stated at
-    cosine: ByBlock[CosineRecord | None] | None = None  # cos(a_l, g_l): at the block's input, as published
-    cosine_out: ByBlock[CosineRecord | None] | None = None  # cos(a_l, g_{l+1}): at the block's output
+    cosine: ByBlock[Cosine | None] | None = None  # cos(a_l, g_l): at the block's input, as published
+    cosine_out: ByBlock[Cosine | None] | None = None  # cos(a_l, g_{l+1}): at the block's output
     gamma: CosineValue | None = None
-    precision: PrecisionRecord | None = None  # at the deepest state
-    null: ByBlock[NullRecord | None] | None = None  # of `cosine`
-    null_out: ByBlock[NullRecord | None] | None = None  # of `cosine_out`
-    null_gamma: NullRecord | None = None
-    rotated: ByBlock[NullRecord | None] | None = None  # of `cosine_out`: the credits turned by one rotation per draw
-    rotated_gamma: NullRecord | None = None  # of the mean of `cosine_out`
-    frobenius: ByBlock[ReadingRecord | None] | None = None  # ⟨A, G⟩ / (‖A‖ ‖G‖) at the block's output
-    reference: PrecisionRecord | None = None  # at the deepest state, free of the softmax's cancellation
+    precision: Precision | None = None  # at the deepest state
+    null: ByBlock[Null | None] | None = None  # of `cosine`
+    null_out: ByBlock[Null | None] | None = None  # of `cosine_out`
+    null_gamma: Null | None = None
+    rotated: ByBlock[Null | None] | None = None  # of `cosine_out`: the credits turned by one rotation per draw
+    rotated_gamma: Null | None = None  # of the mean of `cosine_out`
+    frobenius: ByBlock[Reading | None] | None = None  # ⟨A, G⟩ / (‖A‖ ‖G‖) at the block's output
+    reference: Precision | None = None  # at the deepest state, free of the softmax's cancellation
     measured: Readings = field(default_factory=dict)  # by the probes that are one file each, by their name
     drift: float | None = None  # described, not judged, as are the two below
     rho: ByBlock[float | None] | None = None
@@ -120,7 +120,7 @@ def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
         "measured": {**moment.measured, **probes.measured},
     }  # fmt: skip
     if (output := probes.output) is not None:
-        sizes = [ReadingRecord(value=found.value, status=found.status) for found in output.frobenius]
+        sizes = [Reading(value=found.value, status=found.status) for found in output.frobenius]
         added |= {
             "rotated": output.null, "rotated_gamma": output.null_gamma, "frobenius": sizes,
             "reference": output.reference, "cosine_out": output.cosine or moment.cosine_out,

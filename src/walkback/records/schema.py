@@ -7,7 +7,7 @@ times) is in `Environment` and nowhere else.
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields, force_setattr
@@ -15,9 +15,6 @@ from msgspec.structs import fields, force_setattr
 from walkback.files import DEEPEST, check_depth
 from walkback.records import invariants
 from walkback.records.record import BY_BLOCK, BY_STATE, Fault, Record
-
-if TYPE_CHECKING:  # records are read without torch
-    from walkback.probes import Precision
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
 
@@ -138,13 +135,12 @@ LATER: dict[str, Any] = {
 FIRST_NETS = ("resmlp", "vit-mini")  # recorded before configs said how many blocks there are and whether they add
 
 
-def _status(value: float, status: str) -> str:
-    """A probe's status; "not finite" where it says "ok" of what is not, such as 0 / 0 at the end of float64."""
-    return "not finite" if status == "ok" and not math.isfinite(value) else status
+class Null(Record, gc=False):  # there are hundreds of measurements in a run, and nothing in them leads back
+    """What chance would give: mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing.
 
-
-class NullRecord(Record, gc=False):  # there are hundreds of measurements in a run, and nothing in them leads back
-    """Mean and std (ddof = 1) over `n` draws of the cosine of a credit that learned nothing."""
+    NaN where too few draws have a direction. `kind` says what it is of, such as "fresh feedback"; for Γ over blocks of
+    several kinds "mixed".
+    """
 
     mean: float
     std: Size
@@ -155,14 +151,14 @@ class NullRecord(Record, gc=False):  # there are hundreds of measurements in a r
         """Numbers between −1 and 1 can have this mean and std."""
         invariants.can_be_null(self.mean, self.std, self.n)
 
-    @classmethod
-    def of(cls, found: Any) -> "NullRecord":
-        """A probe's answer."""
-        return cls(mean=found.mean, std=found.std, n=found.n, kind=found.kind)
+    @property
+    def known(self) -> bool:
+        """Whether there is one."""
+        return math.isfinite(self.std)
 
 
 class Valued(Record, gc=False):
-    """A number of one block, layer or net. It counts only with status "ok"."""
+    """A number of one block, layer or net. It counts only with status "ok", and is NaN otherwise."""
 
     value: float
     status: str
@@ -170,25 +166,15 @@ class Valued(Record, gc=False):
     def __post_init__(self) -> None:
         """What bounds it depends on where it is."""
 
-    @classmethod
-    def of(cls, found: Any) -> Self:
-        """A probe's answer."""
-        return cls(value=float(found.value), status=_status(found.value, found.status))
+
+class Reading(Valued):
+    """What a probe gives: a number, and what chance would give in its place, where that is measured beside it."""
+
+    null: Null | None = None
 
 
-class ReadingRecord(Valued):
-    """A number by a probe of one file."""
-
-    null: NullRecord | None = None  # what chance would give, where the probe measures it
-
-    @classmethod
-    def of(cls, found: Any) -> Self:
-        """A probe's answer."""
-        return super().of(found).changed(null=None if found.null is None else NullRecord.of(found.null))
-
-
-class CosineRecord(Record, gc=False):
-    """The mean cosine of a credit with the gradient over the living samples, and its status."""
+class Cosine(Record, gc=False):
+    """A mean cosine of directions over the living samples (of batches, if those are compared), and its status."""
 
     value: CosineValue
     alive: Count
@@ -204,31 +190,19 @@ class CosineRecord(Record, gc=False):
         """Some sample is behind a value that counts."""
         invariants.speaks_for(self.alive, self.total, self.status)
 
-    @classmethod
-    def of(cls, found: Any) -> "CosineRecord":
-        """A probe's answer."""
-        status = _status(found.value, found.status)
-        return cls(value=found.value, alive=found.alive, total=found.total, status=status)
 
-
-class PrecisionRecord(Record, gc=False):
+class Precision(Record, gc=False):
     """The direction of the gradient in float32 against float64, at one layer. Values count only with status "ok"."""
 
     brief = frozenset({"differences"})
     chord: Distance  # median ‖ĝ32 − ĝ64‖: no cosine is off by more
     clamped: Distance  # by how much `F.cosine_similarity` would be off
-    samples: Count
+    samples: Count  # that have a gradient
     status: str
     differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
 
-    @classmethod
-    def of(cls, found: "Precision") -> "PrecisionRecord":
-        """A probe's answer."""
-        status = _status(found.chord, found.status)
-        return cls(chord=found.chord, clamped=found.clamped, samples=found.alive, status=status)
 
-
-def bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingRecord]]:
+def bounded(readings: dict[str, list[Reading]]) -> dict[str, list[Reading]]:
     """The readings of our own probes lie where their formulas can; what another probe's may be is not known."""
     for name, bound in (("update", invariants.cosine), ("zero credits", invariants.share)):
         for place, reading in enumerate(readings.get(name, [])):
@@ -240,7 +214,7 @@ def bounded(readings: dict[str, list[ReadingRecord]]) -> dict[str, list[ReadingR
     return readings
 
 
-Readings = Annotated[dict[str, list[ReadingRecord]], bounded]
+Readings = Annotated[dict[str, list[Reading]], bounded]
 
 
 class Snapshot(Record):
@@ -258,11 +232,11 @@ class Snapshot(Record):
     branch_norms: SizesByBlock  # ‖f_0‖ … ‖f_{L−1}‖
     gradient_norms: SizesByState  # ‖g_0‖ … ‖g_L‖ at the reference batch
     credit_norms: SizesByBlock  # ‖a_0‖ … ‖a_{L−1}‖, in the scale of a sample's own loss
-    cosine: ByBlock[CosineRecord]  # cos(a_l, g_l): at the block's input, as published
-    cosine_out: ByBlock[CosineRecord]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
+    cosine: ByBlock[Cosine]  # cos(a_l, g_l): at the block's input, as published
+    cosine_out: ByBlock[Cosine]  # cos(a_l, g_{l+1}): at the block's output, where the credit acts
     # The embedding's credit with the gradient where it acts: g_0; in vit-mini that of the mean over the tokens (runs
     # recorded by walkback 0.1 have it at the cls token).
-    cosine_embed: CosineRecord
+    cosine_embed: Cosine
     gamma: CosineValue  # Γ: the mean of `cosine`; of `cosine_out` in plain nets and where widths differ
     gamma_blocks: Count  # over so many blocks: those with status "ok"
     credit: str | None = None  # which credit was compared, of a rule that has several
@@ -292,11 +266,11 @@ Correlation = Annotated[Valued, correlation]
 class OutputProbes(Record):
     """What Γ is judged by: the credits at the output of their blocks, where they act."""
 
-    null: ByBlock[NullRecord]  # of `cosine_out`: the credits turned by one random rotation per draw
-    null_gamma: NullRecord  # of their mean; blocks of equal width are turned by one matrix
+    null: ByBlock[Null]  # of `cosine_out`: the credits turned by one random rotation per draw
+    null_gamma: Null  # of their mean; blocks of equal width are turned by one matrix
     frobenius: ByBlock[Correlation]  # ⟨A, G⟩ / (‖A‖ ‖G‖), which sees the sizes of the samples' credits
-    reference: PrecisionRecord  # of the gradient at h_L, with the label's term of the softmax free of cancellation
-    cosine: ByBlock[CosineRecord] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
+    reference: Precision  # of the gradient at h_L, with the label's term of the softmax free of cancellation
+    cosine: ByBlock[Cosine] | None = None  # in place of `cosine_out`, where blocks rest or the softmax cancels
 
 
 class DeepProbes(Record, kw_only=True):
@@ -305,10 +279,10 @@ class DeepProbes(Record, kw_only=True):
     schema: Literal["walkback.probes/1"] = "walkback.probes/1"
     step: Count
     images: Count  # for precision; the null and the functional probes take fewer
-    precision: Annotated[list[PrecisionRecord], BY_STATE]  # at h_0 … h_L
-    null: ByBlock[NullRecord]  # of `cosine`
-    null_out: ByBlock[NullRecord]  # of `cosine_out`
-    null_gamma: NullRecord
+    precision: Annotated[list[Precision], BY_STATE]  # at h_0 … h_L
+    null: ByBlock[Null]  # of `cosine`
+    null_out: ByBlock[Null]  # of `cosine_out`
+    null_gamma: Null
     drift: Correlation  # at layer L/2
     drift_batches: Count
     rho: ByBlock[Correlation]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from walkback.checks import Audit
-from walkback.records import CosineRecord, Moment, NullRecord
+from walkback.records import Cosine, Moment, Null
 from walkback.report.answers import GLYPHS, answer_words
 from walkback.report.harmless import clip
 from walkback.report.numbers import number
@@ -78,10 +78,10 @@ def _ok(record: Any) -> float | None:
     return None if record is None or record.status != "ok" else float(record.value)
 
 
-def z_score(cosine: CosineRecord | None, null: NullRecord | None) -> float | None:
+def z_score(cosine: Cosine | None, null: Null | None) -> float | None:
     """(cos − mean of the null) / its standard deviation; None where either is not known or the null does not spread.
 
-    >>> z_score(CosineRecord(value=0.5, alive=1, total=1, status="ok"), NullRecord(mean=0.1, std=0.2, n=20, kind="x"))
+    >>> z_score(Cosine(value=0.5, alive=1, total=1, status="ok"), Null(mean=0.1, std=0.2, n=20, kind="x"))
     2.0
     """
     value = _ok(cosine)

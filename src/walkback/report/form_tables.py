@@ -9,7 +9,7 @@ from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
 from walkback.checks.paired_gain import gain_over
 from walkback.checks.reference import BATCH
-from walkback.records import BaselineName, CosineRecord, NullRecord
+from walkback.records import BaselineName, Cosine, Null
 from walkback.report import measured
 from walkback.report.audit_tables import gain_cell
 from walkback.report.case import Case
@@ -78,7 +78,7 @@ def layers(case: Case, audit: Audit) -> list[Table]:
     return [Table.of("blocks", "Layer by layer", columns, range(blocks + 1), note)]
 
 
-def _cosine(found: Sequence[CosineRecord | None]) -> Cell:
+def _cosine(found: Sequence[Cosine | None]) -> Cell:
     """Over the seeds that have one; where none has, the reason."""
     present = [cosine for cosine in found if cosine is not None]
     values = tuple(cosine.value for cosine in present if cosine.status == "ok")
@@ -87,7 +87,7 @@ def _cosine(found: Sequence[CosineRecord | None]) -> Cell:
     return ", ".join(dict.fromkeys(cosine.status for cosine in present))
 
 
-def mean_null(found: Sequence[NullRecord | None]) -> Stat | None:
+def mean_null(found: Sequence[Null | None]) -> Stat | None:
     """The mean over the seeds of mean and std; n is the number of draws in each."""
     present = [null for null in found if null is not None and known(null.mean) and known(null.std)]
     if not present:

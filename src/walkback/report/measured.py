@@ -5,7 +5,7 @@ from itertools import groupby
 
 from walkback.checks.finding import known
 from walkback.checks.verdict import Judgement
-from walkback.records.schema import ReadingRecord, Readings
+from walkback.records.schema import Reading, Readings
 from walkback.report.numbers import number
 from walkback.report.tables import Cell, Stat, Table
 
@@ -28,7 +28,7 @@ def written(name: str, value: float) -> str:
     return PROBES.get(name).written(value) if name in PROBES else number(value, 3)
 
 
-def cell(name: str, reading: ReadingRecord) -> str:
+def cell(name: str, reading: Reading) -> str:
     """One reading, or why there is none."""
     return written(name, reading.value) if reading.status == "ok" and known(reading.value) else reading.status
 

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from walkback.records import CosineRecord, Run, RunConfig, Snapshot
+from walkback.records import Cosine, Run, RunConfig, Snapshot
 from walkback.records.status import RunStatus, State, counted, reasons
 from walkback.report.fitting import print_whole, words
 from walkback.report.numbers import duration, number, relative
@@ -178,11 +178,11 @@ class LiveTable:
             yield words(cell, "dim" if end or not begun else "")
 
 
-def _cosine(record: CosineRecord, shape: str) -> str:
+def _cosine(record: Cosine, shape: str) -> str:
     return f"{record.value:{shape}}" if record.status == "ok" else record.status
 
 
-def _compared(run: Run) -> list[CosineRecord]:
+def _compared(run: Run) -> list[Cosine]:
     """The last cosines of the blocks where their credits are compared: at the outputs, where there is no stream of one
     width."""
     last = run.snapshots[-1]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from walkback.nets import Net
-from walkback.probes import Observation, Precision, Reading, undisturbed
+from walkback.probes import Observation, undisturbed
 from walkback.probes.at_output import turned_at_output
 from walkback.probes.cosine import NO_CREDIT, compared, frobenius, middle_drift
 from walkback.probes.norms import identity
@@ -15,7 +15,7 @@ from walkback.probes.null import feedback_null
 from walkback.probes.precision import IMPRECISE, net_precision, net_reference
 from walkback.probes.reading import missing
 from walkback.probes.replay import moved_along, replay_net
-from walkback.records import CosineRecord, DeepProbes, IdentityRecord, NullRecord, PrecisionRecord, Valued
+from walkback.records import Cosine, DeepProbes, IdentityRecord, Precision, Reading, Valued
 from walkback.records.schema import OutputProbes
 from walkback.rules import Rule
 from walkback.train.streams import stream
@@ -56,14 +56,14 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
     return DeepProbes(
         step=trainer.step,
         images=len(labels),
-        precision=[PrecisionRecord.of(found) for found in precise],
-        null=[NullRecord.of(n) for n in null],
-        null_out=[NullRecord.of(n) for n in null_out],
-        null_gamma=NullRecord.of(gamma_out if seen.at_output else gamma),
-        drift=Valued.of(turned),
+        precision=precise,
+        null=null,
+        null_out=null_out,
+        null_gamma=gamma_out if seen.at_output else gamma,
+        drift=Valued(turned.value, turned.status),
         drift_batches=turned.total,
-        rho=[Valued.of(r) for r in rho],
-        nudging=[Valued.of(n) for n in nudging],
+        rho=_without_null(rho),
+        nudging=_without_null(nudging),
         functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
         output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at),
@@ -95,22 +95,27 @@ def output_probes(
     shapes = [tuple(h.shape[1:]) if net.reduction == "flatten" and h.dim() > 2 else None for h in some]
     null, null_gamma = turned_at_output(credits, gradients, shapes)
     return OutputProbes(
-        null=[NullRecord.of(n) for n in null],
-        null_gamma=NullRecord.of(null_gamma),
-        frobenius=[Valued.of(size) for size in sizes],
-        reference=PrecisionRecord.of(net_reference(net, inputs, labels)),
-        cosine=[CosineRecord.of(c) for c in cosines] if stable or rests else None,
+        null=null,
+        null_gamma=null_gamma,
+        frobenius=_without_null(sizes),
+        reference=net_reference(net, inputs, labels),
+        cosine=cosines if stable or rests else None,
     )
 
 
-def _rests(cosine: Reading) -> bool:
+def _without_null(readings: Sequence[Reading]) -> list[Valued]:
+    """Readings of what has no null, as probes.json has them."""
+    return [Valued(reading.value, reading.status) for reading in readings]
+
+
+def _rests(cosine: Cosine) -> bool:
     """Whether a block had no credit, or one of nothing but zeros, which is none."""
     return cosine.status in (NO_CREDIT, "zero credit")
 
 
 def _in_turn(
-    looks: Sequence[Observation], cosines: list[Reading], credits: list[Tensor | None]
-) -> tuple[list[Reading], list[Reading], list[Tensor | None]]:
+    looks: Sequence[Observation], cosines: list[Cosine], credits: list[Tensor | None]
+) -> tuple[list[Cosine], list[Reading], list[Tensor | None]]:
     """Every block's cosine and Frobenius cosine, means over the looks at which it had credit; and its last credit."""
     sizes: list[Reading] = []
     cosines, credits = list(cosines), list(credits)
@@ -121,11 +126,11 @@ def _in_turn(
         weighed = [each.value for each in (frobenius(a, g) for a, g, _ in found) if each.status == "ok"]
         if counted:
             mean = sum(cosine.value for cosine in counted) / len(counted)
-            cosines[block] = min(counted, key=lambda cosine: cosine.alive)._replace(value=mean)
+            cosines[block] = min(counted, key=lambda cosine: cosine.alive).changed(value=mean)
         if found:
             credits[block] = found[-1][0]
         alone = frobenius(credits[block], looks[0].gradients[block + 1])
-        sizes.append(Reading(sum(weighed) / len(weighed)) if weighed else alone)
+        sizes.append(Reading(sum(weighed) / len(weighed), "ok") if weighed else alone)
     return cosines, sizes, credits
 
 

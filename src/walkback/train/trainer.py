@@ -24,7 +24,7 @@ from walkback.probes import (
     readings,
     undisturbed,
 )  # fmt: skip
-from walkback.records import CosineRecord, ReadingRecord, RunConfig, Snapshot
+from walkback.records import Reading, RunConfig, Snapshot
 from walkback.records.predictions import MOST_CLASSES, packed
 from walkback.records.record import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
@@ -143,13 +143,13 @@ class Trainer:
             return self.latest[1]
         return self.observe()
 
-    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[ReadingRecord]]:
+    def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
         """What the probes that are one file each read now."""
         view = View(
             self.net, self.rule, self.probe_inputs, self.probe_labels, self.clock, seen, final=final,
             fresh=self.fresh_rule, draws=lambda p: stream(self.config.seed, p, self.step),
         )  # fmt: skip
-        return {name: [ReadingRecord.of(r) for r in found] for name, found in readings(view).items()}
+        return readings(view)
 
     def snapshot(self) -> Snapshot:
         """Measure everything now, and begin the next epoch's running loss."""
@@ -170,9 +170,9 @@ class Trainer:
             branch_norms=seen.branch_norms,
             gradient_norms=seen.gradient_norms,
             credit_norms=seen.credit_norms,
-            cosine=[CosineRecord.of(c) for c in seen.cosines],
-            cosine_out=[CosineRecord.of(c) for c in seen.cosines_out],
-            cosine_embed=CosineRecord.of(seen.embed),
+            cosine=seen.cosines,
+            cosine_out=seen.cosines_out,
+            cosine_embed=seen.embed,
             gamma=seen.gamma[0],
             gamma_blocks=seen.gamma[1],
             credit=looked.credits.kind,

@@ -17,7 +17,7 @@ from walkback.checks.gamma import UPDATE, blocks_of
 from walkback.checks.reference import BATCH, CHORD, FLOOR
 from walkback.checks.scale import norms_of, over_init
 from walkback.checks.spread import others_needed
-from walkback.records import Moment, NullRecord
+from walkback.records import Moment, Null
 from walkback.report.answers import blocks_of as blocks_by
 from walkback.report.case import Case
 from walkback.report.page import chart
@@ -224,7 +224,7 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
 def _cells(moment: Moment, last: int, band: float) -> Iterator[tuple[float, str, float | None, tuple[float, ...]]]:
     """The blocks of one net, then Γ and the median; these two only where every block has a value."""
     found = blocks_of(moment)
-    nulls: Sequence[NullRecord | None] = moment.rotated or []
+    nulls: Sequence[Null | None] = moment.rotated or []
     middle = moment.rotated_gamma
     if found.place == UPDATE:
         nulls, middle = [reading.null for reading in moment.measured.get(UPDATE, [])], None

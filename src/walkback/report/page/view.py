@@ -11,9 +11,9 @@ from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
 from walkback.checks.finding import listed, seeds_words
-from walkback.records import Moment, NullRecord, RunConfig, Subject
+from walkback.records import Moment, Null, RunConfig, Subject
 from walkback.records.card import Card
-from walkback.records.schema import CosineRecord, ReadingRecord
+from walkback.records.schema import Cosine, Reading
 from walkback.records.training import sittings_of
 from walkback.report import measured
 from walkback.report.answers import answers, effort_words, gains_words
@@ -190,18 +190,18 @@ def _numbers(case: Case) -> View | None:
     return View(seeds=case.evidence.labels(), titles=[title for title, _ in kept], rows=rows, drift=drift)
 
 
-def _of_probe(name: str) -> tuple[Callable[[Moment], Any], Callable[[ReadingRecord], str]]:
+def _of_probe(name: str) -> tuple[Callable[[Moment], Any], Callable[[Reading], str]]:
     """What a probe read, and how it is written."""
     return lambda m: m.measured.get(name), lambda reading: clip(measured.cell(name, reading), 30)
 
 
-def _reading(reading: ReadingRecord | CosineRecord | None) -> str:
+def _reading(reading: Reading | Cosine | None) -> str:
     if reading is None:
         return "not known"
     return plain(f"{reading.value:+.4f}") if reading.status == "ok" else clip(reading.status, 30)
 
 
-def _null(null: NullRecord | None) -> str:
+def _null(null: Null | None) -> str:
     return "not known" if null is None else plain(f"{round(null.mean, 3) + 0.0:.3f} ± {null.std:.3f}")
 
 
