@@ -302,10 +302,16 @@ def main() -> None:
     }  # fmt: skip
     images, labels = torch.randn(1280, *SHAPE), torch.randint(0, CLASSES, (1280,))
     model = net()
+    bp = make_rule("bp", model, torch.Generator(), {})
+
+    def precise() -> None:
+        gradients = observe(model, bp, images, labels, torch.Generator()).gradients
+        net_precision(model, images, labels, gradients)
+
     probes = measure(
         {
             "fwdbwd": forward_backward(images, labels), "audit": audit_probes("dfa", images, labels),
-            "audit_fa": audit_probes("fa", images, labels), "precision": lambda: net_precision(model, images, labels),
+            "audit_fa": audit_probes("fa", images, labels), "precision": precise,
         }, rounds, burst=2,
     )  # fmt: skip
     ms |= probes

@@ -372,14 +372,14 @@ def test_property_probes_give_finite_values(name, kind):
     assert seen.at_output == (name not in ("resmlp", "vit-mini"))
     found = quantities(seen)
     assert [len(h[0]) for h in seen.hidden] == list(net.widths)
-    assert all(c.status == "ok" for c in found.cosines_out)
-    assert found.gamma[1] == net.depth
+    assert all(c.status == "ok" for c in found["cosine_out"])
+    assert found["gamma_blocks"] == net.depth
     credits = seen.credits.blocks if seen.at_output else seen.at_input
     replay = replay_net(net, here.inputs, here.labels)
     replay = replay.from_layer(1) if seen.at_output else replay
     rho = perturbation(credits, *replay, torch.Generator().manual_seed(1))
     moved = nudging(credits, *replay)
-    sharp = net_precision(net, here.inputs, here.labels)
+    sharp = net_precision(net, here.inputs, here.labels, seen.gradients)
     assert [r.status for r in (*rho, *moved, *sharp)] == ["ok"] * (3 * net.depth + 1)
     assert all(p.chord < 1e-3 for p in sharp)
     _, (null_out, gamma_out) = feedback_null(
@@ -388,7 +388,7 @@ def test_property_probes_give_finite_values(name, kind):
     assert [n.known for n in null_out] == [True] * net.depth
     assert math.isfinite(gamma_out.mean)
     if kind == "bp":
-        assert all(c.value == pytest.approx(1, abs=1e-6) for c in found.cosines_out)
+        assert all(c.value == pytest.approx(1, abs=1e-6) for c in found["cosine_out"])
         assert all(r.value > 0.99 for r in rho)
         assert all(m.value < 0 for m in moved)
     read = readings(view_of(net, rule, here))
@@ -403,16 +403,12 @@ def test_property_chunks_do_not_matter(name, monkeypatch):
     """No sample sees another when probed: rows in chunks are those of one pass, and aliased ones are of their layer."""
     net, here = build(name), batch(name, 50)
     rule = rule_for("bp", net)
-    whole, sharp = (
-        observe(net, rule, here.inputs, here.labels, here.generator),
-        net_precision(net, here.inputs, here.labels),
-    )
+    whole = observe(net, rule, here.inputs, here.labels, here.generator)
+    sharp = net_precision(net, here.inputs, here.labels, whole.gradients)
     monkeypatch.setattr(sys.modules["walkback.probes.observe"], "CHUNK", 16)  # `probes.observe` is the function
     monkeypatch.setattr(sys.modules["walkback.probes.precision"], "CHUNK", 16)
-    parts, sharp_parts = (
-        observe(net, rule, here.inputs, here.labels, here.generator),
-        net_precision(net, here.inputs, here.labels),
-    )
+    parts = observe(net, rule, here.inputs, here.labels, here.generator)
+    sharp_parts = net_precision(net, here.inputs, here.labels, parts.gradients)
     for kind in ("hidden", "branches", "gradients"):
         for a, b in zip(getattr(whole, kind), getattr(parts, kind), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)

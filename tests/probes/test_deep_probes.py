@@ -25,11 +25,19 @@ def test_second_implementation_the_kept_look_is_a_fresh_one_bit_for_bit(net, opt
     trainer.one_epoch(lambda: None)
     alone = deep_probes(trainer)
     assert trainer.latest is None
-    trainer.snapshot()
-    looks = []
-    monkeypatch.setattr(Trainer, "observe", lambda self: looks.append(self))
-    assert deep_probes(trainer).text() == alone.text()
-    assert looks == []
+    last = trainer.snapshot()
+    monkeypatch.setattr(Trainer, "observe", None)
+    monkeypatch.setattr(Trainer, "observe_at", None)  # a rule that gives every block credit is looked at once
+    found = deep_probes(trainer)
+    assert found.text() == alone.text()
+    output = found.output
+    assert output.cosine is None  # the snapshot's stand
+    assert output.reference.chord < 1e-4
+    assert {n.kind for n in [*output.null, output.null_gamma]} == {"turned credits"}
+    assert all(0 < n.std < 1 for n in [*output.null, output.null_gamma])
+    for cosine, size in zip(last.cosine_out, output.frobenius, strict=True):
+        assert size.status == "ok"
+        assert abs(size.value - cosine.value) < 0.5
 
 
 def test_property_a_look_is_not_kept_beyond_its_step():

@@ -1,6 +1,8 @@
-"""Norms, cosines, drift, precision. Oracles: closed forms, laws, a dumber second implementation."""
+"""Norms, cosines, drift, precision. Oracles: closed forms, laws, finite differences, a dumber second implementation."""
 
+import copy
 import math
+import sys
 
 import pytest
 import torch
@@ -24,6 +26,7 @@ from walkback.probes import (
     quantities,
 )
 from walkback.probes.copy_model import copy_of_model
+from walkback.probes.observe import one_pass
 from walkback.probes.precision import against_double
 from walkback.records import Cosine, Precision
 from walkback.rules import Rule, make_rule
@@ -75,53 +78,89 @@ def test_second_implementation_of_a_measurement(net: str, options: dict[str, obj
         hidden.append([made.rows(h)[0].detach() for h in states])
         gradients.append([made.gradient_rows(h.grad)[0] for h in states])
     norms = [dumb_median([dumb_norm(row[layer]) for row in hidden]) for layer in range(made.depth + 1)]
-    assert got.hidden_norms == pytest.approx(norms, rel=1e-5)
+    assert got["hidden_norms"] == pytest.approx(norms, rel=1e-5)
     sizes = [dumb_median([dumb_norm(row[layer]) / 128 for row in gradients]) for layer in range(made.depth + 1)]
     assert min(sizes) > 0
-    assert got.gradient_norms == pytest.approx(sizes, rel=1e-4)
+    assert got["gradient_norms"] == pytest.approx(sizes, rel=1e-4)
     credits = seen.credits
     at_input = credits.blocks if credits.at_input is None else credits.at_input
     for block in range(made.depth):
         before = [dumb_cosine(at_input[block][i], gradients[i][block]) for i in range(count)]
         after = [dumb_cosine(credits.blocks[block][i], gradients[i][block + 1]) for i in range(count)]
-        assert got.cosines[block].value == pytest.approx(sum(before) / count, abs=1e-5)
-        assert got.cosines_out[block].value == pytest.approx(sum(after) / count, abs=1e-5)
-    assert got.gamma[0] == pytest.approx(sum(c.value for c in got.cosines) / made.depth)
+        assert got["cosine"][block].value == pytest.approx(sum(before) / count, abs=1e-5)
+        assert got["cosine_out"][block].value == pytest.approx(sum(after) / count, abs=1e-5)
+    assert got["gamma"] == pytest.approx(sum(c.value for c in got["cosine"]) / made.depth)
 
 
 @pytest.mark.parametrize(("net", "options"), GRID)
 def test_closed_form_backprop_agrees_with_itself(net: str, options: dict[str, object]) -> None:
     got = quantities(observe(*subject(net, options, "bp", 40), torch.Generator()))
-    assert min(got.gradient_norms) > 0
-    for cosine in got.cosines + got.cosines_out:
+    assert min(got["gradient_norms"]) > 0
+    for cosine in (*got["cosine"], *got["cosine_out"], got["cosine_embed"]):
         assert cosine.value == pytest.approx(1, abs=1e-12)
         assert cosine.alive == 40
 
 
+def moved_losses(net: Net, inputs: Tensor, labels: Tensor, move: Tensor) -> Tensor:
+    """Each sample's loss when the rows at which the embedding's credit acts move by `move`."""
+    start = net.embed(inputs)
+    moved = start + (move[:, None, :] if start.dim() == 3 else move)  # every token, so that their mean moves so
+    torch.testing.assert_close(net.embed_rows(moved) - net.embed_rows(start), move)
+    return F.cross_entropy(net.readout(net.unroll(moved)[0][-1]), labels, reduction="none")
+
+
+@pytest.mark.parametrize(("net", "options"), GRID[1:])
+def test_finite_difference_the_embeddings_gradient_is_taken_where_its_credit_acts(
+    net: str, options: dict[str, object]
+) -> None:
+    made, rule, inputs, labels = subject(net, options, "dfa", 6)
+    seen = observe(made, rule, inputs, labels, torch.Generator())
+    assert seen.embed_gradient.abs().max() > 1e-6
+    assert quantities(seen)["cosine_embed"].value < 0.9  # a live comparison; bp's is 1
+    twin = copy.deepcopy(made).double()
+    direction = torch.randn(6, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    with torch.no_grad():
+        ends = [moved_losses(twin, inputs.double(), labels, sign * 1e-5 * direction) for sign in (1, -1)]
+    slope = (ends[0] - ends[1]) / 2e-5
+    torch.testing.assert_close((seen.embed_gradient.double() * direction).sum(1), slope, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rule", "how"), [("fa", "batch"), ("dfa", "batch"), ("fa", "sample"), ("dfa", "none")])
+def test_property_credits_do_not_depend_on_how_many_samples_are_looked_at_at_once(
+    rule: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Normalised over each portion, the credit of a sample would depend on who stands beside it."""
+    net, _, inputs, labels = subject(*GRID[0], "bp", 64)
+    inputs[::2] *= 30  # large and small errors
+    made = make_rule(rule, net, torch.Generator().manual_seed(3), {"normalize": how})
+    found = []
+    for chunk in (7, 64, 256):
+        monkeypatch.setattr(sys.modules["walkback.probes.observe"], "CHUNK", chunk)
+        seen = observe(net, made, inputs, labels, torch.Generator().manual_seed(4))
+        found.append([a for a in (*seen.credits.blocks, seen.embed_credit) if a is not None])
+    assert len(found[0]) == net.depth + 1
+    for credits in zip(*found, strict=True):
+        for other in credits[1:]:
+            torch.testing.assert_close(credits[0], other, rtol=1e-4, atol=1e-7)
+        assert credits[0].norm() > 0
+        if how == "batch":  # over all samples its RMS is one
+            assert float(credits[0].square().mean().sqrt()) == pytest.approx(1.0, rel=1e-4)
+
+
 def test_property_gradient_norm_does_not_depend_on_the_batch() -> None:
-    net, _, x, y = subject(*GRID[0], "bp", 1024)
-    module = nn.Sequential(net.embed, _Blocks(net), net.readout)
-    norms = {}
-    for size in (16, 128, 1024):
-        seen = look(module, zip(x.split(size), y.split(size), strict=True), "1")
-        norms[size] = [gradient_norm(g) for g in seen.gradients]
-    assert min(norms[16]) > 0
-    assert norms[16] == pytest.approx(norms[1024], rel=1e-5)
-    assert norms[128] == pytest.approx(norms[1024], rel=1e-5)
-    # … and it is what a batch of 128 really has: the gradient of its mean loss.
+    """… and it is what a batch of 128 really has: the gradient of its mean loss."""
+    net, rule, x, y = subject(*GRID[0], "bp", 256)
+    norms = []
+    for size in (16, 128, 256):
+        seen = [observe(net, rule, *part, torch.Generator()) for part in zip(x.split(size), y.split(size), strict=True)]
+        norms.append(gradient_norm(torch.cat([each.gradients[1] for each in seen])))
+    assert norms == pytest.approx([norms[0]] * 3, rel=1e-5)
     h = net.embed(x[:128]).detach().requires_grad_()
     F.cross_entropy(net.readout(net.unroll(h)[0][-1]), y[:128]).backward()
-    mine = observe(net, make_rule("bp", net, torch.Generator(), {}), x[:128], y[:128], torch.Generator())
+    assert h.grad is not None
+    mine = observe(net, rule, x[:128], y[:128], torch.Generator())
     assert gradient_norm(mine.gradients[0]) == pytest.approx(median_norm(h.grad), rel=1e-5)
-
-
-class _Blocks(nn.Module):
-    def __init__(self, net: Net):
-        super().__init__()
-        self.net = [net]  # hidden from named_modules: the blocks count as one here
-
-    def forward(self, h: Tensor) -> Tensor:
-        return self.net[0].unroll(h)[0][-1]
+    assert median_norm(h.grad) > 0
 
 
 @pytest.mark.parametrize("terminal_norm", [True, False])
@@ -140,9 +179,6 @@ def test_law_the_gradient_sinks_as_the_stream_grows_under_a_terminal_layernorm(t
         assert products == pytest.approx([products[0]] * 3, rel=1e-3)
     else:
         assert products[1] > 100 * products[0]
-
-
-# --- growth
 
 
 # --- cosine
@@ -226,12 +262,12 @@ def test_property_no_cosine_is_off_by_more_than_the_chord(seed: int, noise: floa
 def test_precision_tells_noise_from_small() -> None:
     """A net whose stream is planted at 1e8: float32 loses the gradient's direction below, float64 does not."""
     net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 32)
-    healthy = net_precision(net, x, y)
+    healthy = net_precision(net, x, y, one_pass(net, x, y).gradients)
     assert all(p.status == "ok" and p.chord < 1e-4 for p in healthy)
     with torch.no_grad():
         net.embed[1].weight *= 1e8
         net.embed[1].bias += 1e13  # a common offset that the terminal norm has to cancel
-    ill = net_precision(net, x, y)
+    ill = net_precision(net, x, y, one_pass(net, x, y).gradients)
     assert all(p.status == "ok" for p in ill)
     assert ill[-1].chord > 100 * healthy[-1].chord
     assert ill[-1].clamped > 0.9 > 1e-5 > healthy[-1].clamped
@@ -247,7 +283,7 @@ def test_second_implementation_the_precision_of_a_module_is_that_of_a_net() -> N
     net, _, x, y = subject("resmlp", {"width": 12, "depth": 2}, "bp", 16)
     model = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)
     found = by_copy(model, [(x, y)], ["1", "2"])
-    for mine, theirs in zip(net_precision(net, x, y), found, strict=True):
+    for mine, theirs in zip(net_precision(net, x, y, one_pass(net, x, y).gradients), found, strict=True):
         assert theirs.status == "ok"
         assert 0 < theirs.chord < 1e-5
         assert mine.chord == pytest.approx(theirs.chord, rel=0.5)

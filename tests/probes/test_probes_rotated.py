@@ -31,7 +31,7 @@ def test_second_implementation_rotations_drawn_one_by_one(samples: int, width: i
     g = e @ torch.randn(10, width, generator=draw, dtype=torch.float64)
     a = e @ torch.randn(10, width, generator=draw, dtype=torch.float64)
     drawn = torch.tensor([credit_cosine(a @ haar(width, draw), g).value for _ in range(400)])
-    std, count = turned_std(a, g)
+    std, count = turned_std([(a, g)])
     assert count == samples
     assert std == pytest.approx(float(drawn.std()), rel=0.1)
     assert abs(float(drawn.mean())) < 4 * std / math.sqrt(400)
@@ -76,7 +76,7 @@ def cover_rate(make: Maker, gradient: Tensor, shape: tuple[int, ...] | None, dra
     hits = 0
     for draw in range(draws):
         credit = make(torch.Generator().manual_seed(1000 + draw))
-        hits += credit_cosine(credit, gradient).value > BAND * turned_std(credit, gradient, shape)[0]
+        hits += credit_cosine(credit, gradient).value > BAND * turned_std([(credit, gradient)], shape)[0]
     return hits / draws
 
 
@@ -101,11 +101,14 @@ def test_per_sample_directions_would_cover_a_quarter() -> None:
     assert sum(hits) > 20
 
 
-@pytest.mark.parametrize("width", [8, 16, 32, 128])
-@pytest.mark.parametrize("name", ["dfa", "dfa behind a ReLU", "dfa of two classes"])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("dfa", 8), ("dfa", 128), ("dfa behind a ReLU", 16), ("dfa behind a ReLU", 8), ("dfa of two classes", 32),
+     ("dfa of two classes", 8)],
+)  # fmt: skip
 def test_the_gradient_itself_covers(name: str, width: int) -> None:
     _, gradient, _ = kinds(width)[name]
-    assert turned_std(gradient, gradient)[0] * BAND < 1
+    assert turned_std([(gradient, gradient)])[0] * BAND < 1
 
 
 def test_closed_form_of_the_quantile() -> None:
@@ -118,8 +121,8 @@ def test_closed_form_of_the_quantile() -> None:
 
 def test_what_is_dead_or_missing_has_no_null() -> None:
     a = torch.randn(5, 4)
-    assert turned_std(a * math.nan, a)[1] == 0
-    assert turned_std(torch.cat([a, 0 * a]), torch.cat([a, a]))[1] == 5
+    assert turned_std([(a * math.nan, a)])[1] == 0
+    assert turned_std([(torch.cat([a, 0 * a]), torch.cat([a, a]))])[1] == 5
     assert not null_of(None, a, None).known
     assert not null_of(a, torch.randn(5, 3), None).known
     assert not null_of(0 * a, a, None).known

@@ -120,7 +120,7 @@ def test_our_nets_are_as_before(name: str) -> None:
     before = state_of(net), state_of(rule)
     seen = observe(net, rule, x, y, draw)
     feedback_null(net, rule, fresh, x, y, draw)
-    net_precision(net, x, y)
+    net_precision(net, x, y, seen.gradients)
     replay = replay_net(net, x, y)
     perturbation(seen.credits.blocks, *replay, draw, directions=2)
     nudging(seen.credits.blocks, *replay)

@@ -10,7 +10,7 @@ from walkback.data import load
 from walkback.errors import BadValue
 from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
-from walkback.probes.null import Draws, row_norms, turned
+from walkback.probes.null import nulls_of, turned
 from walkback.records import read_run
 from walkback.rules import Batch, make_rule, rule_words
 from walkback.train import Trainer, plan, train
@@ -178,11 +178,7 @@ def test_second_implementation_turned_credits_spread_as_rotated_ones():
 
     spreads = []
     for turn in (lambda: turned(credits, generator), rotated, lambda: torch.randn(200, 60, generator=generator)):
-        draws = Draws([gradients])
-        for _ in range(300):
-            now = turn()
-            draws.add(0, now, row_norms(now))
-        (null,), _ = draws.report(["x"])
+        ((null,), _), _ = nulls_of([gradients, None], ([(turn(), None)] for _ in range(300)), ["x"])
         assert abs(null.mean) < 4 * null.std / 300**0.5
         spreads.append(null.std)
     ours, haar, narrow = spreads

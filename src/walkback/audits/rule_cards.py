@@ -10,7 +10,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,23 +24,20 @@ from walkback.nets import Net, defaults, find_net, make_net
 from walkback.own import as_written
 from walkback.probes.step_cost import products_and_memory
 from walkback.probes.transport import (
-    STRENGTH,
     Question,
     RuleOnNet,
     TooNarrow,
-    Transport,
     condition,
     immediate,
     inputs_of,
     questions,
-    shuffled,
     size,
     turned,
     uses_labels,
 )
 from walkback.probes.update import alignment
-from walkback.records import RunConfig, find_runs, read_run
-from walkback.records.card import Card, read_cards, write_cards
+from walkback.records import Card, RunConfig, Transport, find_runs, read_run
+from walkback.records.card import read_cards, write_cards
 from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
 from walkback.train.adamw import AdamW
 from walkback.train.environment import arithmetic
@@ -86,6 +82,7 @@ def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str =
 
 # One step of a training: the net's numbers before it and after the update, and all that went through each layer.
 Step = tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]
+State = dict[str, Tensor]  # what a rule has learned and keeps
 
 
 class CardBench:
@@ -107,7 +104,7 @@ class CardBench:
             for _ in range(STEPS)
         ]
 
-    def build(self, net: Net | None = None, state: Mapping[str, Tensor] | None = None) -> Rule:
+    def build(self, net: Net | None = None, state: State | None = None) -> Rule:
         """The rule on the net as it was at first, with the same draws; then with a state that it learned."""
         model = self.origin if net is None else net
         made = make_rule(self.rule, model, torch.Generator().manual_seed(2), self.options).to(self.dtype)
@@ -116,72 +113,67 @@ class CardBench:
         return made
 
     def twin(self, question: Question) -> Net:
-        """The net with other weights in the layers in question."""
-        twin = copy.deepcopy(self.origin)
+        """The net with the entries of the layers in question in another order: their distribution alone is kept."""
+        twin, draws = copy.deepcopy(self.origin), torch.Generator().manual_seed(0)
         with torch.no_grad():
-            for layer, weight in shuffled(question.modules(twin)).items():
-                layer.weight.copy_(weight)
+            for weight in (layer.weight for layer in question.modules(twin)):
+                order = torch.randperm(weight.numel(), generator=draws)
+                weight.copy_(weight.flatten()[order].view_as(weight))
         return twin
 
     @cached_property
-    def course(self) -> list[Step]:
-        """The usual training, step by step."""
-        steps: list[Step] = []
-        self.trained(copy.deepcopy(self.origin), steps)
-        return steps
+    def usual(self) -> tuple[Net, State, list[Step]]:
+        """The net, the rule's state and the steps of the usual training."""
+        net = copy.deepcopy(self.origin)
+        return net, *self.train(net)
 
-    def trained(
-        self, net: Net, keep: list[Step] | None = None, behind: Question | None = None
-    ) -> dict[str, Tensor]:  # fmt: skip
-        """Train `net` by the rule for a few steps, and return the rule's state.
+    @cached_property
+    def again(self) -> State:
+        """The rule's state after the usual training once more."""
+        return self.train(copy.deepcopy(self.origin))[0]
 
-        keep    is given every step
+    def train(self, net: Net, behind: Question | None = None) -> tuple[State, list[Step]]:
+        """Train `net` by the rule for a few steps: the rule's state, and the steps.
+
         behind  the training has the same data, activity and errors as the usual one, and other weights in these layers
         """
-        rule = self.build()
+        rule, steps = self.build(), list[Step]()
         named = {f"net.{k}": p for k, p in net.named_parameters()}
         named |= {f"rule.{k}": p for k, p in rule.named_parameters() if p.requires_grad}
         optimizer = AdamW(named, DECAY)
         layers = {name: m for name, m in net.named_modules() if isinstance(m, nn.Linear)}
-        usual = [] if behind is None else self.course
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(3)
             for step, (inputs, labels) in enumerate(self.batches):
                 optimizer.zero_grad()
                 draws = torch.Generator().manual_seed(100 + step)
                 if behind is not None:
-                    _put(net, usual[step], False, behind, step)
-                before = {} if keep is None else copy.deepcopy(net.state_dict())
-                with ExitStack() as stack:
-                    seen = {} if keep is None else stack.enter_context(inputs_of(net))
+                    self._put(net, step, False, behind)
+                before = copy.deepcopy(net.state_dict())
+                with inputs_of(net) as seen:
                     rule.backward(net, Batch(inputs, labels, draws, Clock(step, STEPS, step, STEPS)))
                     optimizer.step(LR)
                     if behind is not None:
-                        _put(net, usual[step], True, behind, step)
-                    after = {} if keep is None else copy.deepcopy(net.state_dict())
+                        self._put(net, step, True, behind)
+                    after = copy.deepcopy(net.state_dict())
                     rule.after_step(net)
-                if keep is not None:
-                    keep.append((before, after, {n: torch.cat(seen[m]) for n, m in layers.items() if m in seen}))
-        return {key: value.clone() for key, value in rule.state_dict().items()}
+                steps.append((before, after, {n: torch.cat(seen[m]) for n, m in layers.items() if m in seen}))
+        return {key: value.clone() for key, value in rule.state_dict().items()}, steps
 
-    def subject(self, net: Net, state: Mapping[str, Tensor] | None, clock: Clock) -> RuleOnNet:
-        """The rule at one moment."""
-        return RuleOnNet(net, lambda: self.build(state=state), self.inputs, self.labels, clock)
+    def _put(self, net: Net, step: int, after: bool, question: Question) -> None:
+        """Put a net where the usual training is before or after a step, but for the layers in question.
 
-
-def _put(net: Net, usual: Step, after: bool, question: Question, seed: int) -> None:
-    """Put a net where the usual training is before or after a step, but for the layers in question.
-
-    These are turned behind all that goes through them in the step. The other numbers are those of the usual training:
-    what the net itself learns from the turned weights is not asked here.
-    """
-    net.load_state_dict(usual[after])
-    draws = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name in question.layers:
-            if name in usual[2]:
-                weight = net.get_parameter(f"{name}.weight")
-                weight.copy_(turned(weight.detach(), usual[2][name], math.pi / 2, draws))
+        These are turned behind all that goes through them in the step. The other numbers are those of the usual
+        training: what the net itself learns from the turned weights is not asked here.
+        """
+        usual = self.usual[2][step]
+        net.load_state_dict(usual[after])
+        draws = torch.Generator().manual_seed(step)
+        with torch.no_grad():
+            for name in question.layers:
+                if name in usual[2]:
+                    weight = net.get_parameter(f"{name}.weight")
+                    weight.copy_(turned(weight.detach(), usual[2][name], math.pi / 2, draws))
 
 
 def what_it_uses(
@@ -194,15 +186,15 @@ def what_it_uses(
 ) -> dict[str, Any]:
     """All of a card but the costs, by the names of its fields."""
     lab = CardBench(rule, options, net, sizes, dtype)
-    later = copy.deepcopy(lab.net)
-    state = lab.trained(later)
+    later, state, _ = lab.usual
+    later = copy.deepcopy(later)
     condition(later)
-    moments = {
-        "new": lab.subject(lab.net, None, START),
-        "trained": lab.subject(later, state, Clock(STEPS - 1, STEPS, STEPS - 1, STEPS)),
-    }
-    new, trained = moments["new"], moments["trained"]
-    places = {place: _transport(lab, new, trained, asked, state) for place, asked in questions(lab.net).items()}
+    new = RuleOnNet(lab.net, lab.build, lab.inputs, lab.labels, START)
+    trained = RuleOnNet(
+        later, lambda: lab.build(state=state), lab.inputs, lab.labels, Clock(STEPS - 1, STEPS, STEPS - 1, STEPS)
+    )
+    moments = {"new": new, "trained": trained}
+    places = {place: _transport(lab, new, trained, asked) for place, asked in questions(lab.net).items()}
     names = [name for name, _ in lab.net.named_parameters()]
     made = new.make()
     return {
@@ -217,14 +209,11 @@ def what_it_uses(
     }
 
 
-def _transport(
-    lab: CardBench, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question], state: Mapping[str, Tensor]
-) -> Transport:
+def _transport(lab: CardBench, new: RuleOnNet, trained: RuleOnNet, asked: Sequence[Question]) -> Transport:
     """The strongest that is found; what is weaker is not looked for."""
     now = {found for subject in (new, trained) for found in immediate(subject, asked)}
-    for strongest in STRENGTH:
-        if strongest in now and strongest != "none":
-            return strongest
+    if now != {"none"}:
+        return "full" if "full" in now else "signs"
 
     def differs(subject: RuleOnNet, question: Question, **built: Any) -> bool:
         """Whether the rule, built so, answers differently: on one net only its own state can make the difference."""
@@ -235,15 +224,16 @@ def _transport(
 
         A training that does not give the same state twice cannot tell.
         """
-        if differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin))):
+        if differs(trained, question, state=lab.again):
             return False
-        return differs(trained, question, state=lab.trained(copy.deepcopy(lab.origin), behind=question))
+        return differs(trained, question, state=lab.train(copy.deepcopy(lab.origin), behind=question)[0])
 
-    if state and any(map(follows, asked)):
+    keeps = bool(lab.usual[1])
+    if keeps and any(map(follows, asked)):
         return "taken"
     if any(differs(new, question, net=lab.twin(question)) for question in asked):
         return "init"  # it copied something of these weights when it was built
-    learned = state and any(differs(trained, q, state=lab.trained(lab.twin(q))) for q in asked)
+    learned = keeps and any(differs(trained, q, state=lab.train(lab.twin(q))[0]) for q in asked)
     return "learned" if learned else "none"
 
 

@@ -298,10 +298,11 @@ class Watch:
         if not last:
             readings = [missing("no float64 copy")] * len(self._blocks)
             if found.reference.worker is not None:
-                aligned = against_probe(updates, found.reference.worker, prove=known is None, differences=due)
-                notes += aligned.notes
-                readings = aligned.update
-                halves = [each.value if each.status == "ok" else None for each in aligned.halves]
+                readings, agreeing, about = against_probe(
+                    updates, found.reference.worker, prove=known is None, differences=due
+                )
+                notes += about
+                halves = [each.value if each.status == "ok" else None for each in agreeing]
             moment = moment.changed(measured={**moment.measured, UPDATE: readings})
         fires = self._alarms.fires(moment, heard, first)
         look = WatchLook(

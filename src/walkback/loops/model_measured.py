@@ -32,7 +32,7 @@ from walkback.probes import (
 )
 from walkback.probes.at_output import mean_of, null_of, turned_at_output
 from walkback.probes.base import readings_of_rows
-from walkback.probes.cosine import OTHER_WIDTH, Directions, directions, frobenius, middle_drift, of_own_samples
+from walkback.probes.cosine import OTHER_WIDTH, frobenius, gamma, gamma_at_output, middle_drift, of_own_samples
 from walkback.probes.detect_task import Metric, Task, score
 from walkback.probes.inputs import on_tensors
 from walkback.probes.look import delivered
@@ -107,17 +107,16 @@ def measured(model: nn.Module, asked: Asked, known: Sequence[Proof] | None = Non
         credits = list(seen.credits), list(seen.credits)
     at_blocks = _AtBlocks(model, asked, seen, reference)
     if credits is not None:
-        held, directed = at_blocks.directions(credits)
+        outward, directed = at_blocks.directions(credits)
         fields |= directed
-        outward = held.outward
-        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in held.at_output):
+        if callable(asked.credits) and all(c.status == "ok" and c.value > THE_GRADIENT for c in fields["cosine_out"]):
             notes.append("the credits given equal the gradient in every block, so the model is judged as trained by "
                          "backprop. If it was not, check credits=: these are not its credits")  # fmt: skip
-        along = [c.value for c in held.at_output if c.status == "ok"]
+        along = [c.value for c in fields["cosine_out"] if c.status == "ok"]
         if callable(asked.credits) and sum(along) > SOME * len(along):  # else chance tells
             doubts += _doubts(credits[1], reference)
         if asked.describe:
-            fields |= _described(model, credits, held.outward, asked)
+            fields |= _described(model, credits, outward, asked)
     fields["gradient_norms"] = at_blocks.gradient_norms()
     fields["measured"] = readings_of_rows(
         seen.hidden, reference.rows, [None] * len(seen.layers) if credits is None else credits[1]
@@ -233,8 +232,9 @@ class _AtBlocks:
 
     def directions(
         self, credits: tuple[Sequence[Tensor | None], Sequence[Tensor | None]]
-    ) -> tuple[Directions, dict[str, Any]]:
-        """The cosine of every block's credit at its input and its output, each with its null, and Γ."""
+    ) -> tuple[bool, dict[str, Any]]:
+        """The cosine of every block's credit at its input and its output, each with its null, and Γ; and first whether
+        Γ is the mean of those at the outputs."""
         asked, reference, redrawn = self.asked, self.reference, None
         if asked.redraw is not None:
             first = asked.batches[0]
@@ -245,17 +245,18 @@ class _AtBlocks:
                 self.model, batch, asked.blocks, asked.redraw, reference.rows, reference.which, asked.reduction,
                 asked.loss,
             )  # fmt: skip
-        held = directions(*credits, self._cosine, residual=asked.residual)
+        cosines = [[self._cosine(block + place, a) for block, a in enumerate(c)] for place, c in enumerate(credits)]
+        out = gamma_at_output(cosines[0], asked.residual)
         if redrawn is not None:
-            nulls, chance = [redrawn[0][0], redrawn[1][0]], redrawn[held.outward][1]
+            nulls, chance = [redrawn[0][0], redrawn[1][0]], redrawn[out][1]
         else:
             nulls = [[self._null(block + place, a) for block, a in enumerate(c)] for place, c in enumerate(credits)]
-            judged = zip(held.held, nulls[1 if held.outward else 0], strict=True)
+            judged = zip(cosines[out], nulls[out], strict=True)
             chance = mean_of([null for cosine, null in judged if cosine.status == "ok"])
-        return held, {
-            "cosine": held.at_input,
-            "cosine_out": held.at_output,
-            "gamma": held.gamma[0],
+        return out, {
+            "cosine": cosines[0],
+            "cosine_out": cosines[1],
+            "gamma": gamma(cosines[out])[0],
             "null": nulls[0],
             "null_out": nulls[1],
             "null_gamma": chance,

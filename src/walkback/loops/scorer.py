@@ -16,7 +16,7 @@ from walkback.probes.outputs import call, per_sample_losses
 from walkback.probes.perturb import Worker, double_worker, spread
 from walkback.probes.preserve import undisturbed
 from walkback.probes.standing import Movement
-from walkback.probes.update import Aligned, against_probe
+from walkback.probes.update import against_probe
 from walkback.records import Moment, Reading
 from walkback.records.predictions import packed
 from walkback.records.readers.watch_log import UPDATE
@@ -85,7 +85,7 @@ class ModelScorer:
         """By block, how far the steps of a loop went down the true gradient of the probe; and how far two halves of
         the probe agree about it, which is as much as can be asked of other samples."""
         few, names = spread(self.probed, COMPARED), self.job.setting.blocks
-        found: list[Aligned] = []
+        updates, halves = list[list[Reading]](), list[list[Reading]]()
         with undisturbed(model, whole=True), uncompiled(model):
             worker = Worker(self.task.reading(model), few.inputs, few.labels, names, self.task.loss)
             double, _ = double_worker(worker, names, worker.still.losses)
@@ -95,10 +95,10 @@ class ModelScorer:
                     for p, value in zip(double.model.parameters(), step.before, strict=True):
                         p.copy_(value)
                 double._still = None
-                found.append(against_probe(step.taken, double, samples=COMPARED))
-        if not found:
-            return {}
-        return {UPDATE: _means([each.update for each in found]), HALVES: _means([each.halves for each in found])}
+                along, agreeing, _ = against_probe(step.taken, double, samples=COMPARED)
+                updates.append(along)
+                halves.append(agreeing)
+        return {UPDATE: _means(updates), HALVES: _means(halves)} if updates else {}
 
     def begun(self, model: nn.Module) -> Moment:
         """What scale asks of the net at init."""

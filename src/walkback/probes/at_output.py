@@ -33,25 +33,21 @@ ABOVE_THREE_SIGMA = 0.00135
 NOTHING = Null(math.nan, math.nan, 0, TURNED)
 
 
-def turned_std(credit: Tensor, gradient: Tensor, channels: tuple[int, ...] | None = None) -> tuple[float, int]:
+def turned_std(pairs: Sequence[tuple[Tensor, Tensor]], channels: tuple[int, ...] | None = None) -> tuple[float, int]:
     """The standard deviation of the mean cosine over turns of the credits, and the number of samples it is over.
 
+    Of several blocks of one width, whose credits are turned by one matrix, it is that of ⟨R, Σ M_l⟩ over their number,
+    and the samples are those of the block that has fewest. All rows of all blocks are laid below each other: their
+    mean is that of the blocks, weighted to count alike.
+
+    pairs      credits and gradients, by block
     channels   the shape of a flattened feature map: (C, H, W), or (T, d) of tokens
 
     >>> one = torch.ones(5, 200)
-    >>> round(turned_std(one, one)[0] * 200**0.5, 1)  # all samples alike: the coordinate of a random unit vector
+    >>> round(turned_std([(one, one)])[0] * 200**0.5, 1)  # all samples alike: the coordinate of a random unit vector
     1.0
-    >>> turned_std(0 * one, one)
+    >>> turned_std([(0 * one, one)])
     (nan, 0)
-    """
-    return _over_blocks([(credit, gradient)], channels)
-
-
-def _over_blocks(pairs: Sequence[tuple[Tensor, Tensor]], channels: tuple[int, ...] | None) -> tuple[float, int]:
-    """The standard deviation of the mean over blocks of one width whose credits are turned by one matrix, ⟨R, Σ M_l⟩
-    over their number, and the number of samples of the block that has fewest.
-
-    All rows of all blocks are laid below each other: their mean is that of the blocks, weighted to count alike.
     """
     width = pairs[0][0].shape[1]
     most = max(64, min(MOST, MOST_NUMBERS // width))
@@ -127,7 +123,7 @@ def null_of(credit: Tensor | None, gradient: Tensor | None, shape: tuple[int, ..
     """The null of one block's cosine at one state."""
     if credit is None or gradient is None or credit.shape != gradient.shape:
         return NOTHING
-    std, count = turned_std(credit, gradient, shape)
+    std, count = turned_std([(credit, gradient)], shape)
     return Null(0.0, std, max(count, 2), TURNED) if count else NOTHING
 
 
@@ -155,24 +151,22 @@ def turned_at_output(
     shapes   of the flattened features h_1 … h_L; None where they are not feature maps
     """
     nulls = [null_of(*each) for each in zip(credits, gradients, shapes, strict=True)]
-    groups: dict[int, list[int]] = {}
-    for block, (null, credit) in enumerate(zip(nulls, credits, strict=True)):
-        if null.known and credit is not None:
-            groups.setdefault(credit.shape[1], []).append(block)
-    counted = [block for blocks in groups.values() for block in blocks]
-    if not counted:
-        return nulls, mean_of(nulls)
+    places = list(zip(nulls, credits, gradients, shapes, strict=True))
+    # A null that is known has a credit and a gradient.
+    known = [(null, a, g, shape) for null, a, g, shape in places if null.known and a is not None and g is not None]
+    if not known:
+        return nulls, NOTHING
     variance = 0.0
-    for blocks in groups.values():
-        pairs = [(a, g) for a, g in ((credits[b], gradients[b]) for b in blocks) if a is not None and g is not None]
-        alike = {shapes[block] for block in blocks}
-        shape = alike.pop() if len(alike) == 1 else None
-        each = [nulls[block].std for block in blocks]
-        std = each[0] if len(blocks) == 1 else _over_blocks(pairs, shape)[0]
+    for width in dict.fromkeys(a.shape[1] for _, a, _, _ in known):
+        blocks = [each for each in known if each[1].shape[1] == width]
+        alike = {shape for *_, shape in blocks}
+        each = [null.std for null, *_ in blocks]
+        std = each[0]
+        if len(blocks) > 1:
+            std, _ = turned_std([(a, g) for _, a, g, _ in blocks], alike.pop() if len(alike) == 1 else None)
         # Where the first rows of some block have no direction: as wide as if all blocks' cosines moved as one.
-        variance += (len(blocks) / len(counted) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
-    std = math.sqrt(variance)
-    return nulls, Null(0.0, std, min(nulls[block].n for block in counted), TURNED)
+        variance += (len(blocks) / len(known) * (std if math.isfinite(std) else sum(each) / len(each))) ** 2
+    return nulls, Null(0.0, math.sqrt(variance), min(null.n for null, *_ in known), TURNED)
 
 
 def turns(credit: Tensor, draws: int, generator: torch.Generator) -> list[Tensor]:

@@ -1,8 +1,7 @@
 """Directions: how near a credit is to the true gradient, sample by sample; and how near batches are to each other."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -84,51 +83,13 @@ def frobenius(credit: Tensor | None, gradient: Tensor | None) -> Reading:
     return Reading(float((a * g).sum() / (torch.linalg.vector_norm(a) * torch.linalg.vector_norm(g))), "ok")
 
 
-Credits = Sequence[Tensor | None]  # one per block, rows of samples
+def gamma_at_output(at_input: Sequence[Cosine], residual: bool | None) -> bool:
+    """Whether Γ is the mean of the cosines at the blocks' outputs: in plain nets, and where widths differ.
 
-
-class Directions(NamedTuple):
-    """The cosine of every block's credit with the gradient, at the block's input (as published) and at its output.
-
-    outward   whether those at the outputs are what Γ is the mean of: in plain nets, and where widths differ
-    """
-
-    at_input: list[Cosine]
-    at_output: list[Cosine]
-    outward: bool
-
-    @property
-    def held(self) -> list[Cosine]:
-        """Those that Γ is the mean of."""
-        return self.at_output if self.outward else self.at_input
-
-    @property
-    def gamma(self) -> tuple[float, int]:
-        """Γ, and the number of blocks it is over."""
-        return gamma(self.held)
-
-
-def directions(
-    at_input: Credits | Tensor,
-    at_output: Credits | Tensor,
-    compare: Callable[[int, Tensor | None], Cosine],
-    *,
-    residual: bool | None,
-) -> Directions:
-    """Hold every block's credit against g_l, at its input, and against g_{l+1}, at its output.
-
-    compare    (layer, credit) → its cosine with the true gradient at h_layer
+    at_input   the cosines of the blocks' credits with the gradient at their inputs
     residual   whether there is a stream of one width; None: not known, then the credits' widths tell
-
-    >>> east = torch.tensor([[1.0, 0.0]])
-    >>> found = directions([east], [-east], lambda layer, a: credit_cosine(a, east), residual=True)
-    >>> found.at_input[0].value, found.at_output[0].value, found.gamma
-    (1.0, -1.0, (1.0, 1))
     """
-    inside = [compare(layer, credit) for layer, credit in enumerate(at_input)]
-    outside = [compare(layer, credit) for layer, credit in enumerate(at_output, 1)]
-    outward = residual is False or any(cosine.status == OTHER_WIDTH for cosine in inside)
-    return Directions(inside, outside, outward)
+    return residual is False or any(cosine.status == OTHER_WIDTH for cosine in at_input)
 
 
 ORDERS, BAND, FEWEST = 20, 3.0, 8

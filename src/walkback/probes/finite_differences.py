@@ -15,7 +15,7 @@ so a cosine x / ‖g‖ is at most 1, and exactly 1 for a credit that is the gra
 difference along each of them gives g itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -72,9 +72,12 @@ def steps(worker: Worker) -> tuple[float, ...]:
     return STEPS if worker.epsilon < 1e-12 else COARSE_STEPS
 
 
-def rest(x: Tensor, slope: Tensor, along: Tensor) -> Tensor:
-    """r² of one direction, over the number of them: what its slope tells of the gradient beside the credit's x."""
-    return ((slope - along * x) ** 2 / (1 - along**2).clamp_min(1e-12)) / DRAWS
+def size_from(x: Tensor, width: int, others: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """‖g‖ from the slope x along a unit vector, and of other directions the slope and the product with that vector."""
+    beside = torch.zeros_like(x)
+    for slope, along in others:
+        beside += ((slope - along * x) ** 2 / (1 - along**2).clamp_min(1e-12)) / DRAWS
+    return (x**2 + (width - 1) * beside).sqrt()
 
 
 def slope(worker: Worker, layer: int, value: Tensor, rows: Tensor, how: str, step: int = 0) -> Tensor:
@@ -107,12 +110,9 @@ def along_credit(
     unit = torch.where(lives[:, None], a / torch.where(lives, size, 1.0)[:, None], 0.0)
     x = slope(worker, layer, value, unit, how)
     width = a.shape[1]
-    beside, drawn = torch.zeros(len(a), dtype=torch.float64), []
-    for v in turns(unit, DRAWS, generator):
-        s, c = slope(worker, layer, value, v, how), (v * unit).sum(1)
-        drawn.append(s)
-        beside += rest(x, s, c)
-    norms = (x**2 + (width - 1) * beside).sqrt()
+    turned = turns(unit, DRAWS, generator)
+    drawn = [slope(worker, layer, value, v, how) for v in turned]
+    norms = size_from(x, width, [(s, (v * unit).sum(1)) for s, v in zip(drawn, turned, strict=True)])
     if not lives.all():  # a sample without a credit has no direction of its own to turn
         norms = torch.where(lives, norms, any_size(worker, layer, value, width, how, generator))
     alive = lives & norms.isfinite() & (norms > 0)

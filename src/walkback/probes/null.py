@@ -1,7 +1,7 @@
 """The null: the cosine of credit that learned nothing. It is the zero of the scale, with its spread."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,8 +20,8 @@ DRAWS = 20
 SAMPLES = 256
 RANDOM, FRESH, TURNED = "random directions", "fresh feedback", "turned credits"  # what a null is of
 
-
 Nulls = tuple[list[Null], Null]  # of every block's cosine, and of Γ, at one place
+Pair = tuple[Tensor | None, Tensor | None]  # a block's credits, compared at its input and at its output
 
 
 def row_norms(rows: Tensor) -> Tensor:
@@ -46,56 +46,49 @@ def summary(draws: Sequence[float], kind: str) -> Null:
     return Null(float(values.mean()), float(values.std(correction=1)), len(values), kind)
 
 
-class Draws:
-    """The cosines of the draws at one place (block inputs or outputs), block by block.
+def nulls_of(
+    gradients: Sequence[Tensor | None], draws: Iterable[Iterable[Pair]], kinds: Sequence[str]
+) -> tuple[Nulls, Nulls]:
+    """With the gradients g_0 … g_L at the blocks' inputs (published) and at their outputs, from the credits of draws.
+
+    A sample without a gradient or a credit is left out. A credit that is not there, or of another width than the
+    gradient, is a draw without a direction.
 
     Gradients are normalised once, not once per draw, and products are taken in float32: that is enough, since beside a
     unit vector their error is 1e-7 of the credit's norm, and no null has a std below 1e-4.
     """
-
-    def __init__(self, gradients: Sequence[Tensor | None]):
-        self.units = [None if g is None else (g / row_norms(g)[:, None]).float() for g in gradients]
-        self.means: list[list[float]] = [[] for _ in gradients]
-
-    def add(self, block: int, credit: Tensor | None, norms: Tensor | None = None) -> None:
-        """One draw of one block; a sample without a gradient or a credit is NaN here, and left out.
-
-        A credit that is not there, or of another width than the gradient, is a draw without a direction.
-
-        norms   the credit's row norms, if they are known
-        """
-        unit = self.units[block]
-        mean = math.nan
-        if unit is not None and credit is not None and credit.shape == unit.shape:
-            cosines = (unit * credit).sum(1) / (row_norms(credit) if norms is None else norms)
-            mean = float(cosines.nanmean())
-        self.means[block].append(mean)
-
-    def report(self, kinds: Sequence[str]) -> Nulls:
-        """Every block's null, and Γ's: in each draw the mean over the blocks that have a value."""
-        blocks = [summary(means, kind) for means, kind in zip(self.means, kinds, strict=True)]
-        gammas = []
-        for values in zip(*self.means, strict=True):
-            known = [v for v in values if math.isfinite(v)]
-            gammas.append(sum(known) / len(known) if known else math.nan)
-        return blocks, summary(gammas, kinds[0] if len(set(kinds)) == 1 else "mixed")
+    units = [None if g is None else (g / row_norms(g)[:, None]).float() for g in gradients]
+    means: list[list[list[float]]] = [[[] for _ in kinds] for _ in ("input", "output")]
+    for drawn in draws:
+        for block, pair in enumerate(drawn):
+            for place, credit in enumerate(pair):
+                unit, mean = units[block + place], math.nan
+                if unit is not None and credit is not None and credit.shape == unit.shape:
+                    mean = float(((unit * credit).sum(1) / row_norms(credit)).nanmean())
+                means[place][block].append(mean)
+    return _nulls(means[0], kinds), _nulls(means[1], kinds)
 
 
-def random_draw(
-    places: tuple[Draws, Draws], block: int, before: Tensor | None, after: Tensor | None, generator: torch.Generator
-) -> None:
-    """One Gaussian direction per sample, of the width of each place; the same for both if they are of one width."""
-    drawn: Tensor | None = None
-    for place, like in zip(places, (before, after), strict=True):
-        if like is not None and (drawn is None or drawn.shape != like.shape):
-            drawn = torch.randn(like.shape, generator=generator, device=generator.device).to(like.device)
-            norms = row_norms(drawn)
-        place.add(block, *((None,) if like is None or drawn is None else (drawn, norms)))
+def _nulls(means: Sequence[Sequence[float]], kinds: Sequence[str]) -> Nulls:
+    """Every block's null, and Γ's: in each draw the mean over the blocks that have a value."""
+    blocks = [summary(values, kind) for values, kind in zip(means, kinds, strict=True)]
+    gammas = []
+    for values in zip(*means, strict=True):
+        known = [v for v in values if math.isfinite(v)]
+        gammas.append(sum(known) / len(known) if known else math.nan)
+    return blocks, summary(gammas, kinds[0] if len(set(kinds)) == 1 else "mixed")
 
 
-def report_of(places: tuple[Draws, Draws], kinds: Sequence[str]) -> tuple[Nulls, Nulls]:
-    """With the gradient at the blocks' inputs (published), and at their outputs."""
-    return places[0].report(kinds), places[1].report(kinds)
+def random_pair(before: Tensor | None, after: Tensor | None, generator: torch.Generator) -> Pair:
+    """One Gaussian direction per sample, of the width of each gradient; the same for both if they are of one width."""
+    first = None if before is None else _random_rows(before, generator)
+    if first is not None and after is not None and first.shape == after.shape:
+        return first, first
+    return first, None if after is None else _random_rows(after, generator)
+
+
+def _random_rows(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, device=generator.device).to(like.device)
 
 
 def turned(credit: Tensor, generator: torch.Generator) -> Tensor:
@@ -123,47 +116,50 @@ def feedback_null(
     generator: torch.Generator,
     *,
     clock: Clock = START,
-    draws: int = DRAWS,
-    samples: int = SAMPLES,
 ) -> tuple[Nulls, Nulls]:
-    """The cosines with `draws` fresh rules in place of the trained one: make_fresh(0), make_fresh(1), …
+    """The cosines with fresh rules in place of the trained one: make_fresh(0), make_fresh(1), … on the first samples.
 
     Only the feedback differs between draws; samples, net and the rule's own random stream stay the same. A block whose
     redrawn credit is the real one, bit for bit, hears nothing of the feedback (every block of bp, the last one of fa):
     its null is of random directions, Gaussian and fresh for every sample. Of a rule whose fresh draw is no null
-    (`Rule.fresh_is_null`), the real credits are turned. Uses the first `samples` samples.
+    (`Rule.fresh_is_null`), the real credits are turned.
     """
     with undisturbed(net, rule), torch.enable_grad():
-        inputs, labels = inputs[:samples], labels[:samples]
+        inputs, labels = inputs[:SAMPLES], labels[:SAMPLES]
         seen = one_pass(net, inputs, labels)
-        gradients = seen.gradients
         own, start = torch.Generator(generator.device), generator.get_state()  # the caller's stream is not moved by it
+        directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
 
         def credits(one: Rule) -> Credits:
             own.set_state(start)
             return credits_of(one, net, Batch(inputs, labels, own, clock), seen)
 
-        real, places, kinds = credits(rule), (Draws(gradients[:-1]), Draws(gradients[1:])), [RANDOM] * net.depth
-        directions = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        if not rule.fresh_is_null:
-            kinds = [TURNED] * net.depth
-        for draw in range(draws):
+        def fresh(draw: int) -> Credits:
             if rule.fresh_is_null:
-                fresh = credits(make_fresh(draw).to(inputs.device).eval())
-            else:
-                fresh = Credits([None if a is None else turned(a, directions) for a in real.blocks])
-            for block in range(net.depth):
-                a, b = fresh.blocks[block], real.blocks[block]
-                anew = kinds[block] == RANDOM and draw == 0
-                if anew and a is not None and b is not None and not torch.equal(a, b):
-                    kinds[block] = FRESH
-                if kinds[block] == RANDOM:
-                    random_draw(places, block, gradients[block], gradients[block + 1], directions)
-                    continue
-                norms = None if a is None else row_norms(a)
-                places[1].add(block, a, norms)
-                places[0].add(block, *((a, norms) if fresh.at_input is None else (fresh.at_input[block],)))
-    return report_of(places, kinds)
+                return credits(make_fresh(draw).to(inputs.device).eval())
+            return Credits([None if a is None else turned(a, directions) for a in real.blocks])
+
+        real = credits(rule)
+        first = fresh(0)
+        kinds = [TURNED] * net.depth
+        if rule.fresh_is_null:
+            kinds = [RANDOM if _same(*both) else FRESH for both in zip(first.blocks, real.blocks, strict=True)]
+
+        def draws() -> Iterator[list[Pair]]:
+            for draw in range(DRAWS):
+                drawn = fresh(draw) if draw else first
+                at_input = drawn.blocks if drawn.at_input is None else drawn.at_input
+                yield [
+                    random_pair(seen.gradients[block], seen.gradients[block + 1], directions) if kind == RANDOM
+                    else (at_input[block], drawn.blocks[block])
+                    for block, kind in enumerate(kinds)
+                ]  # fmt: skip
+
+        return nulls_of(seen.gradients, draws(), kinds)
+
+
+def _same(fresh: Tensor | None, real: Tensor | None) -> bool:
+    return fresh is None or real is None or torch.equal(fresh, real)
 
 
 Redraw = Callable[[nn.Module, Any, Tensor, int], Sequence[Tensor | None]]
@@ -183,19 +179,23 @@ def redrawn_null(
 
     which   the samples that the gradients are of, by state; None: all of them
     """
-    pairs = [_common(g, samples, batch.rows) for g, samples in zip(gradients, which, strict=True)]
-    few, taken = [g for g, _ in pairs], [rows for _, rows in pairs]
-    places = Draws(few[:-1]), Draws(few[1:])
-    for draw in range(DRAWS):
+    common = [_common(g, samples, batch.rows) for g, samples in zip(gradients, which, strict=True)]
+    few = [g for g, _ in common]
 
-        def fresh(one: nn.Module, inputs: Any, labels: Tensor, draw: int = draw) -> Sequence[Tensor | None]:
-            return redraw(one, inputs, labels, draw)
+    def draws() -> Iterator[list[Pair]]:
+        for draw in range(DRAWS):
 
-        credits = look(model, [batch[:2]], blocks, credits=fresh, reduction=reduction, loss=loss).credits or ()
-        for block, credit in enumerate(credits):
-            for place, state in zip(places, (block, block + 1), strict=True):
-                place.add(block, None if credit is None else credit[taken[state].to(credit.device)])
-    return report_of(places, [FRESH] * (len(few) - 1))
+            def fresh(one: nn.Module, inputs: Any, labels: Tensor, draw: int = draw) -> Sequence[Tensor | None]:
+                return redraw(one, inputs, labels, draw)
+
+            drawn = look(model, [batch[:2]], blocks, credits=fresh, reduction=reduction, loss=loss).credits or ()
+            found: list[Pair] = []
+            for block, credit in enumerate(drawn):
+                before, after = (common[state][1] for state in (block, block + 1))
+                found.append((None, None) if credit is None else (credit[before], credit[after]))
+            yield found
+
+    return nulls_of(few, draws(), [FRESH] * (len(few) - 1))
 
 
 def _common(gradient: Tensor | None, which: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
@@ -205,4 +205,4 @@ def _common(gradient: Tensor | None, which: Tensor | None, rows: Tensor) -> tupl
     at = {int(sample): place for place, sample in enumerate(range(len(gradient)) if which is None else which.tolist())}
     places = [place for place, sample in enumerate(rows.tolist()) if sample in at]
     chosen = torch.tensor([at[int(rows[place])] for place in places], dtype=torch.long)
-    return gradient[chosen.to(gradient.device)], torch.tensor(places, dtype=torch.long)
+    return gradient[chosen.to(gradient.device)], torch.tensor(places, dtype=torch.long, device=gradient.device)

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.cosine import compared, directions
+from walkback.probes.cosine import compared, gamma, gamma_at_output
 from walkback.probes.norms import gradient_norm, median_norm
 from walkback.probes.preserve import undisturbed
-from walkback.records import Cosine
 from walkback.rules import START, Batch, Clock, Credits, Rule, probe_signal
 
 
@@ -60,8 +59,8 @@ class Observation:
     gradients: Sequence[Tensor]  # g_0 … g_L
     credits: Credits
     embed_credit: Tensor | None
+    embed_gradient: Tensor  # where the embedding's credit acts: g_0, or in a ViT that of the mean token
     at_output: bool
-    embed_gradient: Tensor | None = None  # where the embedding's credit acts; None: g_0
 
     @property
     def at_input(self) -> Sequence[Tensor | None] | Tensor:
@@ -90,12 +89,10 @@ def observe(
             seen = one_pass(net, some, answers, stable=stable)
             credits.append(credits_of(rule, net, batch, seen, raw=rule.normalize == "batch"))
             passes.append(seen._replace(states=[]))  # whole feature maps, of which the rows may be a small part
-    widths = net.widths
-    embeds = [c.for_embedding(widths[0]) for c in credits]
-    join = Joiner()
+    widths, join = net.widths, Joiner()
     whole = Credits(
-        blocks=join.some_layers([c.blocks for c in credits]),
-        embed=join.whole(embeds),
+        blocks=[join.known(layer) for layer in zip(*(c.blocks for c in credits), strict=True)],
+        embed=join.known([c.for_embedding(widths[0]) for c in credits]),
         at_input=None if credits[0].at_input is None else join.layers([c.at_input for c in credits if c.at_input]),
         kind=credits[0].kind,
     )
@@ -108,38 +105,35 @@ def observe(
         credits=replace(whole, embed=None),
         embed_credit=whole.embed if any(True for _ in net.embed.parameters()) else None,
         at_output=not net.credited_at_input,
-        embed_gradient=join.whole([p.embedding for p in passes]),
+        embed_gradient=join.rows([p.embedding for p in passes]),
     )
 
 
 class Joiner:
-    """Puts the chunks of each layer together. The same chunks give the same tensor, not a second one: in a plain net a
+    """Puts the chunks of a layer together. The same chunks give the same tensor, not a second one: in a plain net a
     branch is the next state, and bp's credits are the gradients; of feature maps a copy is a quarter of a gigabyte."""
 
     def __init__(self) -> None:
         # By what the chunks are in memory, and with them: while they are kept, no other tensor has their addresses.
         self.joined: dict[tuple[tuple[int, torch.Size], ...], tuple[Sequence[Tensor], Tensor]] = {}
 
-    def layers(self, parts: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
-        """[chunk][layer] → [layer], the rows of all chunks."""
-        return [self._cat(layer) for layer in zip(*parts, strict=True)]
-
-    def some_layers(self, parts: Sequence[Sequence[Tensor | None] | Tensor]) -> list[Tensor | None]:
-        """`layers`, where a layer may have none."""
-        return [self.whole(layer) for layer in zip(*parts, strict=True)]
-
-    def whole(self, parts: Sequence[Tensor | None]) -> Tensor | None:
-        """The rows of all chunks, if every chunk has some."""
-        present = [part for part in parts if part is not None]
-        return self._cat(present) if len(present) == len(parts) else None
-
-    def _cat(self, parts: Sequence[Tensor]) -> Tensor:
-        if not all(part.is_contiguous() for part in parts):
-            return torch.cat(list(parts))
-        key = tuple((part.data_ptr(), part.shape) for part in parts)
+    def rows(self, chunks: Sequence[Tensor]) -> Tensor:
+        """The rows of all chunks."""
+        if not all(chunk.is_contiguous() for chunk in chunks):
+            return torch.cat(list(chunks))
+        key = tuple((chunk.data_ptr(), chunk.shape) for chunk in chunks)
         if key not in self.joined:
-            self.joined[key] = parts, torch.cat(list(parts))
+            self.joined[key] = chunks, torch.cat(list(chunks))
         return self.joined[key][1]
+
+    def layers(self, chunks: Sequence[Sequence[Tensor] | Tensor]) -> list[Tensor]:
+        """[chunk][layer] → [layer], the rows of all chunks."""
+        return [self.rows(layer) for layer in zip(*chunks, strict=True)]
+
+    def known(self, chunks: Sequence[Tensor | None]) -> Tensor | None:
+        """The rows of all chunks, if every chunk has some."""
+        present = [chunk for chunk in chunks if chunk is not None]
+        return self.rows(present) if len(present) == len(chunks) else None
 
 
 class NetPass(NamedTuple):
@@ -178,38 +172,24 @@ def credits_of(rule: Rule, net: Net, batch: Batch, seen: NetPass, *, raw: bool =
     return Credits(blocks, embed, at_input=credits.at_input, kind=credits.kind)
 
 
-class Quantities(NamedTuple):
-    """What one observation says layer by layer. Lists run over h_0 … h_L or over the blocks 0 … L−1.
+def quantities(seen: Observation) -> dict[str, Any]:
+    """What one observation says layer by layer, by the names of a snapshot's fields: norms, cosines and Γ.
 
-    cosines      cos(a_l, g_l), at the block's input, as published;  cosines_out: cos(a_l, g_{l+1}), at its output
-    embed        the cosine of the embedding's credit with the gradient where it acts: g_0, or in a ViT the mean token's
-    gamma        Γ, the mean of the cosines (of those at the outputs, where credits are compared there), and the number
-                 of blocks it is over
+    Gradient norms are those at the reference batch of 128, whatever the observation was made on. Γ is the mean of the
+    cosines at the blocks' inputs; of those at the outputs, where credits are compared there.
     """
-
-    hidden_norms: list[float]
-    branch_norms: list[float]
-    gradient_norms: list[float]
-    credit_norms: list[float]
-    cosines: list[Cosine]
-    cosines_out: list[Cosine]
-    embed: Cosine
-    gamma: tuple[float, int]
-
-
-def quantities(seen: Observation) -> Quantities:
-    """Norms and cosines of an observation; gradient norms at the reference batch of 128, whatever it was made on."""
-    held = directions(
-        seen.at_input, seen.credits.blocks, lambda layer, credit: compared(credit, seen.gradients[layer]),
-        residual=not seen.at_output,
-    )  # fmt: skip
-    return Quantities(
-        hidden_norms=[median_norm(h) for h in seen.hidden],
-        branch_norms=[median_norm(f) for f in seen.branches],
-        gradient_norms=[gradient_norm(g) for g in seen.gradients],
-        credit_norms=[math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
-        cosines=held.at_input,
-        cosines_out=held.at_output,
-        embed=compared(seen.embed_credit, seen.gradients[0] if seen.embed_gradient is None else seen.embed_gradient),
-        gamma=held.gamma,
-    )
+    before = [compared(a, g) for a, g in zip(seen.at_input, seen.gradients[:-1], strict=True)]
+    after = [compared(a, g) for a, g in zip(seen.credits.blocks, seen.gradients[1:], strict=True)]
+    mean, blocks = gamma(after if gamma_at_output(before, residual=not seen.at_output) else before)
+    return {
+        "hidden_norms": [median_norm(h) for h in seen.hidden],
+        "branch_norms": [median_norm(f) for f in seen.branches],
+        "gradient_norms": [gradient_norm(g) for g in seen.gradients],
+        "credit_norms": [math.nan if a is None else median_norm(a) for a in seen.credits.blocks],
+        "cosine": before,
+        "cosine_out": after,
+        "cosine_embed": compared(seen.embed_credit, seen.embed_gradient),
+        "gamma": mean,
+        "gamma_blocks": blocks,
+        "credit": seen.credits.kind,
+    }

@@ -69,27 +69,19 @@ def _over_samples(parts: Sequence[Sequence[Tensor]]) -> Precision:
     return Precision(float(chord[living].quantile(0.5)), float(clamped[living].quantile(0.5)), alive, "ok")
 
 
-def net_precision(
-    net: Net, inputs: Tensor, labels: Tensor, gradients: Sequence[Tensor] | None = None
-) -> list[Precision]:
-    """`precision` at h_0 … h_L of one of our nets; chunk by chunk, since feature maps in float64 are large.
+def net_precision(net: Net, inputs: Tensor, labels: Tensor, gradients: Sequence[Tensor]) -> list[Precision]:
+    """`precision` of g_0 … g_L of one of our nets; chunk by chunk, since feature maps in float64 are large.
 
-    gradients   g_0 … g_L of the same images, if a look has them already (`Observation.gradients`)
+    gradients   g_0 … g_L of the same images, as the net computes them (`Observation.gradients`)
     """
     twin = copy.deepcopy(net).double()
-    known = None if gradients is None else [torch.split(g, CHUNK) for g in gradients]
     chunks = []
     for chunk, (some, answers) in enumerate(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True)):
-        singles = _gradients(net, some, answers) if known is None else [layer[chunk] for layer in known]
-        doubles = _gradients(twin, some.double(), answers)
+        with undisturbed(twin), torch.enable_grad():
+            doubles = one_pass(twin, some.double(), answers).gradients
+        singles = [torch.split(g, CHUNK)[chunk] for g in gradients]
         chunks.append([_each_sample(single, double) for single, double in zip(singles, doubles, strict=True)])
     return [_over_samples(layer) for layer in zip(*chunks, strict=True)]
-
-
-def _gradients(net: Net, inputs: Tensor, labels: Tensor) -> list[Tensor]:
-    """g_0 … g_L of each sample's own loss, at the site."""
-    with undisturbed(net), torch.enable_grad():
-        return one_pass(net, inputs, labels).gradients
 
 
 def net_reference(net: Net, inputs: Tensor, labels: Tensor) -> Precision:
@@ -98,9 +90,18 @@ def net_reference(net: Net, inputs: Tensor, labels: Tensor) -> Precision:
     What is left is what the net's own number format does: to its forward pass, and to the way back from the logits.
     """
     twin = copy.deepcopy(net).double()
-    singles = torch.cat([top_gradient(net, *chunk) for chunk in _chunks(inputs, labels)])
-    doubles = torch.cat([top_gradient(twin, some.double(), answers) for some, answers in _chunks(inputs, labels)])
-    return reference_of_rows(singles, doubles)
+    return reference_of_rows(_top_gradients(net, inputs, labels), _top_gradients(twin, inputs.double(), labels))
+
+
+def _top_gradients(net: Net, inputs: Tensor, labels: Tensor) -> Tensor:
+    """∂ℓ_i/∂h_L as rows, of each sample's own `stable_losses`."""
+    found = []
+    for some, answers in zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True):
+        with undisturbed(net), torch.enable_grad():
+            top = net.unroll(net.embed(some))[0][-1].detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(stable_losses(net.readout(top), answers).sum(), top)
+        found.append(net.gradient_rows(gradient))
+    return torch.cat(found)
 
 
 def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
@@ -109,21 +110,6 @@ def reference_of_rows(single: Tensor, double: Tensor) -> Precision:
     if found.status == "ok" and not bool((single != 0).any()):
         return no_precision("zero gradient")
     return found
-
-
-def _chunks(inputs: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(torch.split(inputs, CHUNK), torch.split(labels, CHUNK), strict=True))
-
-
-def top_gradient(net: Net, inputs: Tensor, labels: Tensor) -> Tensor:
-    """∂ℓ_i/∂h_L as rows, of each sample's own `stable_losses`."""
-    with undisturbed(net):
-        with torch.no_grad():
-            top = net.unroll(net.embed(inputs))[0][-1]
-        with torch.enable_grad():
-            top = top.detach().requires_grad_()
-            (found,) = torch.autograd.grad(stable_losses(net.readout(top), labels).sum(), top)
-    return net.gradient_rows(found)
 
 
 def in_single(

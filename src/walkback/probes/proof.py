@@ -92,28 +92,134 @@ def _factor(central: Tensor, given: Tensor) -> float:
 
 def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> list[Proof]:
     """The standing of autograd's gradient at h_0 … h_L of the model; `double`: its float64 copy, if there is one."""
-    worker = double or own
-    mine = own.states()
-    states = double.states() if double else mine
-    unfit = _unfit(worker, states)
-    proofs = [Proof("not measured" if v is None else "not verified", unfit) for v in states.values]
+    prover = Prover(own, double, generator)
+    unfit = _unfit(prover.worker, prover.states)
+    proofs = [Proof("not measured" if v is None else "not verified", unfit) for v in prover.states.values]
     if unfit:
         return proofs
-    for step in steps(worker):
+    for step in steps(prover.worker):
         todo = [layer for layer, proof in enumerate(proofs) if proof.standing == "not verified"]
-        if todo:
-            slopes = _slopes(worker, states, mine, todo, step, generator)
-            proofs = [_standing(slopes[n], double) if n in slopes else old for n, old in enumerate(proofs)]
-    accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
-    for layer, second in _by_several_steps(worker, states, mine, accused, generator, double).items():
-        proofs[layer] = second
-    accused = [layer for layer in accused if proofs[layer].standing == "wrong"]
-    for layer, better in _read_elsewhere(worker, states, mine, accused, generator).items():
-        proofs[layer] = better
-    for layer in accused:
-        if mine.trouble[layer] and proofs[layer].standing == "wrong":  # it delivers nothing because it fails
-            proofs[layer] = proofs[layer]._replace(why=mine.trouble[layer], factor=math.nan)
+        for layer, slopes in prover.slopes(todo, step).items():
+            proofs[layer] = prover.standing(slopes)
+    for second_thoughts in (prover.by_several_steps, prover.read_elsewhere):
+        accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
+        for layer, proof in second_thoughts(accused).items():
+            proofs[layer] = proof
+    for layer, trouble in enumerate(prover.mine.trouble):
+        if trouble and proofs[layer].standing == "wrong":  # it delivers nothing because it fails
+            proofs[layer] = proofs[layer]._replace(why=trouble, factor=math.nan)
     return proofs
+
+
+class Prover:
+    """Takes directional derivatives of a model by finite differences, in float64 where a copy computes in it.
+
+    mine, states   what passes the blocks of the model, and of what takes the differences
+    """
+
+    def __init__(self, own: Worker, double: Worker | None, generator: torch.Generator):
+        self.worker, self.double, self.generator = double or own, double, generator
+        self.mine = own.states()
+        self.states = double.states() if double else self.mine
+
+    def slopes(
+        self, layers: Sequence[int], step: float, *, inside: bool = False, given: dict[int, Tensor] | None = None
+    ) -> dict[int, Slopes]:
+        """Directional derivatives at several states at once: in every round each sample is moved at one of them.
+
+        inside   the states are moved in place
+        given    gradients that take the place of autograd's
+        """
+        worker, found = self.worker, {layer: list[Tensor]() for layer in layers}
+        if not layers:
+            return {}
+        # A pattern in the order of the samples hides nothing.
+        samples = torch.randperm(worker.samples, generator=self.generator)
+        for turn in range(-(-TESTS * len(layers) // worker.samples)):
+            place = (samples + turn) % len(layers)
+            moves, eps, directions = {}, torch.ones(worker.samples, dtype=torch.float64), {}
+            for at, layer in enumerate(layers):
+                value = self.states.values[layer]
+                assert value is not None
+                chosen, over = (place == at).to(value.device), [1] * (value.dim() - 1)
+                v = unit_directions(value, self.generator) * chosen.view(-1, *over)
+                length = step_of(value, step)
+                eps = torch.where(chosen.to(eps.device), length.to(eps.device), eps)
+                directions[layer] = v
+                moves[layer] = v * length.view(-1, *over)
+            taken = differences(worker, moves, eps, inside=inside)
+            for at, layer in enumerate(layers):
+                autograd = [
+                    _along(each.gradients[layer] if given is None else given[layer], directions[layer])
+                    for each in (self.mine, self.states)
+                ]
+                found[layer].append(torch.stack([*taken, *autograd])[:, place == at])
+        return {layer: torch.cat(parts, 1) for layer, parts in found.items()}
+
+    def standing(self, slopes: Slopes) -> Proof:
+        """What the slopes at one state say of autograd in the model's precision, and if that is wrong in float64."""
+        central, onesided, rounding, own, in_double = slopes
+        first = agreement(central, onesided, rounding, own, CLOSE)
+        if first.standing != "wrong" or self.double is None:
+            return first
+        second = agreement(central, onesided, rounding, in_double, CLOSE_DOUBLE)
+        if second.standing == "proved" and second.why != "zero":
+            return second._replace(standing="float64", why="autograd's gradient is right in float64 only")
+        return first
+
+    def by_several_steps(self, accused: Sequence[int]) -> dict[int, Proof]:
+        """The states that one step size speaks against, along the same directions with every step size.
+
+        A step that is too long for a loss with ripples gives a slope that no derivative has. So a gradient is wrong
+        where two step sizes agree with each other and neither with it.
+        """
+        state, by_step = self.generator.get_state(), []
+        for step in steps(self.worker) if accused else ():
+            self.generator.set_state(state)
+            by_step.append(self.slopes(accused, step))
+        found = {}
+        for layer in accused:
+            proofs = [self.standing(slopes[layer]) for slopes in by_step]
+            against = [n for n, proof in enumerate(proofs) if proof.standing == "wrong"]
+            pairs = [(a, b) for a, b in combinations(against, 2) if _alike(by_step[a][layer], by_step[b][layer])]
+            cleared = [proof for proof in proofs if proof.standing in ("proved", "float64") and proof.telling]
+            if pairs and not cleared:
+                found[layer] = proofs[pairs[0][0]]
+            elif cleared and not pairs:
+                found[layer] = cleared[0]
+            else:
+                found[layer] = Proof("not verified", STEPS_DIFFER, tested=max(proof.tested for proof in proofs))
+        return found
+
+    def read_elsewhere(self, accused: Sequence[int]) -> dict[int, Proof]:
+        """Second thoughts about the states that seem wrong: something else may read them than what the move reaches.
+
+        A skip outside the block reads the same tensor, so it is moved in place. If that agrees, the gradient is proved.
+        If a move's own gradient agrees with its differences, backward is right there, and only what the state feeds is
+        unclear.
+        """
+        found: dict[int, Proof] = {}
+        step = steps(self.worker)[0]
+        for layer in accused:
+            if not _can_be_moved_inside(self.worker, layer):
+                continue
+            proof = self.standing(self.slopes([layer], step, inside=True)[layer])
+            if proof.standing in ("proved", "float64") and proof.telling:
+                found[layer] = proof
+        # A state at which autograd delivers nothing, because it is detached, is not cleared by what a move would get.
+        rest = [layer for layer in accused if layer not in found and self.mine.gradients[layer] is not None]
+        try:
+            given = self.worker.gradient_of_moves(rest) if rest else {}
+        except RuntimeError:
+            return found
+        for layer, slopes in self.slopes(rest, step, given=given).items():
+            central, onesided, rounding, own, _ = slopes
+            proof = agreement(central, onesided, rounding, own, CLOSE)
+            if proof.standing == "proved" and proof.telling:
+                found[layer] = Proof(
+                    "not verified", "something other than the next block reads this state", tested=proof.tested
+                )
+        return found
 
 
 def in_batches(
@@ -166,82 +272,11 @@ def unit_directions(value: Tensor, generator: torch.Generator) -> Tensor:
     return v / lengths.view(-1, *[1] * (value.dim() - 1))
 
 
-def _slopes(
-    worker: Worker, states: States, mine: States, layers: Sequence[int], step: float, generator: torch.Generator,
-    *, inside: bool = False, given: dict[int, Tensor] | None = None,
-) -> dict[int, Slopes]:  # fmt: skip
-    """Directional derivatives at several states at once: in every round each sample is moved at one of them."""
-    found: dict[int, list[Tensor]] = {layer: [] for layer in layers}
-    samples = torch.randperm(worker.samples, generator=generator)  # a pattern in the order of the samples hides nothing
-    for turn in range(-(-TESTS * len(layers) // worker.samples)):
-        place = (samples + turn) % len(layers)
-        moves, eps, directions = {}, torch.ones(worker.samples, dtype=torch.float64), {}
-        for at, layer in enumerate(layers):
-            value = states.values[layer]
-            assert value is not None
-            chosen = (place == at).to(value.device)
-            v = unit_directions(value, generator) * chosen.view(-1, *[1] * (value.dim() - 1))
-            length = step_of(value, step)
-            eps = torch.where(chosen.to(eps.device), length.to(eps.device), eps)
-            directions[layer] = v
-            moves[layer] = v * length.view(-1, *[1] * (value.dim() - 1))
-        taken = differences(worker, moves, eps, inside=inside)
-        for at, layer in enumerate(layers):
-            autograd = [
-                _along(each.gradients[layer] if given is None else given[layer], directions[layer])
-                for each in (mine, states)
-            ]
-            found[layer].append(torch.stack([*taken, *autograd])[:, place == at])
-    return {layer: torch.cat(parts, 1) for layer, parts in found.items()}
-
-
 def _along(gradient: Tensor | None, v: Tensor) -> Tensor:
     """⟨g, v⟩ of each sample; a gradient that autograd does not deliver counts as zero."""
     if gradient is None:
         return torch.zeros(len(v), dtype=torch.float64)
     return (gradient.double() * v).flatten(1).sum(1).cpu()
-
-
-def _standing(slopes: Slopes, double: Worker | None) -> Proof:
-    central, onesided, rounding, own, in_double = slopes
-    first = agreement(central, onesided, rounding, own, CLOSE)
-    if first.standing != "wrong" or double is None:
-        return first
-    second = agreement(central, onesided, rounding, in_double, CLOSE_DOUBLE)
-    if second.standing == "proved" and second.why != "zero":
-        return second._replace(standing="float64", why="autograd's gradient is right in float64 only")
-    return first
-
-
-def _by_several_steps(
-    worker: Worker, states: States, mine: States, accused: Sequence[int], generator: torch.Generator,
-    double: Worker | None,
-) -> dict[int, Proof]:  # fmt: skip
-    """The states that one step size speaks against, along the same directions with every step size.
-
-    A step that is too long for a loss with ripples gives a slope that no derivative has. So a gradient is wrong where
-    two step sizes agree with each other and neither with it.
-    """
-    if not accused:
-        return {}
-    state, by_step = generator.get_state(), []
-    for step in steps(worker):
-        generator.set_state(state)
-        by_step.append(_slopes(worker, states, mine, accused, step, generator))
-    found = {}
-    for layer in accused:
-        proofs = [_standing(slopes[layer], double) for slopes in by_step]
-        against = [n for n, proof in enumerate(proofs) if proof.standing == "wrong"]
-        pairs = [(a, b) for a, b in combinations(against, 2) if _alike(by_step[a][layer], by_step[b][layer])]
-        cleared = [proof for proof in proofs if proof.standing in ("proved", "float64") and proof.telling]
-        if pairs and not cleared:
-            found[layer] = proofs[pairs[0][0]]
-        elif cleared and not pairs:
-            found[layer] = cleared[0]
-        else:
-            tested = max(proof.tested for proof in proofs)
-            found[layer] = Proof("not verified", STEPS_DIFFER, tested=tested)
-    return found
 
 
 def _alike(one: Slopes, other: Slopes) -> bool:
@@ -252,42 +287,6 @@ def _alike(one: Slopes, other: Slopes) -> bool:
     near = 0.1 * torch.maximum(a.abs(), b.abs()) + blur + other_blur
     agree = (apart <= torch.minimum(near, off / 4))[counts]
     return bool(counts.any()) and float(agree.double().mean()) >= 1 - 2 * WRONG_SHARE
-
-
-def _read_elsewhere(
-    worker: Worker, states: States, mine: States, accused: Sequence[int], generator: torch.Generator
-) -> dict[int, Proof]:
-    """Second thoughts about the states that seem wrong: something else may read them than what the move reaches.
-
-    A skip outside the block reads the same tensor, so it is moved in place. If that agrees, the gradient is proved. If
-    a move's own gradient agrees with its differences, backward is right there, and only what the state feeds is
-    unclear.
-    """
-    found: dict[int, Proof] = {}
-    step = steps(worker)[0]
-    for layer in accused:
-        value = states.values[layer]
-        if value is None or not _can_be_moved_inside(worker, layer):
-            continue
-        inside = _slopes(worker, states, mine, [layer], step, generator, inside=True)[layer]
-        proof = _standing(inside, worker)
-        if proof.standing in ("proved", "float64") and proof.telling:
-            found[layer] = proof
-    # A state at which autograd delivers nothing, because it is detached, is not cleared by what a move would get.
-    rest = [layer for layer in accused if layer not in found and mine.gradients[layer] is not None]
-    if rest:
-        try:
-            given = worker.gradient_of_moves(rest)
-        except RuntimeError:
-            return found
-        again = _slopes(worker, states, mine, rest, step, generator, given=given)
-        for layer, slopes in again.items():
-            proof = _standing(slopes, None)
-            if proof.standing == "proved" and proof.telling:
-                found[layer] = Proof(
-                    "not verified", "something other than the next block reads this state", math.nan, proof.tested, 0
-                )
-    return found
 
 
 def _can_be_moved_inside(worker: Worker, layer: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +19,11 @@ from torch.overrides import TorchFunctionMode
 
 from walkback.errors import BadValue
 from walkback.nets import Net
+from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.preserve import undisturbed
-from walkback.rules import START, Batch, Clock, Rule, probe_signal
+from walkback.records import Transport
+from walkback.rules import START, Batch, Clock, Rule, make_rule
 
-Transport = Literal["none", "learned", "init", "taken", "signs", "full"]
-STRENGTH: Sequence[Transport] = ("full", "signs", "taken", "init", "learned", "none")
-"""From the strongest to the weakest."""
 FLOOR = 0.3  # no weight is smaller than this share of its matrix' RMS: so signs can be kept while sizes change
 NOTICED = {torch.float64: 1e-8, torch.float32: 1e-3}  # relative change; rounding gives 1e-12 and 1e-5
 LABEL_NOTICED = 1e-4
@@ -87,24 +86,13 @@ class RuleOnNet:
                 parameter.requires_grad_()
             rule.backward(self.net, self.batch(labels))
             found = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.net.named_parameters()}
-            return found | self._credits(rule, labels)
-
-    def _credits(self, rule: Rule, labels: Tensor | None) -> Answer:
-        batch = self.batch(labels)
-        stream, _ = self.net.unroll(self.net.embed(batch.inputs).detach().requires_grad_())
-        logits = self.net.readout(stream[-1])
-        loss = F.cross_entropy(logits, batch.labels, reduction="sum")
-        gradients = [self.net.gradient_rows(g) for g in torch.autograd.grad(loss, stream)]
-        credits = rule(probe_signal(self.net, batch, logits.detach(), [h.detach() for h in stream], gradients))
-        return {f"credit {i}": a.detach() for i, a in enumerate(credits.blocks) if a is not None}
+            batch = self.batch(labels)
+            credits = credits_of(rule, self.net, batch, one_pass(self.net, batch.inputs, batch.labels)).blocks
+            return found | {f"credit {i}": a for i, a in enumerate(credits) if a is not None}
 
     def truth(self) -> Answer:
         """The true gradients."""
-        with undisturbed(self.net), torch.enable_grad():
-            for parameter in self.net.parameters():
-                parameter.requires_grad_()
-            F.cross_entropy(self.net(self.inputs), self.labels).backward()  # type: ignore[no-untyped-call]
-            return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.net.named_parameters()}
+        return self.answer(make=lambda: make_rule("bp", self.net, torch.Generator(), {}))
 
 
 def size(answer: Answer, names: Sequence[str]) -> float:
@@ -143,8 +131,8 @@ class _Products(TorchFunctionMode):
         if len(given) > 1 and getattr(func, "__name__", "") in PRODUCTS:
             for place, weight in enumerate(given):
                 layer = self.layers.get(weight.untyped_storage().data_ptr())
-                for other in (t for i, t in enumerate(given) if i != place and layer is not None):
-                    if layer is not None and other.shape[-1] == layer.in_features:
+                for at, other in enumerate(given):
+                    if layer is not None and at != place and other.shape[-1] == layer.in_features:
                         self.seen.setdefault(layer, []).append(_rows(other, layer))
         return func(*args, **(kwargs or {}))
 
@@ -193,8 +181,7 @@ def turned(weight: Tensor, inputs: Tensor, angle: float, generator: torch.Genera
     >>> torch.allclose(v @ x.T, w @ x.T), torch.allclose(v.norm(), w.norm()), torch.allclose(v, w)
     (True, True, False)
     """
-    u, s, vh = torch.linalg.svd(inputs, full_matrices=False)
-    del u
+    _, s, vh = torch.linalg.svd(inputs, full_matrices=False)
     rank = int((s > s.max() * 1e-12).sum())
     basis = vh[:rank]
     if rank >= weight.shape[1]:
@@ -259,8 +246,7 @@ def questions(net: Net) -> dict[str, list[Question]]:
 
 def immediate(subject: RuleOnNet, asked: Sequence[Question]) -> list[Transport]:
     """none, signs or full, per question: weights turned behind the data, first with all signs kept, then freely."""
-    assert subject.usual
-    assert subject.again
+    assert subject.again  # asked for before anything is changed
     with inputs_of(subject.net) as seen:
         subject.answer()
     data = {layer: torch.cat(rows) for layer, rows in seen.items()}
@@ -286,13 +272,6 @@ def _signs_kept(weight: Tensor, inputs: Tensor, generator: torch.Generator) -> T
         if torch.equal(new.sign(), weight.sign()):
             return new
         angle /= 2
-
-
-def shuffled(layers: Sequence[nn.Linear], seed: int = 0) -> dict[nn.Linear, Tensor]:
-    """Each matrix with its entries in another order: nothing is kept but their distribution."""
-    draws = torch.Generator().manual_seed(seed)
-    return {m: m.weight.detach().flatten()[torch.randperm(m.weight.numel(), generator=draws)].view_as(m.weight)
-            for m in layers}  # fmt: skip
 
 
 def uses_labels(subject: RuleOnNet, others: Tensor) -> bool:

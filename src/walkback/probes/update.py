@@ -13,9 +13,8 @@ that are trained count: what is frozen has no update.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +23,7 @@ from torch.nn import functional as F
 from walkback.nets import Net
 from walkback.probes.base import PROBES, Probe, View
 from walkback.probes.finite_differences import DRAWS as DIRECTIONS
-from walkback.probes.finite_differences import central, rest
+from walkback.probes.finite_differences import central, size_from
 from walkback.probes.inputs import on_tensors
 from walkback.probes.null import DRAWS, FRESH, summary
 from walkback.probes.outputs import call, per_sample_losses
@@ -47,7 +46,11 @@ Parts = list[Tensor]  # what belongs to a block's parameters, one tensor each
 
 def left_in(blocks: Iterable[nn.Module]) -> list[Parts | None]:
     """What lies in .grad of each block's parameters; a parameter without any counts 0."""
-    return [_parts(ps, [p.grad for p in ps]) for ps in (list(block.parameters()) for block in blocks)]
+    found = []
+    for block in blocks:
+        parameters = list(block.parameters())
+        found.append(_parts(parameters, [p.grad for p in parameters]))
+    return found
 
 
 def _parts(parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> Parts | None:
@@ -157,14 +160,6 @@ PROBES.add(Update.name, Update())
 # --- somebody's model and loop
 
 
-class Aligned(NamedTuple):
-    """By block: the cosine of the update with the probe's gradient, and of the gradients of the probe's halves."""
-
-    update: list[Reading]
-    halves: list[Reading]
-    notes: list[str]
-
-
 def against_probe(
     updates: Sequence[Parts | None],
     worker: Worker,
@@ -172,9 +167,10 @@ def against_probe(
     prove: bool = True,
     differences: bool = True,
     samples: int = FEW_SAMPLES,
-) -> Aligned:
-    """The alignment of every block's update; `worker` runs a copy of the model that nobody else uses.
+) -> tuple[list[Reading], list[Reading], list[str]]:
+    """By block the cosine of the update with the probe's gradient, and of the gradients of the probe's halves; notes.
 
+    worker        runs a copy of the model that nobody else uses
     differences   whether finite differences are taken along the updates where autograd's gradient is wrong; they need
                   66 forward passes per block
     """
@@ -203,7 +199,7 @@ def against_probe(
     if any(place in wrong - replaced and each.status == "ok" for place, each in enumerate(found)):
         notes.append("update: the backward pass does not deliver the derivative, so the cosine is measured by finite "
                      f"differences; ‖∇‖ from {DIRECTIONS} random directions, off by about 12%")  # fmt: skip
-    return Aligned(found, halves, notes)
+    return found, halves, notes
 
 
 def _mean(a: Parts | None, b: Parts | None) -> Parts | None:
@@ -281,16 +277,19 @@ def _by_differences(worker: Worker, place: int, update: Parts) -> Reading:
     def slope(direction: Parts) -> Tensor:
         return _differences(worker, list(zip(parameters, direction, strict=True)), eps)[0]
 
-    x, beside = slope(unit), torch.zeros((), dtype=torch.float64)
-    generator = torch.Generator().manual_seed(13)
     width = sum(p.numel() for p, t in zip(parameters, trained, strict=True) if t)
-    for _ in range(DIRECTIONS if width > 1 else 0):
-        drawn = [torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p.device) * t
-                 for p, t in zip(parameters, trained, strict=True)]  # fmt: skip
-        length = math.sqrt(_dot(drawn, drawn))
-        v = [part / length for part in drawn]
-        beside += rest(x, slope(v), torch.tensor(_dot(v, unit), dtype=torch.float64))
-    norm = float((x**2 + (width - 1) * beside).sqrt())
+
+    def others() -> Iterator[tuple[Tensor, Tensor]]:
+        generator = torch.Generator().manual_seed(13)
+        for _ in range(DIRECTIONS if width > 1 else 0):
+            drawn = [torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p.device) * t
+                     for p, t in zip(parameters, trained, strict=True)]  # fmt: skip
+            length = math.sqrt(_dot(drawn, drawn))
+            v = [part / length for part in drawn]
+            yield slope(v), torch.tensor(_dot(v, unit), dtype=torch.float64)
+
+    x = slope(unit)
+    norm = float(size_from(x, width, others()))
     return Reading(float(x) / norm, "ok") if 0 < norm < math.inf else missing("not finite" if norm else "zero gradient")
 
 

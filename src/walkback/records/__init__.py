@@ -1,5 +1,6 @@
 """The records: what a training leaves behind, and how it is read again. Plain files, one writer, no pickle."""
 
+from walkback.records.card import Card, Transport
 from walkback.records.checkpoint import load_tensors
 from walkback.records.config_keys import subject_of
 from walkback.records.duplicates import doubts_of
@@ -32,6 +33,7 @@ __all__ = [
     "INVARIANTS",
     "Baseline",
     "BaselineName",
+    "Card",
     "Choice",
     "Cosine",
     "CostRecord",
@@ -54,6 +56,7 @@ __all__ = [
     "Snapshot",
     "Subject",
     "Training",
+    "Transport",
     "Valued",
     "choose",
     "doubts_of",

@@ -155,7 +155,6 @@ class Trainer:
         """Measure everything now, and begin the next epoch's running loss."""
         accuracy, loss = accuracy_and_loss(self.net, self.test)
         looked = self.observe()
-        seen = quantities(looked)
         begun = self.loss_count > 0
         measured = Snapshot(
             epoch=self.epoch,
@@ -166,17 +165,8 @@ class Trainer:
             loss=loss,
             probe_images=len(self.probe_labels),
             reference_batch=REFERENCE_BATCH,
-            hidden_norms=seen.hidden_norms,
-            branch_norms=seen.branch_norms,
-            gradient_norms=seen.gradient_norms,
-            credit_norms=seen.credit_norms,
-            cosine=seen.cosines,
-            cosine_out=seen.cosines_out,
-            cosine_embed=seen.embed,
-            gamma=seen.gamma[0],
-            gamma_blocks=seen.gamma[1],
-            credit=looked.credits.kind,
             measured=self.readings(looked),
+            **quantities(looked),
         )
         self.loss_sum, self.loss_count = 0.0, 0
         self.latest = self.step, looked
