@@ -55,15 +55,7 @@ def test_second_implementation_replaying_an_unmoved_state_gives_the_loss(net: st
         assert not torch.allclose(replay.loss_from(layer, h + torch.randn(h.shape)), want, atol=1e-3)
 
 
-@pytest.mark.parametrize("net", ["resmlp", "vit-mini"])
-def test_backprop_foretells_every_small_move(net: str) -> None:
-    made, x, y = subject(net)
-    for rho in perturbation(at_input(made, "bp", x, y), *replay_net(made, x, y), torch.Generator()):
-        assert rho.status == "ok"
-        assert rho.value > 0.99
-
-
-def test_backprop_foretells_also_where_float32_could_not() -> None:
+def test_backprop_foretells_every_small_move_also_where_float32_could_not() -> None:
     made, x, y = subject()
     with torch.no_grad():
         made.embed[1].weight *= 1e7
@@ -137,9 +129,9 @@ def test_closed_form_a_nudge_along_the_gradient_is_minus_eta_its_square(net: str
 class Layer(nn.Module):
     """Takes its state by keyword and gives a tuple: what replay has to put back together."""
 
-    def __init__(self, inner: nn.Module, pair: bool):
+    def __init__(self, pair: bool):
         super().__init__()
-        self.inner, self.pair = inner, pair
+        self.inner, self.pair = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), pair
 
     def forward(self, *, state: Tensor) -> Tensor | tuple[Tensor, None]:
         h = state + self.inner(state)
@@ -147,27 +139,26 @@ class Layer(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, tokens: bool, pair: bool):
+    def __init__(self, pair: bool):
         super().__init__()
         torch.manual_seed(0)
         self.embed, self.head = nn.Linear(5, 8), nn.Linear(8, CLASSES)
-        self.layers = nn.ModuleList(Layer(nn.Sequential(nn.Linear(8, 8), nn.Tanh()), pair) for _ in range(2))
-        self.tokens, self.pair = tokens, pair
+        self.layers = nn.ModuleList(Layer(pair) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.embed(x)
         for layer in self.layers:
             h = layer(state=h)
-            h = h[0] if self.pair else h
-        logits: Tensor = self.head(h.mean(1) if self.tokens else h)
+            h = h[0] if isinstance(h, tuple) else h
+        logits: Tensor = self.head(h.mean(1) if h.dim() == 3 else h)
         return logits
 
 
-@pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize("tokens", [False, True])
-@pytest.mark.parametrize("reduction", ["auto", "flatten"])
+@pytest.mark.parametrize(
+    ("tokens", "pair", "reduction"), [(False, True, "auto"), (True, False, "auto"), (True, True, "flatten")]
+)
 def test_backprop_foretells_in_any_module(tokens: bool, pair: bool, reduction: str) -> None:
-    model, x, y = Model(tokens, pair), torch.randn(12, *((6,) if tokens else ()), 5), torch.randint(CLASSES, (12,))
+    model, x, y = Model(pair), torch.randn(12, *((6,) if tokens else ()), 5), torch.randint(CLASSES, (12,))
     seen = look(model, [(x, y)], "layers.*", reduction=reduction)
     replay = replay_module(model, x, y, "layers.*", reduction=reduction)
     assert len(replay.hidden) == 3

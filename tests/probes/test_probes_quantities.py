@@ -60,9 +60,11 @@ def dumb_median(values: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-@pytest.mark.parametrize(("net", "options"), GRID)
-@pytest.mark.parametrize("rule", ["fa", "dfa", "bp"])
-@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize(
+    ("net", "options", "rule", "count"),
+    [(*GRID[0], "fa", 6), (*GRID[0], "bp", 1), (*GRID[1], "dfa", 6), (*GRID[1], "fa", 1), (*GRID[2], "dfa", 1),
+     (*GRID[2], "bp", 6)],
+)  # fmt: skip
 def test_second_implementation_of_a_measurement(net: str, options: dict[str, object], rule: str, count: int) -> None:
     made, heard, x, y = subject(net, options, rule, count)
     seen = observe(made, heard, x, y, torch.Generator())
@@ -161,24 +163,6 @@ def test_property_gradient_norm_does_not_depend_on_the_batch() -> None:
     mine = observe(net, rule, x[:128], y[:128], torch.Generator())
     assert gradient_norm(mine.gradients[0]) == pytest.approx(median_norm(h.grad), rel=1e-5)
     assert median_norm(h.grad) > 0
-
-
-@pytest.mark.parametrize("terminal_norm", [True, False])
-def test_law_the_gradient_sinks_as_the_stream_grows_under_a_terminal_layernorm(terminal_norm: bool) -> None:
-    """LN(c·h) = LN(h), so ∂ℓ/∂h_L at c·h_L is 1/c of that at h_L. Without the norm it does not sink so."""
-    torch.manual_seed(0)
-    net = make_net("resmlp", (16,), CLASSES, {"width": 16, "depth": 1, "terminal_norm": terminal_norm}).double()
-    h, y = torch.randn(64, 16, dtype=torch.float64) * 10, torch.randint(CLASSES, (64,))
-    products = []
-    for scale in (1.0, 1e3, 1e6):
-        model = nn.Sequential(nn.Identity(), net.readout)
-        seen = look(model, [(h * scale, y)], "0")
-        assert gradient_norm(seen.gradients[1]) > 0
-        products.append(gradient_norm(seen.gradients[1]) * median_norm(seen.hidden[1]))
-    if terminal_norm:
-        assert products == pytest.approx([products[0]] * 3, rel=1e-3)
-    else:
-        assert products[1] > 100 * products[0]
 
 
 # --- cosine
