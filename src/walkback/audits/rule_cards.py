@@ -29,9 +29,9 @@ from walkback.probes.transport import (
     TooNarrow,
     condition,
     immediate,
+    in_block,
     inputs_of,
     questions,
-    size,
     turned,
     uses_labels,
 )
@@ -42,9 +42,10 @@ from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
 from walkback.train.adamw import AdamW
 from walkback.train.environment import arithmetic
 
-SHAPE, CLASSES = (24,), 6
-SIZES = {"width": 96, "depth": 3, "down_std": 0.1}  # blocks far from the identity: else every credit is near backprop's
-WIDE = 256  # for a rule that runs the net some twenty to sixty times per step
+NET, SHAPE, CLASSES = "resmlp", (24,), 6
+WIDTH, WIDE = 96, 256  # wide: for a rule that runs the net some twenty to sixty times per step
+# Blocks far from the identity: else every credit is near backprop's.
+SIZES = {"width": WIDTH, "depth": 3, "down_std": 0.1}
 SAMPLES = 4  # few: the rest of a layer's inputs is free to be turned
 STEPS, TRAINING_BATCH, LR, DECAY = 8, 16, 3e-3, 0.01
 LARGE_BATCHES = 3  # of COST_BATCH samples: from so many a rule can know what it cannot know from a few
@@ -52,26 +53,22 @@ COST_SHAPE, COST_BATCH = (784,), 128
 ROUNDS, BURST = 5, 3
 
 
-def make_card(rule: str, options: Mapping[str, Any] | None = None, *, net: str = "resmlp", timed: bool = True) -> Card:
+def make_card(rule: str, options: Mapping[str, Any] | None = None, *, timed: bool = True) -> Card:
     """The card of a rule by name, or of a class in a file (`my_rule.py:MyRule`)."""
-    given = dict(options or {})
-    family = find_net(net)
-    known = defaults(family)
-    sizes = {name: value for name, value in SIZES.items() if name in known}
+    given, family = dict(options or {}), find_net(NET)
     facts: dict[str, Any] = {
         "rule": as_written(rule), "rule_options": given, "rule_source": rule_source(rule),
-        "net": family.words({**known, **sizes}),
+        "net": family.words({**defaults(family), **SIZES}),
     }  # fmt: skip
     with arithmetic():
         try:
             try:
-                found = what_it_uses(rule, given, net=net, sizes=sizes)
+                found = what_it_uses(rule, given)
             except TooNarrow:
-                found = what_it_uses(rule, given, net=net, sizes=sizes | {"width": WIDE})
+                found = what_it_uses(rule, given, width=WIDE)
             except RuntimeError:  # a rule that makes float32 of its own cannot be asked in float64
-                found = what_it_uses(rule, given, net=net, sizes=sizes, dtype=torch.float32)
-            found |= step_cost(rule, given, net, timed=timed)
-            return Card(**facts, **found)
+                found = what_it_uses(rule, given, dtype=torch.float32)
+            return Card(**facts, **found, **step_cost(rule, given, NET, timed=timed))
         except WalkbackError as error:
             return Card(**facts, refused=error.what)
         except Exception as error:
@@ -88,11 +85,11 @@ State = dict[str, Tensor]  # what a rule has learned and keeps
 class CardBench:
     """A small net, and a rule that can be built, trained and asked on it."""
 
-    def __init__(self, rule: str, options: Mapping[str, Any], net: str, sizes: Mapping[str, Any], dtype: torch.dtype):
+    def __init__(self, rule: str, options: Mapping[str, Any], width: int, dtype: torch.dtype):
         self.rule, self.options, self.dtype = rule, options, dtype
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self.net = make_net(net, SHAPE, CLASSES, sizes).to(dtype)
+            self.net = make_net(NET, SHAPE, CLASSES, {**SIZES, "width": width}).to(dtype)
         condition(self.net)
         self.origin = copy.deepcopy(self.net)  # `net` itself is changed by the questions
         draws = torch.Generator().manual_seed(1)
@@ -177,15 +174,10 @@ class CardBench:
 
 
 def what_it_uses(
-    rule: str,
-    options: Mapping[str, Any],
-    *,
-    net: str = "resmlp",
-    sizes: Mapping[str, Any] = SIZES,
-    dtype: torch.dtype = torch.float64,
+    rule: str, options: Mapping[str, Any], *, width: int = WIDTH, dtype: torch.dtype = torch.float64
 ) -> dict[str, Any]:
     """All of a card but the costs, by the names of its fields."""
-    lab = CardBench(rule, options, net, sizes, dtype)
+    lab = CardBench(rule, options, width, dtype)
     later, state, _ = lab.usual
     later = copy.deepcopy(later)
     condition(later)
@@ -195,7 +187,6 @@ def what_it_uses(
     )
     moments = {"new": new, "trained": trained}
     places = {place: _transport(lab, new, trained, asked) for place, asked in questions(lab.net).items()}
-    names = [name for name, _ in lab.net.named_parameters()]
     made = new.make()
     return {
         **places,
@@ -203,7 +194,7 @@ def what_it_uses(
         "repeatable": new.noise(list(new.usual)) == 0,
         "alignment": {moment: _alignment(subject) for moment, subject in moments.items()},
         "in_training": {moment: _in_training(subject) for moment, subject in moments.items()},
-        **_shares(lab.net, names, new.usual, new.truth()),
+        **_shares(new),
         "learned": sum(p.numel() for p in made.parameters()),
         "fixed": sum(b.numel() for b in made.buffers() if b.is_floating_point()),
     }
@@ -238,11 +229,11 @@ def _transport(lab: CardBench, new: RuleOnNet, trained: RuleOnNet, asked: Sequen
 
 
 def _alignment(subject: RuleOnNet) -> list[float]:
+    """The cosine of the update with the true gradient, by block."""
     answer, truth = subject.usual, subject.truth()
     found = []
-    for layer in range(subject.net.depth):
-        names = [n for n, _ in subject.net.named_parameters() if n.startswith(f"blocks.{layer}.")]
-        u, g = (torch.cat([given[n].flatten() for n in names]) for given in (answer, truth))
+    for block in range(subject.net.depth):
+        u, g = (torch.cat([given[n].flatten() for n in in_block(subject.net, block)]) for given in (answer, truth))
         found.append(alignment(u, g).value)
     return found
 
@@ -257,18 +248,14 @@ def _in_training(subject: RuleOnNet) -> list[float]:
     return [statistics.median(values) for values in zip(*found, strict=True)]
 
 
-def _shares(
-    net: Net, names: Sequence[str], answer: Mapping[str, Tensor], truth: Mapping[str, Tensor]
-) -> dict[str, int]:
+def _shares(subject: RuleOnNet) -> dict[str, int]:
     """How many of the net's numbers the rule trains, how many have the true gradient's direction, how many nothing."""
-    counts = {"by_rule": 0, "by_gradient": 0, "untrained": 0}
-    for name in names:
-        how = "by_rule"
-        if not size(dict(answer), [name]):
-            how = "untrained"
-        elif alignment(answer[name].flatten(), truth[name].flatten()).value > 1 - 1e-6:
-            how = "by_gradient"
-        counts[how] += net.get_parameter(name).numel()
+    counts, truth = {"by_rule": 0, "by_gradient": 0, "untrained": 0}, subject.truth()
+    for name, _ in subject.net.named_parameters():
+        update = subject.usual[name].flatten()
+        along = alignment(update, truth[name].flatten())
+        exact = along.status == "ok" and along.value > 1 - 1e-6
+        counts["by_gradient" if exact else "by_rule" if update.any() else "untrained"] += len(update)
     return counts
 
 

@@ -109,12 +109,13 @@ def distance(before: Answer, after: Answer, names: Sequence[str]) -> float:
 
 
 def linears(part: nn.Module) -> list[nn.Linear]:
-    """The linear layers of a part, in order. Anything else that has a matrix is refused: it could not be turned."""
-    found = [m for m in part.modules() if isinstance(m, nn.Linear)]
-    own = {id(m.weight) for m in found}
-    if any(p.dim() > 1 and id(p) not in own for p in part.parameters()):
-        raise BadValue("a card is made on a net of linear layers", "use --net resmlp, mlp or student")
-    return found
+    """The linear layers of a part, in order."""
+    return [m for m in part.modules() if isinstance(m, nn.Linear)]
+
+
+def in_block(net: Net, block: int) -> list[str]:
+    """The names of a block's parameters."""
+    return [name for name, _ in net.named_parameters() if name.startswith(f"blocks.{block}.")]
 
 
 class _Products(TorchFunctionMode):
@@ -153,10 +154,9 @@ def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
         assert isinstance(module, nn.Linear)
         seen.setdefault(module, []).append(_rows(args[0], module))
 
-    layers = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    handles = [m.register_forward_pre_hook(hook) for m in layers]
+    handles = [layer.register_forward_pre_hook(hook) for layer in linears(net)]
     try:
-        with _Products(layers, seen):
+        with _Products(linears(net), seen):
             yield seen
     finally:
         for handle in handles:
@@ -166,8 +166,7 @@ def inputs_of(net: Net) -> Iterator[dict[nn.Linear, list[Tensor]]]:
 def condition(net: Net) -> None:
     """Make every weight at least FLOOR of its matrix' RMS, with the sign that it has."""
     with torch.no_grad():
-        for layer in (m for m in net.modules() if isinstance(m, nn.Linear)):
-            w = layer.weight
+        for w in (layer.weight for layer in linears(net)):
             least = FLOOR * w.square().mean().sqrt()
             w.copy_(torch.where(w < 0, -1.0, 1.0) * w.abs().clamp_min(least))
 
@@ -233,12 +232,9 @@ def questions(net: Net) -> dict[str, list[Question]]:
     """
     names = {id(m): name for name, m in net.named_modules()}
     blocks = [[names[id(m)] for m in linears(block)] for block in net.blocks]
-    units = [[n for n, _ in net.named_parameters() if n.startswith(f"blocks.{i}.")] for i in range(net.depth)]
     embed = [n for n, _ in net.named_parameters() if n.startswith("embed.")]
-    inside = [Question(found[1:], [f"{found[0]}.weight"]) for found in blocks if len(found) > 1]
-    if embed:
-        inside.append(Question(blocks[0], embed))
-    units = [[f"credit {i}", *unit, *(() if i else embed)] for i, unit in enumerate(units)]
+    inside = [*(Question(found[1:], [f"{found[0]}.weight"]) for found in blocks), Question(blocks[0], embed)]
+    units = [[f"credit {i}", *in_block(net, i), *(() if i else embed)] for i in range(net.depth)]
     above = [Question([m for found in blocks[i + 1 :] for m in found], unit) for i, unit in enumerate(units[:-1])]
     head = [Question([names[id(m)] for m in linears(net.readout)], unit) for unit in units]
     return {"inside": inside, "blocks": above, "readout": head}
@@ -290,8 +286,8 @@ def uses_labels(subject: RuleOnNet, others: Tensor) -> bool:
         wanted = SURE * F.one_hot(labels, net.classes).to(rows) - bias
         with replaced({head: (torch.linalg.pinv(rows) @ wanted).T}):
             answers.append(subject.answer(labels))
-    for layer in range(net.depth):
-        names = [n for n, _ in net.named_parameters() if n.startswith(f"blocks.{layer}.")]
+    for block in range(net.depth):
+        names = in_block(net, block)
         limit = max(LABEL_NOTICED * size(usual, names), 10 * subject.noise(names))
         if distance(answers[0], answers[1], names) > limit:
             return True
