@@ -26,7 +26,6 @@ def test_golden_what_is_found_and_said(name: str, made: dict[str, tuple[Path, st
 
 def test_every_check_has_its_file() -> None:
     assert {file.stem for file in checks_golden.FOLDER.iterdir()} == {*LISTED, "verdict"}
-    assert set(LISTED) == set(checks_golden.FOUND)
 
 
 @pytest.mark.parametrize("name", LISTED)

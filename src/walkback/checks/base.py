@@ -48,7 +48,8 @@ class Date(NamedTuple):
 class Check(ABC):
     """One question put to the evidence.
 
-    find        the answer. A pure function: nothing is measured, trained or drawn
+    find        the answer. A pure function: nothing is measured, trained or drawn. `find_published`: by the paper's
+                protocol (published.py)
     form        how its numbers are written: a growth (168×), points (+30.6), a share (75%), a size (3e-07), a number
     spread      what low and high of a finding are: over the seeds, or the interval of a mean
     figure      what kind of figure its evidence is; None: the value against the threshold
@@ -79,14 +80,19 @@ class Check(ABC):
     at_init: bool = False  # whether a net at its random init must pass it
 
     @abstractmethod
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """The answer."""
+    def find(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
+        """The answer by our protocol."""
+
+    def find_published(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
+        """The answer by the published protocol, of a check that has a quantity there."""
+        raise NotImplementedError(f"the published protocol does not ask {self.name}")
 
     def __call__(
         self, evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours"
     ) -> Finding:
         """The answer, by the default thresholds where none are given."""
-        return self.find(evidence, thresholds or default_thresholds(), protocol)
+        find = self.find_published if protocol == "published" else self.find
+        return find(evidence, thresholds or default_thresholds())
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
@@ -98,9 +104,9 @@ class Check(ABC):
         del moment, thresholds, residual, start
         return {}
 
-    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+    def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """Its value of each seed, for the figure; nothing if a seed has none of its own."""
-        del evidence, thresholds
+        del evidence
         return {}
 
     def captions(self, finding: Finding) -> tuple[str, str]:
@@ -151,7 +157,7 @@ class Unknown(Check):
         self.name = name
         self.quantity = dict.fromkeys(("ours", "published"), "a check that is not known here")
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    def find(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
         """It cannot be asked here."""
         raise NotImplementedError(f"the check {self.name} is not known here")
 
