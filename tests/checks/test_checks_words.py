@@ -9,7 +9,7 @@ import pytest
 
 import test_checks_planted as planted
 from checks_golden import made
-from test_checks_planted import around, null, precise
+from test_checks_planted import around, precise
 from walkback.checks import (
     CHECKS,
     DEFAULT,
@@ -28,7 +28,6 @@ from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit, completed
 from walkback.checks.words import times_words
 from walkback.errors import BadValue, RecordError
-from walkback.records.schema import ReadingRecord
 
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)
 
@@ -230,15 +229,3 @@ def test_the_words_of_a_loss_that_is_small_follow_the_thresholds() -> None:
     loss = stricter.table["reference.small_loss"].changed(value=0.2)
     stricter = stricter.changed(table={**stricter.table, "reference.small_loss": loss})
     assert "Neither" not in "".join(reference(small, stricter).warnings)
-
-
-# --- words that tell numbers apart ----------------------------------------------------------------------------------
-
-
-def test_a_judgement_keeps_what_was_measured_and_each_doubt_once() -> None:
-    readings = {"update": [ReadingRecord(value=0.5, status="ok", null=null())] * 4}
-    found = judge(subject({"measured": readings}))
-    assert found.described.measured == dict.fromkeys(("42", "123", "456"), readings)
-    copies = judge(subject({"loss": 1.1}, accuracy=(0.6, 0.6, 0.6)))
-    assert not [note for note in copies.notes if "same-records" in note]  # the verdict says it
-    assert copies.verdict == "open"
