@@ -28,9 +28,8 @@ def test_every_check_has_its_file() -> None:
     assert {file.stem for file in checks_golden.FOLDER.iterdir()} == {*LISTED, "verdict"}
 
 
-@pytest.mark.parametrize("name", LISTED)
-def test_planted_another_word_is_a_difference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = CHECKS.get(name)
+def test_planted_another_word_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = CHECKS.get("size")
     before = checks_golden.text_of(check)
     monkeypatch.setattr(check, "do", {**check.do, "open": "Do nothing."})
     assert checks_golden.text_of(check) != before
