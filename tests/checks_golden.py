@@ -125,7 +125,6 @@ MORE: dict[str, dict[str, Evidence]] = {
         "a seed of the shallow net missing": but({"shallow": by_seed(0.34, 0.342)}),
         "a seed of bp missing": but({"frozen_bp": by_seed(0.38, 0.382, 0.381, 0.38)}),
         "predictions not here": UNSEEN,
-        "predictions not recorded, depth": planted.subject(predicted=False),
         "not every seed clears it": but(accuracy=(0.372, 0.45, 0.45, 0.45, 0.359)),
         "equal gains": but(accuracy=(0.4,) * 5, baselines={
             name: by_seed(*[value] * 5) for name, value in (("frozen", 0.3), ("shallow", 0.3))}, predicted=False),
@@ -137,7 +136,7 @@ MORE: dict[str, dict[str, Evidence]] = {
         "a mean that is not finite": row(INF),
     },
     "reach": {
-        "three seeds": subject(), "no half net": but({"half": None}), "predictions not here": UNSEEN,
+        "predictions not here": UNSEEN,
         "near the margin": but({"half": by_seed(0.59, 0.60, 0.595, 0.585, 0.604)}),
         "harm that bp does not do": but({"half": around(0.63)}),
         "a seed of the half net missing": but({"half": by_seed(0.57, 0.571)}),
@@ -145,7 +144,6 @@ MORE: dict[str, dict[str, Evidence]] = {
         "the halves typed in": but({"half": Baseline.number(0.57), "half_bp": Baseline.number(0.58)}),
         "half of the blocks train": subject(trained=2, depth=None, baselines={"half": None, "half_bp": None}),
         "some blocks of unknown many train": Evidence(name="x", trained=2),
-        "blocks not known": Evidence(name="x", seeds=[Training(seed=1), Training(seed=2)]),
     },
     "chance": {
         "noise": planted.subject(*(credits(*[g] * 4) for g in (-0.3, 0.3, -0.2, 0.25, 0.0))),

@@ -60,9 +60,9 @@ class Check(ABC):
     place: float  # its place among the columns
     asks: str  # the question
     raised: str  # when it fires, in a few words
-    heading: str  # what its column holds, in a word
     quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
-    limits: Mapping[str, Limit]  # its thresholds by name
+    heading: str = ""  # what its column holds, in a word
+    limits: Mapping[str, Limit] = {}  # its thresholds by name
     not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
@@ -147,11 +147,8 @@ class Unknown(Check):
     """A check that somebody else's audit has and that is not known here: shown, in general words."""
 
     place = float("inf")
-    answer = "symptom"
     asks = "This version does not know this check."
     raised = "not known here"
-    heading = ""
-    limits: Mapping[str, Limit] = {}
 
     def __init__(self, name: str):
         self.name = name

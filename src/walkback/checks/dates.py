@@ -49,21 +49,23 @@ def fires_at(
 
 def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dict[str, FirstFired]:
     """For every check the first epoch at which it fired, seed by seed."""
-    given, checks, found = thresholds or default_thresholds(), in_order(), {}
-    for check in checks:
+    given = thresholds or default_thresholds()
+    found: dict[str, FirstFired] = {}
+    undated: dict[str, FirstFired] = {}
+    for check in in_order():
+        if not check.dates:
+            epochs = dict.fromkeys(evidence.labels())
+            undated[check.name] = FirstFired(epochs=epochs, says=f"cannot be dated: {check.undated}")
+            continue
         at = {
             label: [(m.epoch, check.fires_at(m, given, evidence.residual, seed.init)) for m in seed.moments]
-            for label, seed in evidence.labelled() if check.dates
-        }  # fmt: skip
+            for label, seed in evidence.labelled()
+        }
         for date in check.dates:
             found[date.key] = _first({
                 label: [(epoch, fired[date.key]) for epoch, fired in moments] for label, moments in at.items()
             })  # fmt: skip
-    for check in checks:
-        if not check.dates:
-            epochs = dict.fromkeys(evidence.labels())
-            found[check.name] = FirstFired(epochs=epochs, says=f"cannot be dated: {check.undated}")
-    return found
+    return found | undated
 
 
 def _first(fired: Mapping[str, Sequence[tuple[int | None, bool | None]]]) -> FirstFired:

@@ -62,13 +62,13 @@ def bar(blocks: int, share: float) -> float:
     return 1 + share * (blocks - 1)
 
 
-def others_needed(blocks: int, share: float = 0.5) -> float:
-    """With one block at cosine 1, what the bar asks of the others: where (1 + rx)² / (1 + rx²) is the bar, r others.
+def others_needed(blocks: int) -> float:
+    """With one block at cosine 1, what the bar of one half asks of the r others: where (1 + rx)² / (1 + rx²) is it.
 
     >>> [round(others_needed(blocks), 2) for blocks in (2, 4, 12)]
     [0.27, 0.24, 0.18]
     """
-    others, above_one = blocks - 1, bar(blocks, share) - 1
+    others, above_one = blocks - 1, bar(blocks, 0.5) - 1
     return above_one / (others + math.sqrt(others**2 + others * (others - 1 - above_one) * above_one))
 
 
