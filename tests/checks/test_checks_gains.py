@@ -169,6 +169,13 @@ def test_less_evidence_never_makes_the_lower_half_trained() -> None:
         assert reach(asked.changed(baselines=less)).outcome == "open"
 
 
+def test_no_seeds_are_asked_for_where_the_half_net_is_missing() -> None:
+    """More seeds narrow an interval; they do not bring a net that nobody trained."""
+    unsure = by_seed(0.60, 0.62, 0.605, 0.617, 0.61)
+    assert reach(but({"half": by_seed(0.59, 0.60, 0.595, 0.585, 0.604), "half_bp": unsure})).wants_seeds
+    assert not reach(but({"half": None, "half_bp": unsure})).wants_seeds
+
+
 def test_a_margin_of_ones_own_is_used() -> None:
     assert depth(gained(0.05, 0.051, 0.049, 0.05, 0.05), DEFAULT.but("depth.margin", 0.06)).outcome == "fires"
     assert reach(but(), DEFAULT.but("reach.margin", 0.2)).outcome in ("open", "not asked")

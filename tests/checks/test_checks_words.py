@@ -94,6 +94,8 @@ def test_a_check_that_is_not_known_here_is_shown_and_never_asked() -> None:
     assert all(stranger.meaning(made(stranger, outcome)) == words for outcome, words in GENERIC.items())
     with pytest.raises(NotImplementedError, match=r"^the check somebody's is not known here$"):
         stranger(subject())
+    with pytest.raises(NotImplementedError, match=r"^the published protocol does not ask size$"):
+        check_named("size")(subject(), protocol="published")
     assert check_named("scale") is scale
 
 

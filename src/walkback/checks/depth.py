@@ -134,7 +134,7 @@ def _says(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: floa
     words.append(SAYS[case].format(least=least_words(at), **values))
     gains = [each.gain for each in both if each.gain.n >= FEWEST and not each.gain.lacking]
     if gains:
-        n, failed = max(((gain.n, gain.failed()) for gain in gains), key=operator.itemgetter(1))
+        n, failed = max(((gain.n, gain.n - gain.above(0)) for gain in gains), key=operator.itemgetter(1))
         share = 100 * most_failing(failed, n)
         words.append(f"Seeds that gain nothing: {failed} of {n}; their share is at most {share:.0f} % (95 %).")
     if any(each.gain.image is None and each.gain.n > 1 for each in both):

@@ -32,10 +32,6 @@ class Interval(Record):
         """Whether it is shown to lie below."""
         return self.high is not None and self.high < at
 
-    def contains(self, at: float) -> bool:
-        """Whether neither is shown, though it has ends."""
-        return self.low is not None and self.high is not None and self.low <= at <= self.high
-
 
 class Bounds(NamedTuple):
     """Between what a number of one seed lies; None: no bound is known."""

@@ -109,10 +109,6 @@ class PairedGain(NamedTuple):
         """On how many seeds the gain is above what is required."""
         return sum(gain > required for gain in self.gains.values())
 
-    def failed(self) -> int:
-        """On how many seeds there is no gain at all."""
-        return sum(gain <= 0 for gain in self.gains.values())
-
 
 def paired(side: PairedSide, other: PairedSide) -> PairedGain:
     """The gain of one side over the other.
@@ -194,7 +190,8 @@ class Compared(NamedTuple):
         """Whether more seeds could settle it: an interval of the subject or of bp contains the margin."""
         if self.gain.alone or self.own.low is None or self.wide.high is None:
             return False
-        return self.own.low <= at <= self.wide.high or self.bp.contains(at)
+        bp_is_open = self.bp.low is not None and self.bp.high is not None and self.bp.low <= at <= self.bp.high
+        return self.own.low <= at <= self.wide.high or bp_is_open
 
 
 def bonferroni(confidence: float, tests: int = 2) -> float:

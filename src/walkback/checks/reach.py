@@ -66,7 +66,7 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     now = outcome(thresholds)
     return gain_finding(
         "reach", NAME, thresholds, [found], outcome, basis="exact" if nothing else None,
-        wants_seeds=now == "open" and not unfinished and (found.own.contains(at) or found.bp.contains(at)),
+        wants_seeds=now == "open" and not unfinished and found.wants_seeds(at),
         says=nothing or _says(evidence, found, now, at, confidence),
     )  # fmt: skip
 
