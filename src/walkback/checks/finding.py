@@ -14,7 +14,7 @@ from walkback.records.record import Record
 Outcome = Literal["fires", "passes", "open", "not asked", "inconclusive", "not applicable"]
 Basis = Literal["exact", "bound", "proxy", "missing"]
 Protocol = Literal["ours", "published"]
-Limits = Thresholds | Mapping[str, float]
+Limits = Thresholds | Mapping[str, float]  # thresholds, or others that are tried in their place
 
 
 class Interval(Record):

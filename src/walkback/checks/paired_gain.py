@@ -11,7 +11,6 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from walkback.checks.finding import Basis, Finding, Interval, Limits, Outcome, known, make_finding
@@ -199,9 +198,7 @@ def bonferroni(confidence: float, tests: int = 2) -> float:
     return round(1 - (1 - confidence) / tests, 12)
 
 
-def compare(
-    evidence: Evidence, pairs: Mapping[BaselineName, BaselineName], confidence: float
-) -> list[Compared]:  # fmt: skip
+def compare(evidence: Evidence, pairs: Mapping[BaselineName, BaselineName], confidence: float) -> list[Compared]:
     """The subject over each baseline, and bp over the counterpart that is named beside it."""
     found = []
     for name, counterpart in pairs.items():
@@ -216,7 +213,7 @@ def compare(
 def gain_finding(
     check: str, margin: str, thresholds: Thresholds, compared: Sequence[Compared],
     outcome: Callable[[Limits], Outcome], *, says: str, wants_seeds: bool, basis: Basis | None = None,
-    parts: Mapping[str, Interval] = MappingProxyType({}),
+    parts: Mapping[str, Interval] | None = None,
 ) -> Finding:  # fmt: skip
     """The finding of a check that judges by gains: its value is the least of them.
 
@@ -227,11 +224,12 @@ def gain_finding(
     least = min((each.own for each in shown), key=lambda own: own.value or 0.0, default=Interval())
     cuts = [end for each in compared for i in (each.own, each.wide, each.bp) for end in (i.low, i.high)]
     cuts += [gain for each in compared for gain in each.gain.gains.values()]
-    every = {each.name: each.own for each in compared} | {f"bp over {each.name}": each.bp for each in compared}
+    every: dict[str, Interval] = {each.name: each.own for each in compared}
+    every |= {f"bp over {each.name}": each.bp for each in compared}
     by: Basis = "exact" if len(shown) == len(compared) else "bound" if shown else "missing"
     return make_finding(
         check, thresholds, outcome, {margin: cuts}, value=least.value, low=least.low, high=least.high, says=says,
-        basis=basis or by, parts={name: part for name, part in {**every, **parts}.items() if part.value is not None},
+        basis=basis or by, parts={name: part for name, part in (every | dict(parts or {})).items() if part.value is not None},
         warnings=[ALIKE for each in compared if each.gain.alike], wants_seeds=wants_seeds,
     )  # fmt: skip
 
