@@ -13,7 +13,7 @@ from test_checks_planted import INF, NAN, dead, moment, null, ok, precise
 from walkback.checks import DEFAULT, fires_at, first_fired, judge, reference, scale
 from walkback.checks.finding import Finding, stable_range
 from walkback.checks.paired_gain import mean_interval, two_sided
-from walkback.checks.published import norm, not_finite
+from walkback.checks.published_protocol import norm, not_finite
 from walkback.checks.reference import chord
 from walkback.checks.stream import growth, growth_over_init
 from walkback.records import Evidence, Moment, Training

@@ -49,7 +49,7 @@ class Check(ABC):
     """One question put to the evidence.
 
     find        the answer. A pure function: nothing is measured, trained or drawn. `find_published`: by the paper's
-                protocol (published.py)
+                protocol (published_protocol.py)
     form        how its numbers are written: a growth (168×), points (+30.6), a share (75%), a size (3e-07), a number
     spread      what low and high of a finding are: over the seeds, or the interval of a mean
     figure      what kind of figure its evidence is; None: the value against the threshold

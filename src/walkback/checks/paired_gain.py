@@ -226,10 +226,11 @@ def gain_finding(
     cuts += [gain for each in compared for gain in each.gain.gains.values()]
     every: dict[str, Interval] = {each.name: each.own for each in compared}
     every |= {f"bp over {each.name}": each.bp for each in compared}
+    every |= parts or {}
     by: Basis = "exact" if len(shown) == len(compared) else "bound" if shown else "missing"
     return make_finding(
         check, thresholds, outcome, {margin: cuts}, value=least.value, low=least.low, high=least.high, says=says,
-        basis=basis or by, parts={name: part for name, part in (every | dict(parts or {})).items() if part.value is not None},
+        basis=basis or by, parts={name: part for name, part in every.items() if part.value is not None},
         warnings=[ALIKE for each in compared if each.gain.alike], wants_seeds=wants_seeds,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Date, register
 from walkback.checks.finding import Bounds, Finding, Limits, Outcome, Protocol, known, make_finding, on_every_seed
-from walkback.checks.published import Norm, norm, published_reference
+from walkback.checks.published_protocol import Norm, norm, published_reference
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
 from walkback.checks.words import by_text, listed, range_words, seeds_words, times_words, where
 from walkback.records.evidence import Evidence

@@ -19,7 +19,7 @@ from walkback.checks.dates import FirstFired, first_fired
 from walkback.checks.finding import Finding, Outcome, Protocol, known
 from walkback.checks.gamma import TO_BE_EVEN, disagreement, gamma_of, standing_of
 from walkback.checks.paired_gain import guessing, stopped
-from walkback.checks.published import published_verdict
+from walkback.checks.published_protocol import published_verdict
 from walkback.checks.thresholds import Thresholds, default_thresholds
 from walkback.checks.words import seeds_words
 from walkback.records.duplicates import doubts_of
