@@ -120,8 +120,9 @@ class Check(ABC):
         return ""
 
     def meaning(self, finding: Finding) -> str:
-        """What the outcome means."""
-        return self.means.get(finding.outcome, GENERIC[finding.outcome])
+        """What the outcome means; what is inconclusive by the published protocol is open by ours."""
+        outcome: Outcome = "open" if finding.outcome == "inconclusive" else finding.outcome
+        return self.means.get(outcome, GENERIC[outcome])
 
     def phrase(self, finding: Finding) -> str:
         """The finding as a clause of the one sentence about a subject: "one block grows the stream 168×"."""
@@ -131,14 +132,14 @@ class Check(ABC):
         """What to do about this finding; empty where there is nothing to do."""
         if finding.outcome == "open" and finding.basis == "exact" and self.spread == "seeds":
             return DISAGREE
-        return self.do.get(finding.outcome, "")
+        return self.do.get("open" if finding.outcome == "inconclusive" else finding.outcome, "")
 
 
 DISAGREE = "The seeds disagree. More seeds would show how often each outcome occurs."
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
-    **dict.fromkeys(("open", "inconclusive"), "What is known does not settle it."),
+    "open": "What is known does not settle it.",
     **dict.fromkeys(("not asked", "not applicable"), "This question does not apply to this subject."),
 }
 

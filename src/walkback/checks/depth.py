@@ -230,7 +230,6 @@ class Depth(Check):
         "fires": "Training the blocks does not help, or does harm: without them the net would do as well.",
         "passes": "On the typical seed the trained blocks do something that neither frozen blocks nor no blocks do.",
         "open": "It is not settled whether training the blocks helps.",
-        "inconclusive": "It is not settled whether training the blocks helps.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the accuracy of the frozen and of the shallow net next to that of the trained one.",

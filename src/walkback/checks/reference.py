@@ -200,12 +200,10 @@ class Reference(Check):
         "fires": "The published protocol treats a gradient below its floor as noise.",
         "passes": "The mean norm of the deepest gradient is not below the published floor.",
         "inconclusive": "The norm of the deepest gradient is not known.",
-        "not applicable": "This question does not apply to this net.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",
         "open": "Measure the gradient in the net's own precision and in float64 on every seed.",
-        "inconclusive": "Measure the gradient in the net's own precision and in float64 on every seed.",
     }
 
     find = staticmethod(_find)
@@ -237,7 +235,8 @@ class Reference(Check):
 
     def meaning(self, finding: Finding) -> str:
         """What the outcome means, by the protocol that found it."""
-        return (self.published if FLOOR in finding.ranges else self.means)[finding.outcome]
+        words = self.published.get(finding.outcome) if FLOOR in finding.ranges else None
+        return words or super().meaning(finding)
 
 
 reference = register(Reference())

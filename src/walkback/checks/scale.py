@@ -140,15 +140,12 @@ class Scale(Check):
         "shrinks as the stream grows, so cosines are soon taken against something very small.",
         "passes": "No block makes the stream much larger.",
         "open": "The seeds differ, or not every norm is known.",
-        "inconclusive": "The seeds differ, or not every norm is known. This is evidence neither for nor against.",
         "not applicable": "The published protocol checks only nets with a residual stream.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Look at the epoch at which it first fired. Penalise ‖f_l‖², normalise the credit, or stop the "
         "training there.",
         "open": "Record the norm of every hidden state, in a plain net also at init.",
-        "inconclusive": "If the seeds differ, train more of them. If a norm is missing, record that of every hidden "
-        "state, in a plain net also at init, and say whether the net has a residual stream.",
     }
 
     find = staticmethod(_find)
