@@ -41,7 +41,7 @@ class Quiet(Check):
     do = {"fires": "Close the door."}
     dates = (Date("quiet", "quiet, planted", "hidden", "the planted check"),)
 
-    def find(self, evidence, thresholds, protocol):
+    def find(self, evidence, thresholds):
         norms = [seed.final.hidden_norms[-1] for seed in evidence.seeds]
         limit = thresholds["quiet.norm"]
         outcome = agreed(["fires" if norm > limit else "passes" for norm in norms])
@@ -54,7 +54,7 @@ class Quiet(Check):
     def fires_at(self, moment, thresholds, residual, start):
         return {"quiet": moment.hidden_norms[-1] > thresholds["quiet.norm"]}
 
-    def by_seed(self, evidence, thresholds):
+    def by_seed(self, evidence):
         return {label: s.final.hidden_norms[-1] for label, s in zip(evidence.labels(), evidence.seeds)}
 
 

@@ -10,6 +10,7 @@ from walkback.checks import depth, first_fired, judge, reference, scale
 from walkback.records import Baseline, Evidence, Moment, Training
 
 FROZEN = Baseline.number(0.349)
+NORMS = [1.0] * 4
 
 
 def row(accuracy: float, *, frozen: Baseline | None = FROZEN, **known: Any) -> Evidence:
@@ -21,75 +22,43 @@ def row(accuracy: float, *, frozen: Baseline | None = FROZEN, **known: Any) -> E
     )  # fmt: skip
 
 
-def fired(evidence: Evidence) -> tuple[str, list[str]]:
-    found = judge(evidence, protocol="published")
-    return found.verdict, [f.check for f in found.findings if f.outcome == "fires"]
+def penalty(accuracy: float) -> Evidence:
+    ends = [9, None, None, None, 4e4]
+    return row(accuracy, hidden_norms=ends, gradient_norms=[None] * 4 + [9e-7], reference_batch=2048)
 
 
-BP = row(
-    0.615, hidden_norms=[255, 226, 211, 205, 203], gradient_norms=[4.4e-4, 4.7e-4, 4.8e-4, 4.5e-4, 3.7e-4]
-)  # fmt: skip
-FA = row(
-    0.401, hidden_norms=[None] * 4 + [1e5], gradient_norms=[1.8e-5, 1.2e-6, 8.9e-7, 8.9e-7, 8.9e-7]
-)  # fmt: skip
-DFA = row(
-    0.306, hidden_norms=[8.7, None, None, None, 4.5e8], gradient_norms=[4.4e-7, 4.2e-9, 4.2e-9, 4.2e-9, 4.2e-9]
-)  # fmt: skip
+ALL = ["scale", "reference", "depth"]
+DFA = row(0.306, hidden_norms=[8.7, None, None, None, 4.5e8], gradient_norms=[4.4e-7] + [4.2e-9] * 4)
 EP = row(0.316, frozen=None, hidden_norms=[None] * 4 + [8e3], gradient_norms=[None] * 4 + [1e-4])
+PUBLISHED: dict[str, tuple[Evidence, list[str]]] = {  # and the checks that fire
+    "bp": (row(0.615, hidden_norms=[255, 226, 211, 205, 203],
+               gradient_norms=[4.4e-4, 4.7e-4, 4.8e-4, 4.5e-4, 3.7e-4]), []),
+    "fa": (row(0.401, hidden_norms=[None] * 4 + [1e5], gradient_norms=[1.8e-5, 1.2e-6, 8.9e-7, 8.9e-7, 8.9e-7]), []),
+    "dfa": (DFA, ALL),
+    "credit bridge, without norms": (row(0.289), ["depth"]), "state bridge": (row(0.205), ["depth"]),
+    # No frozen net of its own is published. Held against that of DFA the rule as printed, .316 against .349,
+    # contradicts the verdict as printed; we do not hide it.
+    "ep": (EP, []), "ep against the frozen net of dfa": (EP.changed(baselines={"frozen": FROZEN}), ["depth"]),
+    "the penalty, 30 epochs": (penalty(0.360), ["depth"]), "100 epochs": (penalty(0.363), ["depth"]),
+    "a net at random init": (row(0.1, hidden_norms=[8.7] * 5, gradient_norms=[8e-3] * 5), ["depth"]),
+}  # fmt: skip
 
 
-def test_bp_holds() -> None:
-    assert fired(BP) == ("holds", [])
-    assert [f.outcome for f in judge(BP, protocol="published").findings] == ["passes"] * 3
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_numbers_give_the_published_verdict(name: str) -> None:
+    """Of the five methods (fa, ep, dfa and the bridges) three are walked back."""
+    evidence, fired = PUBLISHED[name]
+    found = judge(evidence, protocol="published")
+    assert [f.check for f in found.findings if f.outcome == "fires"] == fired
+    assert found.verdict == ("walked back" if fired else "holds")
+    assert (found.verdicts, found.rates, found.symptoms) == (None, None, [])
 
 
-def test_fa_is_not_walked_back_and_its_floor_does_not_fire() -> None:
-    assert fired(FA) == ("holds", [])
-    assert reference(FA, protocol="published").outcome == "passes"
-
-
-def test_dfa_is_walked_back_by_all_three() -> None:
-    assert fired(DFA) == ("walked back", ["scale", "reference", "depth"])
-
-
-@pytest.mark.parametrize("accuracy", [0.289, 0.205])  # credit bridge, state bridge: no norms are published
-def test_the_bridges_are_walked_back(accuracy: float) -> None:
-    assert fired(row(accuracy)) == ("walked back", ["depth"])
-
-
-def test_ep_holds_as_its_authors_say_because_no_frozen_net_of_its_own_is_published() -> None:
-    assert fired(EP) == ("holds", [])
-
-
-def test_ep_held_against_the_frozen_net_of_dfa_would_be_walked_back() -> None:
-    """The rule as printed, .316 against .349, contradicts the verdict as printed; we do not hide it."""
-    against = EP.changed(baselines={"frozen": FROZEN})
-    assert fired(against) == ("walked back", ["depth"])
-
-
-@pytest.mark.parametrize("accuracy", [0.360, 0.363])  # 30 and 100 epochs
-def test_the_penalty_repairs_scale_and_reference_and_leaves_depth(accuracy: float) -> None:
-    penalty = row(
-        accuracy, hidden_norms=[9, None, None, None, 4e4], gradient_norms=[None] * 4 + [9e-7], reference_batch=2048
-    )  # fmt: skip
-    assert fired(penalty) == ("walked back", ["depth"])
-    found = scale(penalty, protocol="published")
+def test_the_penalty_repairs_scale_by_a_proxy() -> None:
+    found = scale(penalty(0.36), protocol="published")
     assert (found.outcome, found.basis) == ("passes", "proxy")
-    assert found.warnings == [
-        "a geometric mean within the limit does not rule out a block above it; our protocol would not pass this",
-    ]
-    assert found.says == "Mean growth: 8.16×, by the geometric mean of what is known (published limit 50×)."
-    assert reference(penalty, protocol="published").value == pytest.approx(9e-7 * 16)
-
-
-def test_of_the_five_methods_three_are_walked_back() -> None:
-    methods = [FA, EP, DFA, row(0.289), row(0.205)]
-    assert [fired(m)[0] for m in methods].count("walked back") == 3
-
-
-def test_a_net_at_random_init_fires_neither_scale_nor_reference() -> None:
-    init = row(0.1, hidden_norms=[8.7] * 5, gradient_norms=[8e-3] * 5)
-    assert fired(init)[1] == ["depth"]
+    assert "does not rule out a block above it" in found.warnings[0]
+    assert reference(penalty(0.36), protocol="published").value == pytest.approx(9e-7 * 16)
 
 
 def test_the_temporal_replay_is_dated_seed_by_seed() -> None:
@@ -110,11 +79,10 @@ def test_the_temporal_replay_is_dated_seed_by_seed() -> None:
     found = first_fired(dfa)
     assert found["scale"].epochs == {"42": 8, "123": 11, "456": 8}
     assert found["reference floor"].epochs == {"42": 4, "123": 4, "456": 3}
-    assert found["reference"].epochs == {"42": None, "123": None, "456": None}
+    assert found["reference"].epochs == found["depth"].epochs == {"42": None, "123": None, "456": None}
     assert found["scale"].says == "known at 45 of 45 moments"
     assert found["reference"].says == "known at 45 of 45 moments; it never fired"
     assert found["depth"].says == "cannot be dated: the baselines are known at the end only"
-    assert found["depth"].epochs == {"42": None, "123": None, "456": None}
     bp = Evidence(name="bp", residual=True, seeds=[training(42, 99, 99)])
     assert first_fired(bp)["scale"].epochs == {"42": None}
 
@@ -129,56 +97,36 @@ def test_means_only() -> None:
     assert (found.outcome, found.low, found.high) == ("fires", None, None)
     assert found.value == pytest.approx((1000 + 2 * 10 / 9) / 3)
     assert found.stable_range == (None, found.value)
-    assert found.says == "Mean growth: 334× (published limit 50×)."
     assert scale(mixed).outcome == "open"
-
-
-@pytest.mark.parametrize(("value", "outcome"), [(1e-7, "passes"), (math.nextafter(1e-7, 0), "fires")])
-def test_the_floor_fires_strictly_below(value: float, outcome: str) -> None:
-    found = reference(row(0.5, gradient_norms=[1.0] * 4 + [value]), protocol="published")
-    assert (found.outcome, found.threshold, found.basis, found.check) == (outcome, 1e-7, "exact", "reference")
-    assert found.says == "The mean norm of the deepest gradient is 1e-07; the published floor is 1e-07."
-    assert found.stable_range == ((None, value) if outcome == "passes" else (value, None))
-    assert found.ranges == {"reference.floor": found.stable_range}
-
-
-@pytest.mark.parametrize(("value", "outcome"), [(50.0, "passes"), (math.nextafter(50, 99), "fires")])
-def test_the_growth_fires_strictly_above(value: float, outcome: str) -> None:
-    found = scale(row(0.5, hidden_norms=[1.0, value]), protocol="published")
-    assert (found.outcome, found.basis, found.check, found.threshold) == (outcome, "exact", "scale", 50)
-    assert found.ranges == {"scale.growth": found.stable_range}
-    assert found.stable_range == ((value, None) if outcome == "passes" else (None, value))
+    assert depth(subject(accuracy=(0.6, 0.604, 0.598)), protocol="published").value == pytest.approx(1.802 / 3 - 0.35)
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "frozen", "outcome"), [(0.30, 0.28, "passes"), (0.369, 0.349, "passes"), (0.3689, 0.349, "fires")]
-)
-def test_the_margin_fires_strictly_below_and_rounding_does_not_move_it(
-    accuracy: float, frozen: float, outcome: str
-) -> None:
-    found = depth(row(accuracy, frozen=Baseline.number(frozen)), protocol="published")
-    assert (found.outcome, found.basis, found.check, found.threshold) == (outcome, "exact", "depth", 0.02)
-    assert found.value == pytest.approx(accuracy - frozen)
-    assert found.stable_range == ((None, found.value) if outcome == "passes" else (found.value, None))
-    assert found.ranges == {"depth.margin": found.stable_range}
-
-
-def test_margin_of_means_over_seeds() -> None:
-    found = depth(subject(accuracy=(0.6, 0.604, 0.598)), protocol="published")
-    assert found.value == pytest.approx((0.6 + 0.604 + 0.598) / 3 - 0.35)
+    ("check", "name", "evidence", "value", "outcome"),
+    [
+        (reference, "reference.floor", row(0.5, gradient_norms=[*NORMS, 1e-7]), 1e-7, "passes"),
+        (reference, "reference.floor", row(0.5, gradient_norms=[*NORMS, math.nextafter(1e-7, 0)]), 1e-7, "fires"),
+        (scale, "scale.growth", row(0.5, hidden_norms=[1.0, 50.0]), 50, "passes"),
+        (scale, "scale.growth", row(0.5, hidden_norms=[1.0, math.nextafter(50, 99)]), 50, "fires"),
+        (depth, "depth.margin", row(0.30, frozen=Baseline.number(0.28)), 0.02, "passes"),  # .30 − .28 < .02 in floats
+        (depth, "depth.margin", row(0.369), 0.02, "passes"),
+        (depth, "depth.margin", row(0.3689), 0.0199, "fires"),
+    ],
+)  # fmt: skip
+def test_each_threshold_is_strict(check: Any, name: str, evidence: Evidence, value: float, outcome: str) -> None:
+    found = check(evidence, protocol="published")
+    assert (found.outcome, found.basis, found.check) == (outcome, "exact", check.name)
+    assert found.value == pytest.approx(value)
+    up_to_it = (outcome == "fires") == (check is scale)  # scale fires above its threshold, the others below
+    assert found.stable_range == ((None, found.value) if up_to_it else (found.value, None))
+    assert found.ranges == {name: found.stable_range}
 
 
 def test_missing_parts_are_inconclusive_and_named() -> None:
-    bare = row(0.5, frozen=None)
-    found = judge(bare, protocol="published")
-    assert [(f.check, f.outcome, f.basis) for f in found.findings] == [
-        ("scale", "inconclusive", "missing"),
-        ("reference", "inconclusive", "missing"),
-        ("depth", "inconclusive", "missing"),
-    ]
+    found = judge(row(0.5, frozen=None), protocol="published")
+    assert [(f.check, f.outcome, f.basis) for f in found.findings] == [(n, "inconclusive", "missing") for n in ALL]
     assert all(f.value is None and f.warnings == [] and f.stable_range == (None, None) for f in found.findings)
-    assert (found.verdict, found.decided_by) == ("inconclusive", ["scale", "reference", "depth"])
-    assert found.protocol == "published"
+    assert (found.verdict, found.decided_by) == ("inconclusive", ALL)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -193,12 +141,8 @@ def test_what_is_not_finite_neither_passes_nor_holds(bad: float) -> None:
 
 
 def test_without_a_residual_stream_scale_is_not_asked() -> None:
-    flat = DFA.changed(residual=False)
-    found = scale(flat, protocol="published")
-    assert found.outcome == "not applicable"
-    assert found.says == "The net has no residual stream whose growth could be judged."
-    only = Evidence(name="x", residual=False)
-    assert judge(only, protocol="published").verdict == "inconclusive"
+    assert scale(DFA.changed(residual=False), protocol="published").outcome == "not applicable"
+    assert judge(Evidence(name="x", residual=False), protocol="published").verdict == "inconclusive"
     assert scale(DFA.changed(residual=None), protocol="published").outcome == "fires"
 
 
@@ -206,6 +150,6 @@ def test_what_is_ours_is_no_part_of_it() -> None:
     collapse = [ok(0.9), ok(0.0), ok(0.0), ok(0.0)]
     collapsed = subject({"cosine": collapse, "cosine_out": collapse})
     found = judge(collapsed, protocol="published")
-    assert [f.check for f in found.findings] == ["scale", "reference", "depth"]
+    assert [f.check for f in found.findings] == ALL
     assert (found.verdict, found.verdicts) == ("holds", None)
     assert judge(collapsed).verdicts.gamma == "carried by few"

@@ -122,8 +122,7 @@ def test_planted_deleting_a_control_never_makes_an_audit_valid(folder: Path, bot
         assert found.not_controlled == [subject.name for subject in found.subjects]
         assert not any(case.controlled for case in found.cases)
         assert found.says.startswith("Not controlled: ")
-        assert found.exit_status(strict=True) == 4
-        assert found.exit_status() != 4
+        assert found.exit_status() == 4
 
 
 def test_planted_a_second_random_that_behaves_does_not_excuse_the_first(both: Path, tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ def test_planted_taking_the_bad_controls_away_makes_nothing_valid(mixed: Path) -
     assert found.valid is None
     assert found.not_controlled == ["bp · 4 epochs", "fa · 4 epochs"]
     assert "Not controlled: bp · 4 epochs and fa · 4 epochs; no controls were trained in their setting." in found.says
-    assert found.exit_status(strict=True) == 4
+    assert found.exit_status() == 4
 
 
 def test_a_subject_whose_setting_has_no_controls_is_not_controlled(folder: Path) -> None:

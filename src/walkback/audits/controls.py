@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from walkback.checks import Check, Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
 from walkback.checks.depth import TASK
-from walkback.checks.finding import listed, points
+from walkback.checks.words import listed, points
 from walkback.records import Evidence, Subject, Training
 
 NAMED = 3  # subjects without controls that are named
@@ -123,7 +123,7 @@ def control_init(
         return Control(name=INIT, expected=INIT_EXPECTED, got=NOT_MEASURED, ok=False)
     evidence = Evidence(name="init", depth=depth, residual=residual, seeds=list(seeds))
     checks: list[Check] = [check for check in in_order(protocol) if check.at_init]
-    findings = [check.find(evidence, thresholds, protocol) for check in checks]
+    findings = [check(evidence, thresholds, protocol) for check in checks]
     fired = [finding for finding in findings if finding.outcome == "fires" and not _head_at_zero(finding, seeds)]
     got = ", ".join(f"{f.check}: {f.says}" for f in fired) or INIT_EXPECTED
     return Control(name=INIT, expected=INIT_EXPECTED, got=got, ok=not fired)

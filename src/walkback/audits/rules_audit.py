@@ -16,8 +16,8 @@ from walkback.audits.controls import CONTROLS
 from walkback.audits.records import with_inits
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.finding import listed
 from walkback.checks.sequential import USUAL_MOST, looks_up_to
+from walkback.checks.words import listed
 from walkback.data import load
 from walkback.errors import BadValue, WalkbackError
 from walkback.nets import defaults, find_net

@@ -6,14 +6,16 @@ Every file of this folder is imported, and a check in it registers itself.
 from walkback.checks.audit import Audit, Control, SettingValidity
 from walkback.checks.base import CHECKS, Check, check_named, in_order
 from walkback.checks.chance import chance
+from walkback.checks.dates import FirstFired, fires_at, first_fired
 from walkback.checks.depth import depth
-from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known, listed
+from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known
 from walkback.checks.paired_gain import DIGITS
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
-from walkback.checks.scale import growth, scale
+from walkback.checks.scale import scale
 from walkback.checks.size import size
 from walkback.checks.spread import spread
+from walkback.checks.stream import growth
 from walkback.checks.thresholds import (
     LIMITS,
     PAPER,
@@ -24,7 +26,8 @@ from walkback.checks.thresholds import (
     default_thresholds,
     load_thresholds,
 )
-from walkback.checks.verdict import Accuracy, FirstFired, Judgement, VerdictName, Verdicts, fires_at, first_fired, judge
+from walkback.checks.verdict import Accuracy, Judgement, VerdictName, Verdicts, judge
+from walkback.checks.words import listed
 from walkback.registry import walk
 
 walk(__name__)

@@ -165,17 +165,15 @@ class Audit(Record, kw_only=True, dict=True):
             raise RecordError(error.what, remedy if error.remedy == FRESH else error.remedy) from error
         return audit.changed(thresholds=completed(audit.thresholds))
 
-    def exit_status(self, strict: bool = False) -> int:
-        """For scripts: 4 invalid, 1 a subject walked back, 3 one open, 0 otherwise; the first that applies.
+    def exit_status(self) -> int:
+        """For scripts: 4 invalid or not controlled, 1 walked back, 3 open, 0 otherwise; the first that applies.
 
-        By accuracy alone; `strict` asks the lower half as well, and gives 4 where runs are not controlled. Γ never
-        changes it.
+        By accuracy and the lower half. Γ never changes it.
         """
-        if self.valid is False or (strict and self.valid is None):  # in one setting, if not in all
+        if not self.valid:  # in one setting, if not in all
             return 4
         answers: set[str] = {subject.verdict for subject in self.subjects}
-        if strict:
-            answers |= {subject.verdicts.lower_half for subject in self.subjects if subject.verdicts is not None}
+        answers |= {subject.verdicts.lower_half for subject in self.subjects if subject.verdicts is not None}
         if answers & {"walked back", "not trained"}:
             return 1
         return 3 if answers & {"open", "inconclusive"} else 0

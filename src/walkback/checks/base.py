@@ -48,7 +48,8 @@ class Date(NamedTuple):
 class Check(ABC):
     """One question put to the evidence.
 
-    find        the answer. A pure function: nothing is measured, trained or drawn
+    find        the answer. A pure function: nothing is measured, trained or drawn. `find_published`: by the paper's
+                protocol (published_protocol.py)
     form        how its numbers are written: a growth (168×), points (+30.6), a share (75%), a size (3e-07), a number
     spread      what low and high of a finding are: over the seeds, or the interval of a mean
     figure      what kind of figure its evidence is; None: the value against the threshold
@@ -59,9 +60,9 @@ class Check(ABC):
     place: float  # its place among the columns
     asks: str  # the question
     raised: str  # when it fires, in a few words
-    heading: str  # what its column holds, in a word
     quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
-    limits: Mapping[str, Limit]  # its thresholds by name
+    heading: str = ""  # what its column holds, in a word
+    limits: Mapping[str, Limit] = {}  # its thresholds by name
     not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
@@ -79,14 +80,19 @@ class Check(ABC):
     at_init: bool = False  # whether a net at its random init must pass it
 
     @abstractmethod
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """The answer."""
+    def find(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
+        """The answer by our protocol."""
+
+    def find_published(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
+        """The answer by the published protocol, of a check that has a quantity there."""
+        raise NotImplementedError(f"the published protocol does not ask {self.name}")
 
     def __call__(
         self, evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours"
     ) -> Finding:
         """The answer, by the default thresholds where none are given."""
-        return self.find(evidence, thresholds or default_thresholds(), protocol)
+        find = self.find_published if protocol == "published" else self.find
+        return find(evidence, thresholds or default_thresholds())
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
@@ -98,9 +104,9 @@ class Check(ABC):
         del moment, thresholds, residual, start
         return {}
 
-    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+    def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """Its value of each seed, for the figure; nothing if a seed has none of its own."""
-        del evidence, thresholds
+        del evidence
         return {}
 
     def captions(self, finding: Finding) -> tuple[str, str]:
@@ -114,8 +120,9 @@ class Check(ABC):
         return ""
 
     def meaning(self, finding: Finding) -> str:
-        """What the outcome means."""
-        return self.means.get(finding.outcome, GENERIC[finding.outcome])
+        """What the outcome means; what is inconclusive by the published protocol is open by ours."""
+        outcome: Outcome = "open" if finding.outcome == "inconclusive" else finding.outcome
+        return self.means.get(outcome, GENERIC[outcome])
 
     def phrase(self, finding: Finding) -> str:
         """The finding as a clause of the one sentence about a subject: "one block grows the stream 168×"."""
@@ -125,14 +132,14 @@ class Check(ABC):
         """What to do about this finding; empty where there is nothing to do."""
         if finding.outcome == "open" and finding.basis == "exact" and self.spread == "seeds":
             return DISAGREE
-        return self.do.get(finding.outcome, "")
+        return self.do.get("open" if finding.outcome == "inconclusive" else finding.outcome, "")
 
 
 DISAGREE = "The seeds disagree. More seeds would show how often each outcome occurs."
 GENERIC: Mapping[Outcome, str] = {
     "fires": "The value is on the wrong side of the threshold.",
     "passes": "The value is on the right side of the threshold.",
-    **dict.fromkeys(("open", "inconclusive"), "What is known does not settle it."),
+    "open": "What is known does not settle it.",
     **dict.fromkeys(("not asked", "not applicable"), "This question does not apply to this subject."),
 }
 
@@ -141,17 +148,14 @@ class Unknown(Check):
     """A check that somebody else's audit has and that is not known here: shown, in general words."""
 
     place = float("inf")
-    answer = "symptom"
     asks = "This version does not know this check."
     raised = "not known here"
-    heading = ""
-    limits: Mapping[str, Limit] = {}
 
     def __init__(self, name: str):
         self.name = name
         self.quantity = dict.fromkeys(("ours", "published"), "a check that is not known here")
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+    def find(self, evidence: Evidence, thresholds: Thresholds) -> Finding:
         """It cannot be asked here."""
         raise NotImplementedError(f"the check {self.name} is not known here")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Finding, Interval, Outcome, Protocol, known, stable_range
+from walkback.checks.finding import Finding, Interval, Limits, Outcome, Protocol, known, make_finding
 from walkback.checks.gamma import UPDATE, Gamma, by_label, gamma_of, mean_with
 from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
@@ -30,18 +30,33 @@ SAYS = {
 }
 
 
-def nulls_of(evidence: Evidence, gammas: Gamma) -> tuple[list[tuple[float, float]], float | None] | None:
-    """The null's mean and standard deviation by seed; None where nothing is known of it.
+Null = tuple[float, float]  # its mean and its standard deviation
+
+
+def nulls_of(evidence: Evidence, gammas: Gamma) -> tuple[list[Null], float | None]:
+    """The null of Γ by seed; empty where nothing is known of it, or of Γ.
 
     Where it was not measured, a second number says how large both can be at most.
     """
+    if gammas.table is None:
+        return [], None
     bound = None if evidence.width is None or gammas.place == UPDATE else 1 / math.sqrt(evidence.width)
     nulls = [_null_of(seed.final, gammas.place) for seed in evidence.seeds]
     if None in nulls:
-        return None if bound is None else ([(0.0, bound)] * len(nulls), bound)
+        return ([], None) if bound is None else ([(0.0, bound)] * len(nulls), bound)
     # No rotation gives more than the bound; a null that does was not drawn so, or from too few draws.
     most = math.inf if bound is None else bound
     return [(max(-most, min(most, mean)), min(most, std)) for mean, std in filter(None, nulls)], None
+
+
+def _null_of(moment: Moment, place: str) -> Null | None:
+    """The null of Γ at one moment, if it was measured."""
+    each = [u.null for u in moment.measured.get(UPDATE, [])] if place == UPDATE else [moment.rotated_gamma]
+    measured = [n for n in each if n is not None and n.n >= 2 and known(n.mean) and known(n.std)]
+    if not each or len(measured) < len(each):
+        return None
+    # The spread of a mean is at most the mean of the spreads, however the blocks hang together.
+    return statistics.fmean(n.mean for n in measured), statistics.fmean(n.std for n in measured)
 
 
 def over_null(over: Sequence[float], worst: float | None, confidence: float) -> Interval:
@@ -54,63 +69,47 @@ def over_null(over: Sequence[float], worst: float | None, confidence: float) -> 
     return Interval(value=found.value - worst, low=found.low - worst - wider, high=found.high)
 
 
-def _null_of(moment: Moment, place: str) -> tuple[float, float] | None:
-    """The mean and the standard deviation of the null of Γ, if it was measured."""
-    each = [u.null for u in moment.measured.get(UPDATE, [])] if place == UPDATE else [moment.rotated_gamma]
-    known_ones = [n for n in each if n is not None and n.n >= 2 and known(n.mean) and known(n.std)]
-    if not each or len(known_ones) < len(each):
-        return None
-    # The spread of a mean is at most the mean of the spreads, however the blocks hang together.
-    return statistics.fmean(n.mean for n in known_ones), statistics.fmean(n.std for n in known_ones)
-
-
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Passes if Γ is above its null; fires if it is not, and is shown to be below .05."""
-    del protocol
     gammas, confidence = gamma_of(evidence), thresholds[CONFIDENCE]
-    gamma, nulls = mean_with(gammas.by_seed, confidence), None if gammas.table is None else nulls_of(evidence, gammas)
-    each, worst = ([], None) if nulls is None else nulls
-    over = over_null([g - mean for g, (mean, _) in zip(gammas.by_seed, each, strict=False)], worst, confidence)
+    nulls, worst = nulls_of(evidence, gammas)
+    gamma = mean_with(gammas.by_seed, confidence)
+    over = over_null([g - mean for g, (mean, _) in zip(gammas.by_seed, nulls, strict=False)], worst, confidence)
+    squares = math.fsum(std * std for _, std in nulls)
+    error = math.sqrt(squares) / max(1, len(nulls))  # of the mean of the nulls
 
-    def noise(band: float) -> float:
-        """How far the mean of Γ strays from its null by chance, at so many standard errors."""
-        return band * math.sqrt(math.fsum(std * std for _, std in each)) / max(1, len(each))
-
-    def outcome_at(band: float = thresholds[BAND], small: float = thresholds[SMALL]) -> Outcome:
-        if len(each) < FEWEST or over.value is None or gamma.high is None:
+    def outcome(at: Limits) -> Outcome:
+        if len(nulls) < FEWEST or over.value is None or gamma.high is None:
             return "open"
-        if over.above(0) and over.value > noise(band):
+        if over.above(0) and over.value > at[BAND] * error:
             return "passes"
-        return "fires" if worst is None and gamma.high <= small else "open"
+        return "fires" if worst is None and gamma.high <= at[SMALL] else "open"
 
-    now, bands = outcome_at(), [over.value / noise(1)] if over.value is not None and noise(1) > 0 else []
-    stable = stable_range(lambda at: outcome_at(small=at), [gamma.high if each else None], thresholds[SMALL])
-    return Finding(
-        check="chance", outcome=now, value=gamma.value, low=gamma.low if each else None,
-        high=gamma.high if each else None, threshold=thresholds[SMALL], stable_range=stable,
-        basis="missing" if nulls is None else "exact" if worst is None else "bound",
-        ranges={SMALL: stable, BAND: stable_range(outcome_at, bands, thresholds[BAND])},
-        says=_says(gamma, over, [std for _, std in each], worst, now, thresholds[SMALL]),
-        wants_seeds=now == "open" and nulls is not None and (worst is None or not over.above(0)),
+    now, low, high = outcome(thresholds), gamma.low if nulls else None, gamma.high if nulls else None
+    if nulls:
+        ends = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+        spread = f"{'' if worst is None else 'at most '}{math.sqrt(squares / len(nulls)):.3f}"
+        words = SAYS[_case(gamma, over, now, len(nulls), thresholds[SMALL])].format(
+            small=thresholds[SMALL], least=FEWEST
+        )
+        says = f"Γ at the blocks' outputs is {gamma.value:.3f}{ends} against a null of spread {spread}: {words}"
+    else:
+        says = SAYS["no Γ" if gamma.value is None else "no null"]
+    bands = [over.value / error] if over.value is not None and error > 0 else []
+    return make_finding(
+        "chance", thresholds, outcome, {SMALL: [high], BAND: bands}, value=gamma.value, low=low, high=high, says=says,
+        basis="missing" if not nulls else "exact" if worst is None else "bound",
+        wants_seeds=now == "open" and bool(nulls) and (worst is None or not over.above(0)),
     )  # fmt: skip
 
 
-def _says(
-    gamma: Interval, over: Interval, spread: Sequence[float], worst: float | None, found: Outcome, small: float
-) -> str:
-    if not spread:
-        return SAYS["no Γ" if gamma.value is None else "no null"]
-    ends = "" if gamma.low is None or gamma.high is None else f" ({gamma.low:.3f} to {gamma.high:.3f})"
-    most, std = "" if worst is None else "at most ", math.sqrt(math.fsum(s * s for s in spread) / len(spread))
-    case: str = found
+def _case(gamma: Interval, over: Interval, found: Outcome, seeds: int, small: float) -> str:
+    """What decided, or keeps it open."""
     if found == "passes" and gamma.value is not None and gamma.value < small:
-        case = "small"
-    elif found == "fires" and over.below(0):
-        case = "away"
-    elif found == "open" and len(spread) < FEWEST:
-        case = "few seeds"
-    words = f"Γ at the blocks' outputs is {gamma.value:.3f}{ends} against a null of spread {most}{std:.3f}"
-    return f"{words}: {SAYS[case].format(small=small, least=FEWEST)}"
+        return "small"
+    if found == "fires" and over.below(0):
+        return "away"
+    return "few seeds" if found == "open" and seeds < FEWEST else found
 
 
 class Chance(Check):
@@ -146,15 +145,8 @@ class Chance(Check):
 
     find = staticmethod(_find)
 
-    def phrase(self, finding: Finding) -> str:
-        """Γ, and whether it is above chance."""
-        if finding.value is None:
-            return "Γ is not known"
-        return f"Γ is {finding.value:.2f}" + (", not above chance" if finding.outcome == "fires" else "")
-
-    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+    def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """Γ."""
-        del thresholds
         return by_label(evidence, gamma_of(evidence).by_seed)
 
 

@@ -7,37 +7,14 @@ the margin and so are nearly all seeds. It fires if over one of them the interva
 
 import math
 import operator
-import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.finding import (
-    Finding,
-    Interval,
-    Outcome,
-    Protocol,
-    finding_by_mean,
-    known,
-    listed,
-    make_finding,
-    points,
-    seeds_words,
-)
-from walkback.checks.paired_gain import (
-    DIGITS,
-    FEWEST,
-    Compared,
-    bonferroni,
-    compared,
-    digits,
-    gain_over,
-    gain_words,
-    least_words,
-    same_gains,
-    stopped,
-    typed_words,
-)
+from walkback.checks.finding import Finding, Limits, Outcome, Protocol, known
+from walkback.checks.paired_gain import FEWEST, Compared, compare, gain_finding, gain_over, stopped
+from walkback.checks.published_protocol import published_depth
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
+from walkback.checks.words import digits, gain_words, least_words, listed, seeds_words, typed_words
 from walkback.records.evidence import BaselineName, Evidence
 
 NAME, CONFIDENCE = "depth.margin", "depth.confidence"
@@ -113,13 +90,6 @@ def passes(each: Compared, at: float) -> bool:
     return typical and not each.gain.alone and each.own.above(at) and each.bp_seeds and each.bp.above(at)
 
 
-def wants_seeds(each: Compared, at: float) -> bool:
-    """Whether more seeds could settle this baseline: an interval of the subject or of bp contains the margin."""
-    if each.gain.alone or each.own.low is None or each.wide.high is None:
-        return False
-    return each.own.low <= at <= each.wide.high or each.bp.contains(at)
-
-
 def outcome_of(both: Sequence[Compared], at: float, unfinished: bool) -> Outcome:
     """The answer if so much were required. Firing comes first: a baseline that is left out must not make it fire."""
     if unfinished:
@@ -132,27 +102,22 @@ def outcome_of(both: Sequence[Compared], at: float, unfinished: bool) -> Outcome
 
 
 def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
-    at, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    both = [compared(evidence, name, over, confidence, bonferroni(confidence)) for name, over in TASK.items()]
-    unfinished = bool(stopped(evidence))
-    found = outcome_of(both, at, unfinished)
-    cuts = [end for each in both for i in (each.own, each.wide, each.bp) for end in (i.low, i.high)]
-    cuts += [gain for each in both for gain in each.gain.gains.values()]
-    parts = {each.name: each.own for each in both} | {f"bp over {each.name}": each.bp for each in both}
-    # A bp that is shown to lie below the subject is no reference.
-    parts |= {name: gain_over(evidence, name).interval(confidence) for name in ("frozen_bp", "bp")}
-    shown = [each for each in both if each.own.value is not None]
-    lower = min((each.own for each in shown), key=lambda own: own.value or 0.0, default=Interval())
+    """Passes if the gain is shown over both baselines, fires if it is shown to be missing over one."""
+    at, confidence, unfinished = thresholds[NAME], thresholds[CONFIDENCE], bool(stopped(evidence))
+    both = compare(evidence, TASK, confidence)
+
+    def outcome(at: Limits) -> Outcome:
+        return outcome_of(both, at[NAME], unfinished)
+
+    found = outcome(thresholds)
     settled = unfinished or found != "open" or any(each.needs_no_depth(at) for each in both)
     few = all(each.own.above(at) for each in both)  # too few, or too few that gain enough
-    return make_finding(
-        "depth", NAME, at, lambda margin: outcome_of(both, margin, unfinished), cuts,
-        value=lower.value, low=lower.low, high=lower.high,
-        basis="exact" if len(shown) == len(both) else "bound" if shown else "missing",
-        parts={name: part for name, part in parts.items() if part.value is not None},
-        wants_seeds=not settled and (few or any(wants_seeds(each, at) for each in both)),
+    return gain_finding(
+        "depth", NAME, thresholds, both, outcome,
+        # A bp that is shown to lie below the subject is no reference.
+        parts={name: gain_over(evidence, name).interval(confidence) for name in ("frozen_bp", "bp")},
+        wants_seeds=not settled and (few or any(each.wants_seeds(at) for each in both)),
         says=" ".join([*_says(evidence, both, found, at, confidence), *typed_words(evidence, SHOWN)]),
-        warnings=[warning for each in both for warning in same_gains(each.gain)],
     )  # fmt: skip
 
 
@@ -169,7 +134,7 @@ def _says(evidence: Evidence, both: Sequence[Compared], found: Outcome, at: floa
     words.append(SAYS[case].format(least=least_words(at), **values))
     gains = [each.gain for each in both if each.gain.n >= FEWEST and not each.gain.lacking]
     if gains:
-        n, failed = max(((gain.n, gain.failed()) for gain in gains), key=operator.itemgetter(1))
+        n, failed = max(((gain.n, gain.n - gain.above(0)) for gain in gains), key=operator.itemgetter(1))
         share = 100 * most_failing(failed, n)
         words.append(f"Seeds that gain nothing: {failed} of {n}; their share is at most {share:.0f} % (95 %).")
     if any(each.gain.image is None and each.gain.n > 1 for each in both):
@@ -223,21 +188,6 @@ def _counted(seeds: int) -> str:
     return f"{seeds} seed{'s' if seeds != 1 else ''}"
 
 
-def _published(evidence: Evidence, required: float) -> Finding:
-    """The paper's way: the difference of two means, no interval, and no question whether the task is too easy."""
-    frozen = evidence.baselines.get("frozen")
-    own = [seed.final.accuracy for seed in evidence.seeds]
-    others: Sequence[float | None] = list(frozen.accuracy.values()) if frozen is not None else []
-    sides = [[a for a in side if a is not None] for side in (own, others)]
-    gain = None
-    says = "The accuracy, or that of a frozen net to compare with, is not known."
-    if all(sides) and all(known(a) for side in sides for a in side):
-        gain = round(statistics.fmean(sides[0]) - statistics.fmean(sides[1]), DIGITS)
-        says = f"The means differ by {points(gain)} points. {least_words(required)}."
-    says = " ".join([says, *typed_words(evidence, SHOWN)])
-    return finding_by_mean("depth", NAME, required, gain, operator.lt, says=says)
-
-
 class Depth(Check):
     """The accuracy gained over the frozen and the shallow net."""
 
@@ -280,16 +230,14 @@ class Depth(Check):
         "fires": "Training the blocks does not help, or does harm: without them the net would do as well.",
         "passes": "On the typical seed the trained blocks do something that neither frozen blocks nor no blocks do.",
         "open": "It is not settled whether training the blocks helps.",
-        "inconclusive": "It is not settled whether training the blocks helps.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Report the accuracy of the frozen and of the shallow net next to that of the trained one.",
         "open": "Train what is missing, or more seeds.",
     }
 
-    def find(self, evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
-        """Passes if the gain is shown over both baselines, fires if it is shown to be missing over one."""
-        return _published(evidence, thresholds[NAME]) if protocol == "published" else _find(evidence, thresholds)
+    find = staticmethod(_find)
+    find_published = staticmethod(published_depth)
 
     def phrase(self, finding: Finding) -> str:
         """What training the blocks gains over each baseline."""

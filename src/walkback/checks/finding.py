@@ -1,19 +1,20 @@
 """A finding: what one check answers, how sure it is, and how far its threshold could move without another answer."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from msgspec import field
 
-from walkback.checks.thresholds import Range
-from walkback.records.evidence import Evidence
+from walkback.checks.thresholds import Range, Thresholds
 from walkback.records.record import Record
 
 # Ours: fires, passes, open, not asked. The published protocol's: fires, passes, inconclusive, not applicable.
 Outcome = Literal["fires", "passes", "open", "not asked", "inconclusive", "not applicable"]
 Basis = Literal["exact", "bound", "proxy", "missing"]
 Protocol = Literal["ours", "published"]
+Limits = Thresholds | Mapping[str, float]  # thresholds, or others that are tried in their place
 
 
 class Interval(Record):
@@ -31,9 +32,20 @@ class Interval(Record):
         """Whether it is shown to lie below."""
         return self.high is not None and self.high < at
 
-    def contains(self, at: float) -> bool:
-        """Whether neither is shown, though it has ends."""
-        return self.low is not None and self.high is not None and self.low <= at <= self.high
+
+class Bounds(NamedTuple):
+    """Between what a number of one seed lies; None: no bound is known."""
+
+    low: float | None
+    high: float | None
+
+    def above(self, limit: float) -> bool:
+        """Whether it is surely above the limit."""
+        return self.low is not None and self.low > limit
+
+    def within(self, limit: float) -> bool:
+        """Whether it is surely not."""
+        return self.high is not None and self.high <= limit
 
 
 class Finding(Record, kw_only=True):
@@ -74,6 +86,11 @@ def agreed(outcomes: Sequence[Outcome]) -> Outcome:
     return outcomes[0] if outcomes and len(set(outcomes)) == 1 else "open"
 
 
+def on_every_seed(seeds: Sequence[Bounds], limit: float) -> Outcome:
+    """Fires if every seed is above the limit, passes if none is."""
+    return agreed(["fires" if seed.above(limit) else "passes" if seed.within(limit) else "open" for seed in seeds])
+
+
 def stable_range(outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None], threshold: float) -> Range:
     """How far the threshold can move before the outcome is another one.
 
@@ -100,108 +117,21 @@ def _walk(outcome_at: Callable[[float], Outcome], cuts: list[float], here: Outco
 
 
 def make_finding(
-    check: str, name: str, at: float, outcome_at: Callable[[float], Outcome], cuts: Iterable[float | None],
-    **fields: Any,
+    check: str, thresholds: Thresholds, outcome: Callable[[Limits], Outcome],
+    cuts: Mapping[str, Iterable[float | None]], **fields: Any,
 ) -> Finding:  # fmt: skip
-    """The finding of a check that goes by one threshold: its outcome there, and the stable range."""
-    stable = stable_range(outcome_at, cuts, at)
+    """A finding, with the stable range of every threshold that it uses.
+
+    outcome  what it is at given thresholds
+    cuts     by threshold, where it may change; the first is the one that is shown
+    """
+    at = {name: thresholds[name] for name in cuts}
+
+    def with_another(name: str, value: float) -> Outcome:
+        return outcome({**at, name: value})
+
+    ranges = {name: stable_range(partial(with_another, name), places, at[name]) for name, places in cuts.items()}
+    shown = next(iter(cuts))
     return Finding(
-        check=check, outcome=outcome_at(at), threshold=at, stable_range=stable, ranges={name: stable}, **fields
+        check=check, outcome=outcome(at), threshold=at[shown], stable_range=ranges[shown], ranges=ranges, **fields
     )  # fmt: skip
-
-
-def finding_by_mean(
-    check: str, name: str, at: float, mean: float | None, fires: Callable[[float, float], bool],
-    *, unless: Outcome | None = None, basis: Basis = "exact", **fields: Any,
-) -> Finding:  # fmt: skip
-    """The published way: one mean against the threshold, without an interval. `unless`: the outcome whatever it is."""
-
-    def outcome_at(at: float) -> Outcome:
-        return unless or ("inconclusive" if mean is None else "fires" if fires(mean, at) else "passes")
-
-    by: Basis = "missing" if mean is None else basis
-    return make_finding(check, name, at, outcome_at, [mean], value=mean, basis=by, **fields)
-
-
-def listed(words: Sequence[str]) -> str:
-    """Words in a row.
-
-    >>> listed(["1", "2", "3"])
-    '1, 2 and 3'
-    """
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def range_words(values: Sequence[float]) -> str:
-    """One number, or the range of several.
-
-    >>> range_words([3.0]), range_words([3e-9, 4.25e-9])
-    ('3', '3e-09 to 4.25e-09')
-    """
-    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
-def times_words(values: Sequence[float], limit: float | None = None) -> str:
-    """One growth, or the range of several; with more digits where three would not tell it from the limit.
-
-    >>> times_words([41.12, 43.8]), times_words([694.0]), times_words([0.5, 25800.0]), times_words([50.01], 50.0)
-    ('41.1–43.8×', '694×', '0.5–25,800×', '50.01×')
-    """
-    low, high = (_plainly(value, limit) for value in (min(values), max(values)))
-    return f"{low}×" if low == high else f"{low}–{high}×"
-
-
-def _plainly(value: float, limit: float | None) -> str:
-    """Three digits or more, and no exponent while the number is one that people read."""
-    for digits in range(3, 9):
-        rounded = float(f"{value:.{digits}g}")
-        if limit is None or value == limit or rounded != limit:
-            break
-    return f"{rounded:,.0f}" if 1000 <= rounded < 1e6 else f"{rounded:.{digits}g}"
-
-
-def number_words(value: float) -> str:
-    """A number in a sentence.
-
-    >>> number_words(168.24), number_words(1.834), number_words(54321.0), number_words(0.0123)
-    ('168', '1.8', '54,321', '0.012')
-    """
-    if not 1e-3 <= abs(value) < 1e6:
-        return f"{value:.1e}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
-
-
-def points(share: float) -> str:
-    """A difference of accuracies in percentage points.
-
-    >>> points(0.0345), points(-0.02)
-    ('+3.45', '-2')
-    """
-    return f"{round(share * 100, 2):+g}"
-
-
-def seeds_words(labels: Sequence[str]) -> str:
-    """Seeds in words.
-
-    >>> seeds_words(["42"]), seeds_words(["42", "?2"])
-    ('seed 42', 'seeds 42 and ?2')
-    """
-    return ("seed " if len(labels) == 1 else "seeds ") + listed(labels)
-
-
-def by_text(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Texts about seeds, each once with all the seeds that it is about.
-
-    >>> by_text([("42", "odd"), ("123", "odd"), ("456", "even")])
-    ['seeds 42 and 123: odd', 'seed 456: even']
-    """
-    seeds: dict[str, list[str]] = {}
-    for label, text in texts:
-        seeds.setdefault(text, []).append(label)
-    return [f"{seeds_words(labels)}: {text}" for text, labels in seeds.items()]
-
-
-def where(evidence: Evidence, holds: Callable[[int], bool]) -> list[str]:
-    """The labels of the seeds, by their place, for which something is so."""
-    return [label for place, label in enumerate(evidence.labels()) if holds(place)]

@@ -58,7 +58,9 @@ def blocks_of(moment: Moment, sizes: bool = False) -> Blocks:
     """
     cosines = moment.cosine_out or []
     if cosines and all(c is not None and c.status == NO_CREDIT for c in cosines):
-        return Blocks([value_of(u) for u in moment.measured.get(UPDATE, [])], "update")
+        updates = [value_of(u) for u in moment.measured.get(UPDATE, [])]
+        # Blocks that are left out must not make the others look even.
+        return Blocks(updates if len(updates) in (0, len(cosines)) else [*updates, None], "update")
     return Blocks([*map(value_of, (moment.frobenius if sizes else cosines) or [])], "output")
 
 
@@ -111,8 +113,8 @@ def disagreement(evidence: Evidence, credits: Sequence[float]) -> str:
     """Why declared credits do not stand for what trained; empty where they do, or where nothing is known against it."""
     if standing_of(evidence)[0] != "declared":
         return ""
-    every = full_table([[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds])
-    updates = column_means(every or [])
+    every = [[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds]
+    updates = column_means(full_table(every) or [])
     if len(updates) != len(credits):
         return "the updates of this rule were not measured in every block" if evidence.rule is not None else ""
     pairs = [sorted(pair) for pair in zip(credits, updates, strict=True)]

@@ -9,35 +9,48 @@ has v = max(0, MS_image − MS_error) / (n·N). Without predictions only the fir
 
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
-from walkback.checks.finding import Interval, known, listed, points
-from walkback.records.evidence import Baseline, BaselineName, Evidence
+from walkback.checks.finding import Basis, Finding, Interval, Limits, Outcome, known, make_finding
+from walkback.checks.thresholds import Thresholds
+from walkback.records.evidence import BaselineName, Evidence
 
 DIGITS = 12  # accuracies are counts over counts; rounding there keeps .30 − .28 from being less than .02
 IMAGE_T = 2.5  # standard errors of the choice of test images that an interval allows for
 FEWEST = 3  # seeds for any answer
-Hits = bytes | None
+ALIKE = "every seed has the same gain; are they different trainings?"
 
 
 class PairedSide(NamedTuple):
     """One side of a comparison, by seed. `alone`: one typed-in number, which stands for every seed of the other."""
 
     accuracy: Mapping[str, float | None]
-    hits: Mapping[str, Hits]  # of the seeds whose predictions were recorded; None: recorded, and not here
+    hits: Mapping[str, bytes | None]  # of the seeds whose predictions were recorded; None: recorded, and not here
     alone: bool = False
     diverged: Collection[str] = ()  # seeds whose accuracy is that of guessing, and which have no predictions
 
 
-def subject_side(evidence: Evidence) -> PairedSide:
+def gain_over(evidence: Evidence, name: BaselineName, of: Literal["bp"] | None = None) -> "PairedGain":
+    """The gain of the subject, or of bp, over a baseline."""
+    own = _subject(evidence) if of is None else _baseline(evidence, of)
+    return paired(own, _baseline(evidence, name))
+
+
+def _subject(evidence: Evidence) -> PairedSide:
     """The final accuracies and hits of the subject. A net that diverged answers no better than by guessing."""
     seeds = evidence.labelled()
     diverged = [label for label, seed in seeds if seed.ended == "diverged"]
     accuracy = {label: guessing(evidence) if label in diverged else seed.final.accuracy for label, seed in seeds}
     hits = {label: seed.hits for label, seed in seeds if seed.predicted or seed.hits is not None}
     return PairedSide(accuracy, hits, diverged=diverged)
+
+
+def _baseline(evidence: Evidence, name: BaselineName) -> PairedSide:
+    """The accuracies and hits of a baseline; nothing where it is missing."""
+    found = evidence.baselines.get(name)
+    return PairedSide({}, {}) if found is None else PairedSide(found.accuracy, found.hits, found.alone)
 
 
 def stopped(evidence: Evidence) -> list[str]:
@@ -50,11 +63,6 @@ def guessing(evidence: Evidence) -> float | None:
     if evidence.chance is not None:
         return evidence.chance
     return None if evidence.classes is None else 1 / evidence.classes
-
-
-def baseline_side(baseline: Baseline | None) -> PairedSide:
-    """The accuracies and hits of a baseline; nothing where it is missing."""
-    return PairedSide({}, {}) if baseline is None else PairedSide(baseline.accuracy, baseline.hits, baseline.alone)
 
 
 class PairedGain(NamedTuple):
@@ -91,19 +99,14 @@ class PairedGain(NamedTuple):
         half = math.sqrt(error**2 + IMAGE_T**2 * (self.image or 0.0))
         return Interval(value=mean, low=round(mean - half, DIGITS), high=round(mean + half, DIGITS))
 
+    @property
+    def alike(self) -> bool:
+        """Whether every seed has the same gain."""
+        return not self.lacking and self.n > 1 and len(set(self.gains.values())) == 1
+
     def above(self, required: float) -> int:
         """On how many seeds the gain is above what is required."""
         return sum(gain > required for gain in self.gains.values())
-
-    def failed(self) -> int:
-        """On how many seeds there is no gain at all."""
-        return sum(gain <= 0 for gain in self.gains.values())
-
-
-def gain_over(evidence: Evidence, name: BaselineName, of: Literal["bp"] | None = None) -> PairedGain:
-    """The gain of the subject, or of bp, over a baseline."""
-    own = subject_side(evidence) if of is None else baseline_side(evidence.baselines.get(of))
-    return paired(own, baseline_side(evidence.baselines.get(name)))
 
 
 def paired(side: PairedSide, other: PairedSide) -> PairedGain:
@@ -158,9 +161,10 @@ def image_variance(tables: Sequence[tuple[bytes, bytes]]) -> float | None:
 class Compared(NamedTuple):
     """The subject over one baseline, beside bp over that one or its counterpart.
 
-    own    the interval of the subject's gain
-    wide   that for firing: by Bonferroni over as many baselines as could fire, also where only one is known
-    bp     the interval of bp's gain
+    own       the interval of the subject's gain
+    wide      that for firing: by Bonferroni over as many baselines as could fire, also where only one is known
+    bp        the interval of bp's gain
+    bp_seeds  bp has as many seeds as the subject, at least three
     """
 
     name: BaselineName
@@ -169,7 +173,7 @@ class Compared(NamedTuple):
     own: Interval
     wide: Interval
     bp: Interval
-    bp_seeds: bool  # bp has as many seeds as the subject, at least three
+    bp_seeds: bool
 
     def fires(self, at: float) -> bool:
         """Shown to gain less where bp is shown to gain more; or shown to do harm, unless bp does too."""
@@ -181,67 +185,54 @@ class Compared(NamedTuple):
         """bp is shown to gain less than the margin."""
         return self.bp_seeds and self.bp.below(at)
 
-
-def bonferroni(confidence: float) -> float:
-    """The confidence of one interval such that two of them together have at least that."""
-    return round(1 - (1 - confidence) / 2, 12)
-
-
-def compared(
-    evidence: Evidence, name: BaselineName, over: BaselineName, confidence: float, firing: float | None = None
-) -> Compared:
-    """The subject over the baseline `name`, and bp over the baseline `over`. `firing`: the confidence for firing."""
-    gain, task = gain_over(evidence, name), gain_over(evidence, over, of="bp")
-    enough = not (task.alone or task.lacking) and task.n >= max(FEWEST, len(evidence.seeds))
-    return Compared(
-        name, gain, task, gain.interval(confidence), gain.interval(firing or confidence), task.interval(confidence),
-        enough,
-    )  # fmt: skip
+    def wants_seeds(self, at: float) -> bool:
+        """Whether more seeds could settle it: an interval of the subject or of bp contains the margin."""
+        if self.gain.alone or self.own.low is None or self.wide.high is None:
+            return False
+        bp_is_open = self.bp.low is not None and self.bp.high is not None and self.bp.low <= at <= self.bp.high
+        return self.own.low <= at <= self.wide.high or bp_is_open
 
 
-def gain_words(gain: Interval, required: float, confidence: float) -> str:
-    """A gain as a verb with its interval.
+def bonferroni(confidence: float, tests: int = 2) -> float:
+    """The confidence of one interval such that several of them together have at least that."""
+    return round(1 - (1 - confidence) / tests, 12)
 
-    >>> gain_words(Interval(value=-0.0443, low=-0.065, high=-0.0236), 0.02, 0.9875)
-    'costs 4.4 points (98.75 % interval -6.5 to -2.4)'
+
+def compare(evidence: Evidence, pairs: Mapping[BaselineName, BaselineName], confidence: float) -> list[Compared]:
+    """The subject over each baseline, and bp over the counterpart that is named beside it."""
+    found = []
+    for name, counterpart in pairs.items():
+        gain, task = gain_over(evidence, name), gain_over(evidence, counterpart, of="bp")
+        wide = gain.interval(bonferroni(confidence, len(pairs)))
+        enough = not (task.alone or task.lacking) and task.n >= max(FEWEST, len(evidence.seeds))
+        own, bp = gain.interval(confidence), task.interval(confidence)
+        found.append(Compared(name, gain, task, own, wide, bp, enough))
+    return found
+
+
+def gain_finding(
+    check: str, margin: str, thresholds: Thresholds, compared: Sequence[Compared],
+    outcome: Callable[[Limits], Outcome], *, says: str, wants_seeds: bool, basis: Basis | None = None,
+    parts: Mapping[str, Interval] | None = None,
+) -> Finding:  # fmt: skip
+    """The finding of a check that judges by gains: its value is the least of them.
+
+    basis  None: by how many of the gains are known
+    parts  further intervals
     """
-    assert gain.value is not None
-    verb = "costs" if gain.value < 0 else "gains"
-    size = digits(gain.value, required).lstrip("+-")
-    if gain.low is None or gain.high is None:
-        return f"{verb} {size} points"
-    ends = f"{digits(gain.low, required)} to {digits(gain.high, required)}"
-    return f"{verb} {size} points ({100 * confidence:.4g} % interval {ends})"
-
-
-def digits(share: float, required: float) -> str:
-    """In points with one digit, or with as many as it takes to see on which side of the required ones it lies."""
-    for count in range(1, 6):
-        text = f"{100 * share:+.{count}f}"
-        if share == required or float(text) != float(f"{100 * required:.{count}f}"):
-            break
-    return text
-
-
-def least_words(required: float) -> str:
-    """What is required, as the beginning of a sentence."""
-    return f"At least {points(required)} is required"
-
-
-def typed_words(evidence: Evidence, names: Sequence[str]) -> list[str]:
-    """Which of these baselines were typed in, a sentence each."""
-    typed = sorted(name for name, baseline in evidence.baselines.items() if name in names and baseline.typed)
-    alone = [name for name in typed if evidence.baselines[name].alone]
-    by_seed = [name for name in typed if name not in alone]
-    found = [f"Typed in, not measured here, and so without a spread: {listed(alone)}."] if alone else []
-    return found + ([f"Given by seed, not measured here: {listed(by_seed)}."] if by_seed else [])
-
-
-def same_gains(gain: PairedGain) -> list[str]:
-    """A warning where all seeds look alike."""
-    if not gain.lacking and gain.n > 1 and len(set(gain.gains.values())) == 1:
-        return ["every seed has the same gain; are they different trainings?"]
-    return []
+    shown = [each for each in compared if each.own.value is not None]
+    least = min((each.own for each in shown), key=lambda own: own.value or 0.0, default=Interval())
+    cuts = [end for each in compared for i in (each.own, each.wide, each.bp) for end in (i.low, i.high)]
+    cuts += [gain for each in compared for gain in each.gain.gains.values()]
+    every: dict[str, Interval] = {each.name: each.own for each in compared}
+    every |= {f"bp over {each.name}": each.bp for each in compared}
+    every |= parts or {}
+    by: Basis = "exact" if len(shown) == len(compared) else "bound" if shown else "missing"
+    return make_finding(
+        check, thresholds, outcome, {margin: cuts}, value=least.value, low=least.low, high=least.high, says=says,
+        basis=basis or by, parts={name: part for name, part in every.items() if part.value is not None},
+        warnings=[ALIKE for each in compared if each.gain.alike], wants_seeds=wants_seeds,
+    )  # fmt: skip
 
 
 # --- Student's t: with three seeds a bootstrap's "95 %" covers 77 % ---------------------------------------------------

@@ -9,18 +9,10 @@ from collections.abc import Mapping
 
 from walkback.checks.base import Check, Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Finding, Outcome, Protocol, make_finding
-from walkback.checks.paired_gain import (
-    FEWEST,
-    Compared,
-    compared,
-    gain_words,
-    least_words,
-    same_gains,
-    stopped,
-    typed_words,
-)
+from walkback.checks.finding import Finding, Limits, Outcome, Protocol
+from walkback.checks.paired_gain import FEWEST, Compared, compare, gain_finding, stopped
 from walkback.checks.thresholds import OURS, Limit, Thresholds
+from walkback.checks.words import gain_words, least_words, typed_words
 from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"
@@ -62,25 +54,20 @@ def _nothing(evidence: Evidence) -> str:
     return ""
 
 
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Whether training the lower half gains what is required over training the upper half alone."""
-    del protocol
     at, confidence = thresholds[NAME], thresholds[CONFIDENCE]
-    found, nothing = compared(evidence, "half", "half_bp", confidence), _nothing(evidence)
-    unfinished = bool(stopped(evidence))
+    (found,) = compare(evidence, {"half": "half_bp"}, confidence)
+    nothing, unfinished = _nothing(evidence), bool(stopped(evidence))
 
-    def outcome(margin: float) -> Outcome:
-        return "not asked" if nothing else "open" if unfinished else outcome_of(found, margin)
+    def outcome(at: Limits) -> Outcome:
+        return "not asked" if nothing else "open" if unfinished else outcome_of(found, at[NAME])
 
-    now, both = outcome(at), (found.own, found.bp)
-    return make_finding(
-        "reach", NAME, at, outcome, [end for i in both for end in (i.low, i.high)],
-        value=found.own.value, low=found.own.low, high=found.own.high,
-        basis="exact" if found.own.value is not None or nothing else "missing",
+    now = outcome(thresholds)
+    return gain_finding(
+        "reach", NAME, thresholds, [found], outcome, basis="exact" if nothing else None,
+        wants_seeds=now == "open" and not unfinished and found.wants_seeds(at),
         says=nothing or _says(evidence, found, now, at, confidence),
-        parts={name: i for name, i in zip(("half", "bp over half"), both, strict=True) if i.value is not None},
-        wants_seeds=now == "open" and not unfinished and any(i.contains(at) for i in both),
-        warnings=same_gains(found.gain),
     )  # fmt: skip
 
 
@@ -156,13 +143,6 @@ class Reach(Check):
     }
 
     find = staticmethod(_find)
-
-    def phrase(self, finding: Finding) -> str:
-        """What training the lower half gains or costs."""
-        if finding.outcome == "not asked" or finding.value is None:
-            return "the lower half is not asked about" if finding.outcome == "not asked" else "the lower half is open"
-        verb = "costs" if finding.value < 0 else "gains"
-        return f"its lower half {verb} {100 * abs(finding.value):.1f} points over training the upper half alone"
 
 
 reach = register(Reach())

@@ -5,28 +5,15 @@ nobody is accused. A gradient of 1e-8 whose float32 direction agrees with float6
 protocol the floor judges. A finding states both.
 """
 
-import operator
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import (
-    Finding,
-    Outcome,
-    Protocol,
-    agreed,
-    by_text,
-    finding_by_mean,
-    known,
-    listed,
-    make_finding,
-    range_words,
-    seeds_words,
-    times_words,
-    where,
-)
-from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds, default_thresholds
+from walkback.checks.finding import Bounds, Finding, Limits, Outcome, Protocol, known, make_finding, on_every_seed
+from walkback.checks.published_protocol import Norm, norm, published_reference
+from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
+from walkback.checks.words import by_text, listed, range_words, seeds_words, times_words, where
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
@@ -49,14 +36,6 @@ SIZES = {
 }
 
 
-class Norm(NamedTuple):
-    """The gradient's norm at the deepest state known."""
-
-    value: float  # at the reference batch if `stated`, else as the log has it
-    stated: bool  # whether the log says what batch it was measured at
-    layer: int | None  # None: the deepest state itself; else the layer that stands in for it
-
-
 def chord(moment: Moment) -> float | None:
     """How far the direction of the deepest gradient is off in the net's own precision, if that was measured."""
     measured = moment.reference or moment.precision
@@ -70,54 +49,38 @@ def is_zero(moment: Moment) -> bool:
     return moment.reference is not None and moment.reference.status == "zero gradient"
 
 
-def of_moment(moment: Moment, limit: float) -> Outcome:
-    """What one net says. Precision recorded in an older way may be lost to cancellation, and accuses nobody."""
+def off_by(moment: Moment) -> Bounds:
+    """By how much the direction may be off. Precision recorded in an older way may be lost to cancellation: it is no
+    lower bound, and accuses nobody."""
     value = chord(moment)
     if is_zero(moment):
-        return "fires"
-    if value is None:
-        return "open"
-    return "passes" if value <= limit else "fires" if moment.reference is not None else "open"
+        return Bounds(math.inf, math.inf)
+    return Bounds(None if moment.reference is None else value, value)
 
 
-def norm(moment: Moment, batch: float) -> Norm | None:
-    """‖g_L‖ as in a batch of `batch`, or the deepest gradient there is; ‖g‖ of a mean over N goes with 1/N."""
-    deepest = moment.gradient_norms[-1] if moment.gradient_norms else moment.deepest_gradient
-    layer, value = None, deepest
-    if deepest is None:
-        by_layer = dict(enumerate(moment.gradient_norms or [])) | dict(moment.gradient_at or {})
-        layer, value = max(((at, g) for at, g in by_layer.items() if known(g)), default=(None, None))
-    if not known(value):
-        return None
-    stated = moment.reference_batch
-    return Norm(value if stated is None else value * stated / batch, stated is not None, layer)
-
-
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Fires if the direction is off by more than the limit on every seed, passes if on none; see docs/checks.md."""
     norms = [norm(seed.final, thresholds[BATCH]) for seed in evidence.seeds]
-    if protocol == "published":
-        return _published(evidence, [n for n in norms if n is not None], thresholds[FLOOR])
-    limit = thresholds[CHORD]
+    off = [off_by(seed.final) for seed in evidence.seeds]
     chords = [chord(seed.final) for seed in evidence.seeds]
     numbers = [c for c in chords if c is not None]
 
-    def outcome_at(at: float) -> Outcome:
-        return agreed([of_moment(seed.final, at) for seed in evidence.seeds])
+    def outcome(at: Limits) -> Outcome:
+        return on_every_seed(off, at[CHORD])
 
     proxies = any(n is not None and n.layer is not None for n in norms)
     exact = bool(numbers) and len(numbers) == len(chords)
     return make_finding(
-        "reference", CHORD, limit, outcome_at, numbers,
+        "reference", thresholds, outcome, {CHORD: numbers},
         basis="exact" if exact else "bound" if numbers else "proxy" if proxies else "missing",
         value=statistics.median(numbers) if exact else None,
         low=min(numbers) if exact else None, high=max(numbers) if exact else None,
-        says=f"{_says(evidence, chords, limit, outcome_at(limit))} {_size_words(norms, thresholds)}",
+        says=f"{_says(evidence, chords, thresholds[CHORD], outcome(thresholds))} {_size_words(norms, thresholds)}",
         warnings=by_text(
             (label, f"no precision, {found.status}") for label, seed in evidence.labelled()
             if (found := seed.final.reference or seed.final.precision) and found.status != "ok"
         ) + by_text(
-            (label, f"{BELOW}{_clamped(seed.final)} {cause(seed.final, thresholds, seed.moments[0])}")
+            (label, f"{BELOW}{_clamped(seed.final)} {_cause(seed.final, thresholds, seed.moments[0])}")
             for (label, seed), n in zip(evidence.labelled(), norms, strict=True)
             if n is not None and n.stated and n.layer is None and n.value < thresholds[FLOOR]
         ),
@@ -168,14 +131,13 @@ def _clamped(moment: Moment) -> str:
     return f" F.cosine_similarity clamps small norms, and would be off by {measured.clamped:.2g} here."
 
 
-def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | None = None) -> str:
+def _cause(moment: Moment, thresholds: Thresholds, start: Moment) -> str:
     """Why a gradient is small, in a sentence: the stream is large, or the net fits its data, or neither is known.
 
     The stream is held against ‖h_0‖ now or at the `start` of the training, whichever is smaller: an embedding that grew
     makes the whole stream large though no block does.
     """
-    thresholds = thresholds or default_thresholds()
-    first = [m.hidden_norms[0] if m.hidden_norms else (m.hidden_at or {}).get(0) for m in (moment, start) if m]
+    first = [m.hidden_norms[0] if m.hidden_norms else (m.hidden_at or {}).get(0) for m in (moment, start)]
     entries = [h for h in first if known(h) and h > 0]
     last = moment.hidden_norms[-1] if moment.hidden_norms else moment.deepest_hidden
     reasons = []
@@ -188,22 +150,6 @@ def cause(moment: Moment, thresholds: Thresholds | None = None, start: Moment | 
     if known(moment.loss) and entries and known(last):
         return "Neither a large stream nor a small loss explains it."
     return "It is not known whether the stream is large or the loss small."
-
-
-def _published(evidence: Evidence, norms: Sequence[Norm], floor: float) -> Finding:
-    """The paper's way: the mean norm over seeds against the floor, at whatever batch the log used."""
-    mean = statistics.fmean(n.value for n in norms) if norms else None
-    broken = any(g is not None and not known(g) for seed in evidence.seeds for g in seed.final.gradient_norms or [])
-    proxy, unstated = any(n.layer is not None for n in norms), any(not n.stated for n in norms)
-    says = "The norm of the deepest gradient is not known, or not finite."
-    if mean is not None and not broken:
-        says = f"The mean norm of the deepest gradient is {mean:.3g}; the published floor is {floor:g}."
-    warnings = ["the batch size of the norms is not known; they are used unchanged"] if unstated else []
-    warnings += ["a gradient at another layer is used in place of the deepest one"] if proxy else []
-    return finding_by_mean(
-        "reference", FLOOR, floor, mean, operator.lt, unless="inconclusive" if broken else None,
-        basis="proxy" if proxy else "exact", says=says, warnings=warnings,
-    )  # fmt: skip
 
 
 class Reference(Check):
@@ -254,27 +200,21 @@ class Reference(Check):
         "fires": "The published protocol treats a gradient below its floor as noise.",
         "passes": "The mean norm of the deepest gradient is not below the published floor.",
         "inconclusive": "The norm of the deepest gradient is not known.",
-        "not applicable": "This question does not apply to this net.",
     }
     do: Mapping[Outcome, str] = {
         "fires": "Measure in float64, and with a meter that does not clamp small norms. Report no Γ for this net.",
         "open": "Measure the gradient in the net's own precision and in float64 on every seed.",
-        "inconclusive": "Measure the gradient in the net's own precision and in float64 on every seed.",
     }
 
     find = staticmethod(_find)
+    find_published = staticmethod(published_reference)
 
     def phrase(self, finding: Finding) -> str:
-        """Whether the true gradient can be compared with."""
-        if FLOOR in finding.ranges and finding.value is not None:
-            side = "below" if finding.outcome == "fires" else "above"
-            return f"the deepest gradient ({finding.value:.1e}) is {side} the published floor"
+        """On which side of the floor the gradient lies: by the published protocol alone it decides."""
         if finding.value is None:
-            return "the precision of the true gradient is not known"
-        if finding.outcome in ("open", "inconclusive"):
-            return "whether the true gradient can be compared with is open"
-        noise = "cannot be compared with" if finding.outcome == "fires" else "can be compared with"
-        return f"the true gradient {noise} (error {finding.value:.1e})"
+            return "the norm of the deepest gradient is not known"
+        side = "below" if finding.outcome == "fires" else "above"
+        return f"the deepest gradient ({finding.value:.1e}) is {side} the published floor"
 
     def fires_at(
         self, moment: Moment, thresholds: Thresholds, residual: bool | None, start: Moment | None
@@ -285,9 +225,8 @@ class Reference(Check):
         low = size.value < thresholds[FLOOR] if size and size.stated and size.layer is None else None
         return {"reference": None if off is None else off > thresholds[CHORD], "reference floor": low}
 
-    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+    def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """The chord."""
-        del thresholds
         return {label: chord(seed.final) for label, seed in evidence.labelled()}
 
     def noun(self, finding: Finding) -> str:
@@ -296,7 +235,8 @@ class Reference(Check):
 
     def meaning(self, finding: Finding) -> str:
         """What the outcome means, by the protocol that found it."""
-        return (self.published if FLOOR in finding.ranges else self.means)[finding.outcome]
+        words = self.published.get(finding.outcome) if FLOOR in finding.ranges else None
+        return words or super().meaning(finding)
 
 
 reference = register(Reference())

@@ -21,10 +21,11 @@ from collections.abc import Sequence
 
 from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
-from walkback.checks.finding import Finding, points
+from walkback.checks.finding import Finding
 from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
 from walkback.checks.verdict import Judgement
+from walkback.checks.words import points
 from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)
@@ -97,21 +98,16 @@ def seeds_needed(finding: Finding, seeds: int, confidence: float) -> int | None:
     The smallest n for which t(confidence, n − 1) · std/√n is less than |mean − required|, with std from the
     interval: std = half width · √seeds / t(confidence, seeds − 1). None: more than anybody trains.
     """
-    value, low_end, high_end = (v or 0.0 for v in (finding.value, finding.low, finding.high))
+    value, low, high = (v or 0.0 for v in (finding.value, finding.low, finding.high))
     if seeds < 2:
         return TO_HOLD
-    std = (high_end - low_end) / 2 * math.sqrt(seeds) / two_sided(confidence, seeds - 1)
+    std = (high - low) / 2 * math.sqrt(seeds) / two_sided(confidence, seeds - 1)
 
     def settles(n: int) -> bool:
         return two_sided(confidence, n - 1) * std / math.sqrt(n) < abs(value - finding.threshold)
 
-    low, high = seeds, FAR
-    if not settles(high):
-        return None
-    while high - low > 1:  # the half width falls with n, so halving finds the first n
-        middle = (low + high) // 2
-        low, high = (low, middle) if settles(middle) else (middle, high)
-    return max(high, TO_HOLD) if value > finding.threshold else high
+    found = next((n for n in range(seeds + 1, FAR + 1) if settles(n)), None)
+    return max(found, TO_HOLD) if found is not None and value > finding.threshold else found
 
 
 def seeds_advice(needed: int | None) -> str:

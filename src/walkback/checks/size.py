@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from walkback.checks.base import Check, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Finding, Outcome, Protocol, make_finding
+from walkback.checks.finding import Finding, Limits, Outcome, Protocol, make_finding
 from walkback.checks.gamma import blocks_of, mean_with
 from walkback.checks.paired_gain import FEWEST
 from walkback.checks.thresholds import OURS, Limit, Thresholds
@@ -17,9 +17,8 @@ from walkback.records.evidence import Evidence
 SHARE = "size.share"
 
 
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Passes if the Frobenius cosine is shown to be positive in more than half of the blocks; else it is open."""
-    del protocol
     rows = [blocks_of(seed.final, sizes=True).values for seed in evidence.seeds]
     alike = len({len(row) for row in rows}) == 1
     columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)] if alike else []
@@ -27,17 +26,17 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
     clear, values = sum(i.above(0) for i in each), [i.value for i in each if i.value is not None]
     everywhere = len(values) == len(each) > 0
 
-    def outcome(at: float) -> Outcome:
-        return "passes" if each and len(rows) >= FEWEST and clear > at * len(each) else "open"
+    def outcome(at: Limits) -> Outcome:
+        return "passes" if each and len(rows) >= FEWEST and clear > at[SHARE] * len(each) else "open"
 
     says = "The sizes of the credits were not measured, so Γ cannot be shown to be even."
     if everywhere:
         shown = ", ".join(f"{value:.2f}" for value in values)
         says = f"With sizes counted the cosines are {shown}: shown to be positive in {clear} of {len(each)} blocks."
     return make_finding(
-        "size", SHARE, thresholds[SHARE], outcome, [clear / len(each)] if each else [],
+        "size", thresholds, outcome, {SHARE: [clear / len(each)] if each else []},
         value=clear / len(each) if everywhere else None, basis="exact" if everywhere else "missing", says=says,
-        wants_seeds=everywhere and outcome(thresholds[SHARE]) == "open",
+        wants_seeds=everywhere and outcome(thresholds) == "open",
         parts={f"block {block}": interval for block, interval in enumerate(each) if interval.value is not None},
     )  # fmt: skip
 
@@ -68,10 +67,6 @@ class Size(Check):
     do: Mapping[Outcome, str] = {"open": "Measure the Frobenius cosine of every block on every seed."}
 
     find = staticmethod(_find)
-
-    def phrase(self, finding: Finding) -> str:
-        """In how many blocks sizes agree."""
-        return "" if finding.value is None else f"sizes agree in {100 * finding.value:.0f} % of its blocks"
 
 
 size = register(Size())

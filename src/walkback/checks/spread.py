@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from walkback.checks.base import Check, register
 from walkback.checks.chance import chance
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Finding, Interval, Outcome, Protocol, make_finding
+from walkback.checks.finding import Finding, Interval, Limits, Outcome, Protocol, make_finding
 from walkback.checks.gamma import TO_BE_EVEN, by_label, column_means, gamma_of
 from walkback.checks.paired_gain import FEWEST, two_sided
 from walkback.checks.thresholds import OURS, Limit, Thresholds
@@ -62,29 +62,26 @@ def bar(blocks: int, share: float) -> float:
     return 1 + share * (blocks - 1)
 
 
-def others_needed(blocks: int, share: float = 0.5) -> float:
-    """With one block at cosine 1, what the bar asks of the others.
+def others_needed(blocks: int) -> float:
+    """With one block at cosine 1, what the bar of one half asks of the r others: where (1 + rx)² / (1 + rx²) is it.
 
     >>> [round(others_needed(blocks), 2) for blocks in (2, 4, 12)]
     [0.27, 0.24, 0.18]
     """
-    low, high, rest = 0.0, 1.0, blocks - 1
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if effective([1.0] + [middle] * rest) > bar(blocks, share) else (middle, high)
-    return high
+    others, above_one = blocks - 1, bar(blocks, 0.5) - 1
+    return above_one / (others + math.sqrt(others**2 + others * (others - 1 - above_one) * above_one))
 
 
-def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Finding:
+def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Passes if Γ speaks for more than half of the blocks; fires if it is shown to speak for fewer."""
-    gammas, share, seeds = gamma_of(evidence), thresholds[SHARE], len(evidence.seeds)
+    gammas, seeds = gamma_of(evidence), len(evidence.seeds)
     blocks = evidence.blocks or len(gammas.by_block)
-    above = chance.find(evidence, thresholds, protocol).outcome
+    above = chance(evidence, thresholds).outcome
     n = Interval() if gammas.table is None else spread_interval(gammas.table, thresholds[CONFIDENCE])
     n = n.changed(high=min(n.high, float(blocks))) if n.high is not None else n
 
-    def outcome(share: float) -> Outcome:
-        required = bar(blocks, min(1.0, max(0.0, share)))
+    def outcome(at: Limits) -> Outcome:
+        required = bar(blocks, min(1.0, max(0.0, at[SHARE])))
         if above == "fires":
             return "not asked"
         if above == "open" or gammas.table is None:
@@ -94,9 +91,9 @@ def _find(evidence: Evidence, thresholds: Thresholds, protocol: Protocol) -> Fin
         return "fires" if n.below(required) and seeds >= FEWEST else "open"
 
     cuts = [(end - 1) / (blocks - 1) for end in (n.low, n.high) if end is not None and blocks > 1]
-    now, required = outcome(share), bar(max(blocks, 1), share)
+    now, required = outcome(thresholds), bar(max(blocks, 1), thresholds[SHARE])
     found = make_finding(
-        "spread", SHARE, share, outcome, [cut for cut in cuts if 0 < cut < 1 - 1e-9],
+        "spread", thresholds, outcome, {SHARE: [cut for cut in cuts if 0 < cut < 1 - 1e-9]},
         value=n.value, low=n.low, high=n.high, basis="missing" if gammas.table is None else "exact",
         says=_says(gammas.by_block, n, now, required, above, seeds),
         wants_seeds=now == "open" and above != "open" and gammas.table is not None,
@@ -154,13 +151,8 @@ class Spread(Check):
 
     find = staticmethod(_find)
 
-    def phrase(self, finding: Finding) -> str:
-        """For how many blocks Γ speaks."""
-        return "" if finding.value is None else f"Γ speaks for {finding.value:.1f} blocks"
-
-    def by_seed(self, evidence: Evidence, thresholds: Thresholds) -> Mapping[str, float | None]:
+    def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """N of each seed's own cosines."""
-        del thresholds
         return by_label(evidence, [effective(row) for row in gamma_of(evidence).table or []])
 
 

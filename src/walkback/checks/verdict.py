@@ -15,16 +15,18 @@ from typing import Any, Literal
 from msgspec import field, msgpack
 
 from walkback.checks.base import check_named, in_order
-from walkback.checks.finding import Finding, Outcome, Protocol, known, listed, seeds_words
+from walkback.checks.dates import FirstFired, first_fired
+from walkback.checks.finding import Finding, Outcome, Protocol, known
 from walkback.checks.gamma import TO_BE_EVEN, disagreement, gamma_of, standing_of
 from walkback.checks.paired_gain import guessing, stopped
+from walkback.checks.published_protocol import published_verdict
 from walkback.checks.thresholds import Thresholds, default_thresholds
+from walkback.checks.words import seeds_words
 from walkback.records.duplicates import doubts_of
 from walkback.records.evidence import Evidence
 from walkback.records.invariants import Broken
-from walkback.records.moment import Moment
 from walkback.records.record import Record
-from walkback.records.schema import Count, Null, Readings
+from walkback.records.schema import Readings
 
 AccuracyWord = Literal["holds", "walked back", "open"]
 LowerHalfWord = Literal["trained", "not trained", "open", "not asked"]
@@ -48,31 +50,6 @@ class Accuracy(Record):
     mean: float | None
     std: float | None
     n: int
-
-
-class FirstFired(Record):
-    """By seed the first epoch at which something fired (None: never, or not known; `fired` tells which).
-
-    moments    how many moments of the training there are, over all seeds
-    known_at   at how many of them it is known whether it fired
-    fired      whether it fired at any of these; None if there are none
-    """
-
-    epochs: dict[str, int | None]
-    says: str
-    moments: Count = 0
-    known_at: Count = 0
-    fired: bool | None = None
-
-    @property
-    def followed(self) -> bool:
-        """Whether it was measured through training, and not at the end alone: only then has it a first epoch."""
-        return self.known_at > len(self.epochs)
-
-    @property
-    def in_part(self) -> bool:
-        """Whether it is known at some moments and not at others."""
-        return 0 < self.known_at < self.moments
 
 
 class Described(Record):
@@ -143,25 +120,15 @@ class Judgement(Record, kw_only=True):
         return "holds at one rate" if self.verdict == "holds" and self.rates == "one rate" else self.verdict
 
 
-# The three answers (none by the published protocol), the one word, the checks that decided it, and why. "evidence"
-# decides where no check does, but what they rest on.
-Decided = tuple[Verdicts | None, VerdictName, list[str], str]
-
-
 def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Protocol = "ours") -> Judgement:
     """Put every check of the protocol to the evidence. A pure function: nothing is measured, trained or drawn."""
-    thresholds, ours = thresholds or default_thresholds(), protocol == "ours"
-    findings = [check.find(evidence, thresholds, protocol) for check in in_order(protocol)]
-    verdicts, verdict, decided_by, says = _answers(evidence, findings) if ours else _published(evidence, findings)
+    thresholds = thresholds or default_thresholds()
+    findings = [check(evidence, thresholds, protocol) for check in in_order(protocol)]
+    decided = published_verdict(evidence, findings) if protocol == "published" else _answers(evidence, findings)
     values = [seed.final.accuracy for seed in evidence.seeds if known(seed.final.accuracy)]
-    finals, effort = {label: seed.final for label, seed in evidence.labelled()}, evidence.effort
-    tuned: Rates | None = "tuned" if _tuned(evidence) else "one rate" if evidence.baselines else None
-    cosines = gamma_of(evidence).by_block if ours else []
+    finals = {label: seed.final for label, seed in evidence.labelled()}
     return Judgement(
-        name=evidence.name, verdict=verdict, verdicts=verdicts, decided_by=decided_by, says=says,
-        rates=tuned if ours else None, trials=effort.trials if effort is not None and ours else {},
-        budget=_budget_words(evidence) if ours else "", symptoms=symptoms_of(evidence, findings) if ours else [],
-        median_cosine=statistics.median(cosines) if cosines else None,
+        name=evidence.name, **decided,
         accuracy=Accuracy(
             mean=statistics.fmean(values) if values else None,
             std=statistics.stdev(values) if len(values) > 1 else None, n=len(values),
@@ -174,31 +141,28 @@ def judge(evidence: Evidence, thresholds: Thresholds | None = None, protocol: Pr
             measured={label: moment.measured for label, moment in finals.items() if moment.measured},
         ),
         first_fired=first_fired(evidence, thresholds), thresholds_version=thresholds.version, protocol=protocol,
-        notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in says)],
+        notes=[*evidence.notes, *(doubt for doubt in doubts_of(evidence) if doubt not in decided["says"])],
     )  # fmt: skip
 
 
-def _budget_words(evidence: Evidence) -> str:
-    """What was trained, and by how much the best baseline gains with twice the epochs, where that was tried."""
-    rises = None if evidence.effort is None else evidence.effort.rises
-    more = "" if rises is None else f"with twice the epochs the best baseline gains {100 * rises:+.1f} points"
-    return "; ".join(filter(None, (evidence.budget, more)))
-
-
-# --- the answers ------------------------------------------------------------------------------------------------------
-
-
-def _answers(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
-    """The three answers."""
+def _answers(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The three answers by our protocol, the one word, what decided it, why, and what stands beside them."""
     outcome = {finding.check: finding.outcome for finding in findings}
     accuracy, by, why = _accuracy(evidence, outcome["depth"])
     lower_half = LOWER_HALF.get(outcome["reach"], "open")
     if lower_half in ("trained", "not trained") and _doubts(evidence):
         lower_half = "open"
     gamma, gamma_why = _gamma(evidence, outcome)
-    answers = Verdicts(accuracy=accuracy, lower_half=lower_half, gamma=gamma)
     word = accuracy if accuracy == "holds" else f"is {accuracy}"
-    return answers, accuracy, [by], f"Accuracy {word}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}."
+    effort, cosines = evidence.effort, gamma_of(evidence).by_block
+    return {
+        "verdict": accuracy, "verdicts": Verdicts(accuracy=accuracy, lower_half=lower_half, gamma=gamma),
+        "decided_by": [by],
+        "says": f"Accuracy {word}{why}. Lower half {lower_half}. Γ {gamma}{gamma_why}.",
+        "rates": "tuned" if _tuned(evidence) else "one rate" if evidence.baselines else None,
+        "trials": {} if effort is None else effort.trials, "budget": _budget_words(evidence),
+        "symptoms": symptoms_of(evidence, findings), "median_cosine": statistics.median(cosines) if cosines else None,
+    }  # fmt: skip
 
 
 def _accuracy(evidence: Evidence, depth: Outcome) -> tuple[AccuracyWord, str, str]:
@@ -254,57 +218,11 @@ def _doubts(evidence: Evidence) -> list[str]:
     return reasons + doubts_of(evidence, measured=False)
 
 
-def _published(evidence: Evidence, findings: Sequence[Finding]) -> Decided:
-    """The paper's way: what was not reported is not held against a method, as long as something was judged."""
-    fired, passed, unsettled = (
-        [finding.check for finding in findings if finding.outcome == outcome]
-        for outcome in ("fires", "passes", "inconclusive")
-    )
-    if fired:
-        says = f"Walked back: {listed(fired)} {'fires' if len(fired) == 1 else 'fire'}."
-        return None, "walked back", fired, says
-    broken = not_finite(evidence)
-    shown = broken if len(broken) < 4 else [*broken[:3], f"{len(broken) - 3} more"]
-    if reasons := [f"not finite: {listed(shown)}"] if broken else doubts_of(evidence):
-        return None, "inconclusive", ["evidence"], f"Inconclusive: {'; '.join(reasons)}."
-    if passed:
-        says = f"Holds by the published protocol: nothing fires, and {listed(passed)} could be judged."
-        return None, "holds", passed, says
-    return None, "inconclusive", unsettled, f"Inconclusive: {listed(unsettled)} could not be settled."
-
-
-def not_finite(evidence: Evidence) -> list[str]:
-    """Every number of the final moments and baselines that is given and is not finite, by name.
-
-    A cosine or a precision whose status is not "ok" has no value by its own word, and is not among them.
-    """
-    found = []
-    for label, seed in evidence.labelled():
-        moment = seed.final
-        numbers: dict[str, float | None] = {"loss": moment.loss, "gamma": moment.gamma, "accuracy": moment.accuracy}
-        for name in ("hidden_norms", "gradient_norms"):
-            numbers |= {f"{name}[{place}]": value for place, value in enumerate(getattr(moment, name) or [])}
-        for name, null in (("cosine", "null"), ("cosine_out", "null_out")):
-            chances = dict(enumerate(getattr(moment, null) or []))
-            for n, record in enumerate(getattr(moment, name) or []):
-                if record is not None and record.status == "ok":
-                    numbers[f"{name}[{n}]"] = record.value
-                    numbers[f"{null}[{n}]"] = _band(chances.get(n))
-        numbers["null_gamma"] = _band(moment.null_gamma)
-        if moment.precision is not None and moment.precision.status == "ok":
-            numbers["precision"] = moment.precision.chord
-        found += [
-            f"{name} of seed {label}" for name, value in numbers.items() if value is not None and not known(value)
-        ]
-    for name, baseline in evidence.baselines.items():
-        odd = [value for value in baseline.accuracy.values() if value is not None and not known(value)]
-        found += [f"the baseline {name}"] if odd else []
-    return found
-
-
-def _band(null: Null | None) -> float | None:
-    """A number that is finite if both of a null's are."""
-    return None if null is None else null.mean + null.std
+def _budget_words(evidence: Evidence) -> str:
+    """What was trained, and by how much the best baseline gains with twice the epochs, where that was tried."""
+    rises = None if evidence.effort is None else evidence.effort.rises
+    more = "" if rises is None else f"with twice the epochs the best baseline gains {100 * rises:+.1f} points"
+    return "; ".join(filter(None, (evidence.budget, more)))
 
 
 def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
@@ -338,52 +256,3 @@ def symptoms_of(evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     words += evidence.symptoms
     return words + [f"More than 1 % of the credits of block {block} are exactly zero; were they lost to rounding?"
                     for block in dict.fromkeys(lost)]  # fmt: skip
-
-
-# --- through training -------------------------------------------------------------------------------------------------
-
-
-def fires_at(
-    moment: Moment, thresholds: Thresholds | None = None, residual: bool | None = True, start: Moment | None = None
-) -> dict[str, bool | None]:
-    """What one moment of one training shows by itself: True fires, False does not, None cannot be known.
-
-    "reference" is by precision, "reference floor" by the published floor. A check that takes several seeds and their
-    baselines is not here. `start`: the same training at its random init.
-    """
-    given = thresholds or default_thresholds()
-    return {key: fired for c in in_order() for key, fired in c.fires_at(moment, given, residual, start).items()}
-
-
-def first_fired(evidence: Evidence, thresholds: Thresholds | None = None) -> dict[str, FirstFired]:
-    """For every check the first epoch at which it fired, seed by seed."""
-    given, checks, found = thresholds or default_thresholds(), in_order(), {}
-    for check in checks:
-        at = {
-            label: [(m.epoch, check.fires_at(m, given, evidence.residual, seed.init)) for m in seed.moments]
-            for label, seed in evidence.labelled() if check.dates
-        }  # fmt: skip
-        for date in check.dates:
-            found[date.key] = _first({
-                label: [(epoch, fired[date.key]) for epoch, fired in moments] for label, moments in at.items()
-            })  # fmt: skip
-    for check in checks:
-        if not check.dates:
-            epochs = dict.fromkeys(evidence.labels())
-            found[check.name] = FirstFired(epochs=epochs, says=f"cannot be dated: {check.undated}")
-    return found
-
-
-def _first(fired: Mapping[str, Sequence[tuple[int | None, bool | None]]]) -> FirstFired:
-    """Of what is known by seed and moment: the first epochs, and how much is known."""
-    epochs = {label: next((epoch for epoch, fires in at if fires), None) for label, at in fired.items()}
-    answers = [fires for at in fired.values() for _, fires in at]
-    known_at, ever = sum(answer is not None for answer in answers), True in answers
-    says = f"known at {known_at} of {len(answers)} moments" if known_at else "it cannot be dated"
-    if ever and all(epoch is None for epoch in epochs.values()):
-        says += "; it fired, at an epoch that is not recorded"
-    elif known_at and not ever:
-        says += "; it never fired"
-    return FirstFired(
-        epochs=epochs, says=says, moments=len(answers), known_at=known_at, fired=ever if known_at else None
-    )  # fmt: skip

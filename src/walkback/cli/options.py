@@ -148,7 +148,7 @@ class Judging:
 
     def exit_status(self, *audits: Any) -> int:
         """With --strict the most serious: 4 invalid or not controlled, 1 walked back or not trained, 3 open, or 0."""
-        found = {audit.exit_status(strict=True) for audit in audits} if self.strict else set()
+        found = {audit.exit_status() for audit in audits} if self.strict else set()
         return next((status for status in (4, 1, 3) if status in found), 0)
 
     def words(self) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from walkback.checks import Finding, Interval, Judgement, check_named
 from walkback.checks.base import Gain
-from walkback.checks.finding import known, seeds_words
+from walkback.checks.finding import known
 from walkback.checks.gamma import gamma_of
+from walkback.checks.words import seeds_words
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig, Subject
 from walkback.report.harmless import clean
 

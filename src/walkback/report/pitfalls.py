@@ -2,8 +2,9 @@
 
 from walkback.checks import Audit, judge
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import known, listed, range_words
-from walkback.checks.scale import growth
+from walkback.checks.finding import known
+from walkback.checks.stream import growth
+from walkback.checks.words import listed, range_words
 from walkback.report.answers import effort_words
 from walkback.report.case import Case, gain_over
 from walkback.report.summary import finding_of

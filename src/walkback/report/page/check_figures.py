@@ -15,8 +15,8 @@ from walkback.checks.chance import BAND
 from walkback.checks.finding import known
 from walkback.checks.gamma import UPDATE, blocks_of
 from walkback.checks.reference import BATCH, CHORD, FLOOR
-from walkback.checks.scale import norms_of, over_init
 from walkback.checks.spread import others_needed
+from walkback.checks.stream import norms_of, over_init
 from walkback.records import Moment, Null
 from walkback.report.answers import blocks_of as blocks_by
 from walkback.report.case import Case
@@ -52,7 +52,7 @@ def _value(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -
     factor = 100 if form in ("points", "share") else 1
     formats = {"points": gain, "share": "{:.0f} %".format, "times": times, "cosines": "{:.1f}".format}
     words: Callable[[float], str] = formats.get(kind) or formats.get(form, num)
-    seeds = [(seed, v and factor * v) for seed, v in check.by_seed(evidence, thresholds).items()]
+    seeds = [(seed, v and factor * v) for seed, v in check.by_seed(evidence).items()]
     value, low, high = (v and factor * v for v in (finding.value, finding.low, finding.high))
     limit, numbers = factor * finding.threshold, ranged(value, low, high, words)
     if aside:

@@ -35,10 +35,10 @@ def seeds_over(evidence: Evidence, name: BaselineName, of_bp: bool = False) -> S
     return [(seed, 100 * value) for seed, value in sorted(found.gains.items())]
 
 
-def seed_values(check: Check, finding: Finding, case: Case, thresholds: Thresholds) -> list[float]:
+def seed_values(check: Check, finding: Finding, case: Case) -> list[float]:
     """The value of each seed that has one: by the check's own function, or over that baseline which gave the value."""
     if not isinstance(check.figure, Gain):
-        return [value for value in check.by_seed(case.evidence, thresholds).values() if known(value)]
+        return [value for value in check.by_seed(case.evidence).values() if known(value)]
     over: list[BaselineName] = [check.figure.over, *check.figure.beside]
     judged = [name for name in over if name in finding.parts and finding.parts[name].value == finding.value]
     seeds = seeds_over(case.evidence, judged[0] if judged else over[0])
@@ -187,13 +187,13 @@ def added(cases: Sequence[Case]) -> chart.Figure:
 Cells = Sequence[tuple[Finding, Markup | None] | None]  # of one subject; None: that check was not put to it
 
 
-def heat_map(cases: Sequence[Case], thresholds: Thresholds) -> tuple[list[Check], list[Cells]]:
+def heat_map(cases: Sequence[Case]) -> tuple[list[Check], list[Cells]]:
     """The checks, and for each case a cell for each of them: the finding, and its seeds against the limit."""
     checks = [check_named(name) for name in asked([case.judgement for case in cases])]
     columns: list[Cells] = []
     for check in checks:
         found = [next((f for f in case.judgement.findings if f.check == check.name), None) for case in cases]
-        dots = [seed_values(check, f, case, thresholds) if f else [] for f, case in zip(found, cases, strict=True)]
+        dots = [seed_values(check, f, case) if f else [] for f, case in zip(found, cases, strict=True)]
         log = check.form in ("times", "size")
         values = [v for f in found if f is not None for v in (f.threshold, f.value, f.low, f.high)]
         fit = [v for v in [*values, *(v for each in dots for v in each)] if v is not None and chart.drawable(v, log)]

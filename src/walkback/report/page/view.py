@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
-from walkback.checks.finding import listed, seeds_words
+from walkback.checks.words import listed, seeds_words
 from walkback.records import Moment, Null, RunConfig, Subject
 from walkback.records.card import Card
 from walkback.records.schema import Cosine, Reading
@@ -44,7 +44,7 @@ def audit_view(audit: Audit) -> View:
     cases = [_ends(case) for case in whole]
     controls = audit.control_cases[:SHOWN]
     order, many = most_serious_first([case.judgement for case in cases]), len(cases) > MANY
-    checks, cells = heat_map(cases, audit.thresholds)
+    checks, cells = heat_map(cases)
     runs = runs_behind(audit, cases, controls)
     lines, without_option = commands(audit, cases, runs)
     settings, few = {case.setting for case in cases}, 0 < len(names) == len(audit.subjects) <= 4
