@@ -22,7 +22,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from walkback.probes.null import TURNED, row_norms
+from walkback.probes.norms import row_norms
+from walkback.probes.null import TURNED
 from walkback.records import Null
 
 MOST = 512  # samples; a wide feature map has fewer

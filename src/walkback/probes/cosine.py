@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from walkback.probes.norms import REFERENCE_BATCH
+from walkback.probes.norms import REFERENCE_BATCH, row_norms
 from walkback.probes.reading import missing, no_cosine
 from walkback.records import Cosine, Reading
 
@@ -105,8 +105,8 @@ def of_own_samples(credit: Tensor, gradient: Tensor) -> bool | None:
     (True, False, None)
     """
     a, g = credit.double().cpu(), gradient.double().cpu()
-    sizes = torch.linalg.vector_norm(a, dim=1), torch.linalg.vector_norm(g, dim=1)
-    living = sizes[0].isfinite() & sizes[1].isfinite() & (sizes[0] > 0) & (sizes[1] > 0)
+    sizes = row_norms(a), row_norms(g)
+    living = sizes[0].isfinite() & sizes[1].isfinite()
     count = int(living.sum())
     if count < FEWEST:
         return None

@@ -1,5 +1,6 @@
 """Sizes: of hidden states, branches, credits and gradients; how much a block makes of what it takes, and how little."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -27,6 +28,16 @@ def median_norm(rows: Tensor) -> float:
     5.0
     """
     return median(torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64))
+
+
+def row_norms(rows: Tensor) -> Tensor:
+    """The rows' norms, (N,), in float64: the square of 1e-30 is zero in float32. NaN for a row without a direction.
+
+    >>> row_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+    tensor([5.0000e-30,        nan], dtype=torch.float64)
+    """
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.where(norms.isfinite() & (norms > 0), math.nan)
 
 
 def gradient_norm(per_sample: Tensor, reference_batch: int = REFERENCE_BATCH) -> float:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from walkback.nets import Net
 from walkback.probes.look import look
+from walkback.probes.norms import row_norms
 from walkback.probes.observe import credits_of, one_pass
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.perturb import Picked
@@ -22,16 +23,6 @@ RANDOM, FRESH, TURNED = "random directions", "fresh feedback", "turned credits" 
 
 Nulls = tuple[list[Null], Null]  # of every block's cosine, and of Γ, at one place
 Pair = tuple[Tensor | None, Tensor | None]  # a block's credits, compared at its input and at its output
-
-
-def row_norms(rows: Tensor) -> Tensor:
-    """The rows' norms, (N,), in float64: the square of 1e-30 is zero in float32. NaN for a row without a direction.
-
-    >>> row_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
-    tensor([5.0000e-30,        nan], dtype=torch.float64)
-    """
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return norms.where(norms.isfinite() & (norms > 0), math.nan)
 
 
 def summary(draws: Sequence[float], kind: str) -> Null:

@@ -20,9 +20,8 @@ from walkback.probes.reading import no_precision
 from walkback.probes.user_errors import in_a_line
 from walkback.records import Precision
 
-IMPRECISE = (
-    1e-4  # a direction in float32 is far more precise: beyond it the softmax cancels, or the format is too short
-)
+# A direction in float32 is far more precise: beyond this the softmax cancels, or the format is too short.
+IMPRECISE = 1e-4
 
 
 def precision(single: Tensor, double: Tensor) -> Precision:
