@@ -269,7 +269,7 @@ def step_cost(
     classes: int = CLASSES,
     batch: int = COST_BATCH,
     timed: bool = True,
-) -> dict[str, float | None]:
+) -> dict[str, Any]:
     """Products, time and memory of a step relative to bp's; by default on the family's own sizes and a batch of 128.
 
     memory  weights and learned numbers with AdamW's two moments, what the rule keeps, and the peak within the step
