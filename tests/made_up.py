@@ -16,8 +16,9 @@ from walkback.records import (
     RunConfig,
     Snapshot,
 )
+from walkback.records.folder import Contents
+from walkback.records.moment import FIELDS
 from walkback.records.schema import OutputProbes, Valued
-from walkback.records.training import FIELDS, Contents
 
 
 def cosine(value: float, images: int = 64) -> Cosine:

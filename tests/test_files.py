@@ -25,7 +25,7 @@ from walkback import cli, files, plain
 from walkback.audits import audit_subjects, judge_paths
 from walkback.errors import RecordError, WalkbackError
 from walkback.records import RunFolder, Subject, evidence_of_log, read_run
-from walkback.records.training import Contents
+from walkback.records.folder import Contents
 from walkback.report.tables import Table, table_text
 from walkback.report.terminal import runs_table, show_run
 from walkback.report.verdicts import print_audit

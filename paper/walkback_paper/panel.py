@@ -109,8 +109,7 @@ def could(extent: Extent) -> list[Arm]:
 
 def chosen(g: Collected, subject: str) -> Choice:
     """What the trials of a subject amount to."""
-    ends = {rate: g.ended(trial(subject, rate)) for rate in RATES}
-    return choose({rate: runs[0] if runs else None for rate, runs in ends.items()})
+    return choose([run for rate in RATES for run in g.ended(trial(subject, rate))[:1]], RATES)
 
 
 @dataclass(frozen=True)

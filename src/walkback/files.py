@@ -42,19 +42,6 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def children_with(folder: Path, name: str) -> list[Path]:
-    """What is directly inside a folder and holds a file of that name, in order of their names."""
-    return [child for child in sorted(folder.iterdir()) if (child / name).exists()]
-
-
-def each_once(paths: Iterable[Path]) -> list[Path]:
-    """Paths, of which one that is named twice counts once."""
-    found: dict[Path, Path] = {}
-    for path in paths:
-        found.setdefault(path.absolute(), path)
-    return [*found.values()]
-
-
 def check_regular(path: Path | str, most: int | None = None) -> int:
     """The size of a file. Refused: anything but a regular file of bounded size; `FileNotFoundError` if it does not
     exist."""

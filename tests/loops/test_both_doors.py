@@ -10,7 +10,7 @@ from walkback.data import load
 from walkback.loops.model_measured import measured
 from walkback.loops.true_gradient import Asked
 from walkback.probes.observe import credits_of, one_pass
-from walkback.records import moment_of_snapshot, with_probes
+from walkback.records import moment_of_snapshot
 from walkback.rules import Batch
 from walkback.train import Trainer, deep_probes, plan
 from walkback.train.streams import stream
@@ -53,7 +53,7 @@ def both(net, rule, describe=False):
     (config,) = plan(data="digits", net=net, net_options=NETS[net], rules=[rule], epochs=2, probe_images=360)
     trainer = Trainer(config, load("digits"))
     trainer.one_epoch(lambda: None)
-    ours = with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
+    ours = moment_of_snapshot(trainer.snapshot(), deep_probes(trainer))
 
     def credits(_model, inputs, labels):
         batch = Batch(inputs, labels, stream(0, "none", 0), trainer.clock)

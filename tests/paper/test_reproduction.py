@@ -13,7 +13,7 @@ from scipy.stats import ttest_ind
 import made_up
 from walkback.cli import app
 from walkback.records import Environment, IdentityRecord, Run, Sitting, Snapshot, Valued, subject_of
-from walkback.records.training import Contents
+from walkback.records.folder import Contents
 from walkback.train import plan
 from walkback_paper import Extent, studies
 from walkback_paper.published import DATA, PUBLISHED, PublishedCell, compare, welch

@@ -63,7 +63,7 @@ def test_examples_in_the_docstrings():
 
 def test_the_best_on_held_out_samples_is_chosen_and_the_smaller_of_two_that_tie(tmp_path):
     accuracies = (0.2, 0.5, 0.5, 0.4)
-    found = choose({rate: trial_run(tmp_path, rate, a) for rate, a in zip(RATES, accuracies, strict=True)})
+    found = choose([trial_run(tmp_path, rate, a) for rate, a in zip(RATES, accuracies, strict=True)])
     assert found.lr == 3e-4
     assert not found.edge
     assert found.trials() == "4"
@@ -74,35 +74,33 @@ def test_a_trial_that_diverged_is_counted_and_never_chosen(tmp_path):
     runs = {rate: trial_run(tmp_path, rate, 0.2 + 100 * rate) for rate in RATES[:3]}
     runs[3e-3] = trial_run(tmp_path, 3e-3, accuracy=0.99, status="diverged", until=1)
     assert runs[3e-3].snapshots[-1].accuracy > 0.4
-    found = choose(runs)
+    found = choose(runs.values())
     assert (found.lr, found.edge, found.diverged) == (1e-3, False, [3e-3])
     assert found.trials() == "4, 1 diverged"
-    none = choose({rate: trial_run(tmp_path / "all", rate, status="diverged", until=0) for rate in RATES})
+    none = choose([trial_run(tmp_path / "all", rate, status="diverged", until=0) for rate in RATES])
     assert (none.lr, none.words(), none.trials()) == (None, "all diverged", "4, 4 diverged")
 
 
 @pytest.mark.parametrize("absent", [None, "unfinished"])
 def test_nothing_is_chosen_while_a_trial_is_missing(tmp_path, absent):
     """However good the others are: the missing one could be the best."""
-    runs = {rate: trial_run(tmp_path, rate) for rate in RATES[:3]}
-    runs[3e-3] = None if absent is None else trial_run(tmp_path, 3e-3, status=None, until=1)
-    found = choose(runs)
+    runs = [trial_run(tmp_path, rate) for rate in RATES[:3]]
+    runs += [] if absent is None else [trial_run(tmp_path, 3e-3, status=None, until=1)]
+    found = choose(runs, RATES)
     assert (found.lr, found.edge, found.words(), found.trials()) == (None, False, "not settled", "3 of 4")
 
 
 @pytest.mark.parametrize("best", [RATES[0], RATES[-1]])
 def test_a_choice_at_the_edge_of_the_grid_is_marked(tmp_path, best):
-    found = choose({rate: trial_run(tmp_path, rate, 0.6 if rate == best else 0.3) for rate in RATES})
+    found = choose([trial_run(tmp_path, rate, 0.6 if rate == best else 0.3) for rate in RATES])
     assert found.edge
     assert found.words() == f"{best:g} (edge)"
 
 
 def test_planted_a_trial_that_was_measured_on_the_test_split_is_refused(tmp_path):
-    runs = {rate: trial_run(tmp_path, rate) for rate in RATES[:3]}
+    runs = [trial_run(tmp_path, rate) for rate in RATES[:3]]
     with pytest.raises(RecordError, match="test split"):
-        choose(runs | {3e-3: trial_run(tmp_path, 3e-3, accuracy=0.9, validation=0.0)})
-    with pytest.raises(RecordError, match=r"trained with 0\.001"):
-        choose(runs | {3e-3: runs[1e-3]})
+        choose([*runs, trial_run(tmp_path, 3e-3, accuracy=0.9, validation=0.0)])
 
 
 def test_every_trial_is_held_out_and_every_subject_has_all_rates():

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 import made_up
 from walkback.checks import DEFAULT, judge
 from walkback.records import Cosine, Run, RunConfig, Valued, read_run
-from walkback.records.training import Contents
+from walkback.records.folder import Contents
 from walkback.report.tables import Stat, Table
 from walkback.train import train_all
 from walkback_paper import partial, penalty

@@ -17,8 +17,8 @@ import own_loops
 import walkback as wb
 from walkback.probes.witness import Witness
 from walkback.records import read_log
+from walkback.records.folder import BY_CREDITS, standing_of
 from walkback.records.loop_training import read_loops
-from walkback.records.training import BY_CREDITS, standing_of
 from walkback.rules import RULES, Rule
 
 WIDTH, CLASSES, STEPS = 10, 3, 6

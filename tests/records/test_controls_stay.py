@@ -312,9 +312,9 @@ def test_nothing_is_judged_or_read_twice(mixed: Path, monkeypatch: pytest.Monkey
 
     asked: list[str] = []
     read: list[Path] = []
-    judge, read_contents = spine.judge, folder.read_contents
+    judge, check_run = spine.judge, folder.check_run
     monkeypatch.setattr(spine, "judge", lambda e, *way: asked.append(e.name) or judge(e, *way))
-    monkeypatch.setattr(folder, "read_contents", lambda run: read.append(run.path) or read_contents(run))
+    monkeypatch.setattr(folder, "check_run", lambda run, *files: read.append(run.path) or check_run(run, *files))
     audit = report_paths(mixed)
     page(audit)
     audit_tables(audit)

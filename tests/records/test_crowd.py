@@ -29,7 +29,7 @@ from walkback.records import (
     subject_names,
     subjects_of_runs,
 )
-from walkback.records.config_keys import same_but, setting_of, subject_of
+from walkback.records.config_keys import setting_of, subject_of
 from walkback.report.tables import Table, table_text
 from walkback.report.verdicts import print_audit
 from walkback.train import plan
@@ -169,14 +169,6 @@ def test_the_recorded_runs_are_grouped_as_by_holding_every_one_against_every_oth
     found = as_found(runs)
     assert len(found) > 20
     assert found == dumb_subjects(runs)
-
-
-def test_options_that_are_equal_as_numbers_are_the_same_option() -> None:
-    one = setting()[0]
-    other = one.changed(**{"net_options": {**one.net_options, "width": 16.0}})
-    assert one == other
-    assert same_but(one, ()) == same_but(other, ())
-    assert same_but(one, ()) != same_but(one.changed(rule_options={"a": [1]}), ())
 
 
 def test_what_runs_share_has_the_hash_of_the_changed_config() -> None:

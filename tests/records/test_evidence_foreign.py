@@ -285,7 +285,7 @@ def test_an_accuracy_may_be_off_by_rounding() -> None:
         ({"x_log": [{"epoch": -1}]}, "the log: x_log[0]: epoch is -1, not a whole number"),
         ({"x_log": [{"hidden_norms": 3}]}, "the log: x_log[0]: hidden_norms is the number 3, not a list"),
         ({"x_log": [{"hidden_norms": [1, "x"]}]}, "the log: x_log[0]: hidden_norms[1] is the text 'x', not a number"),
-        ({"x_log": [{"hidden_norms": [1, 10**400]}]}, "the log: x_log[0]: hidden_norms[1] is too large a number"),
+        ({"x_log": [{"hidden_norms": [1, 2 * 10**308]}]}, "the log: x_log[0]: hidden_norms[1] is too large a number"),
         ({"x_log": [{"hidden_norms": [1, [2]]}]}, "the log: x_log[0]: hidden_norms[1] is a list, not a number"),
         (
             {"x_log": [{"hidden_norms": [1]}]},

@@ -25,9 +25,9 @@ from walkback.records import (
     Valued,
     evidence_of_runs,
 )
+from walkback.records.folder import Contents
 from walkback.records.record import lists_of, parse
 from walkback.records.schema import OutputProbes
-from walkback.records.training import Contents
 
 NAN = math.nan
 COSINE = made_up.cosine(0.5)

@@ -26,7 +26,7 @@ from walkback.records import (
     join_seeds,
     read_run,
 )
-from walkback.records.duplicates import doubts_of
+from walkback.records.evidence import doubts_of
 from walkback.records.predictions import Predictions, digest, packed, unpacked
 
 ROOT = Path(__file__).parents[2]
@@ -423,9 +423,9 @@ def test_planted_logs_with_the_same_norms_are_copies() -> None:
         return evidence_of_log({"seed": seed, "fa_log": [{"epoch": 5, "acc_eval": accuracy, "loss": 1.0} | entry]})[0]
 
     (copies,) = join_seeds([log(1, 0.5), log(2, 0.51)])
-    assert copies.doubts == ["the logs of seeds 1 and 2 end with the same norms [same-records]"]
+    assert doubts_of(copies) == ["seeds 1 and 2 measured the same [same-records]"]
     (repaired,) = join_seeds([log(1, 0.5), log(2, 0.51, 11.4)])
-    assert repaired.doubts == []
+    assert doubts_of(repaired) == []
 
 
 @pytest.mark.parametrize("change", [0.0, 1e-9, -1e-6, 5e-5])

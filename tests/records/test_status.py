@@ -20,7 +20,6 @@ from walkback.records.plan_file import (
     Submission,
     TaskOutcome,
     now,
-    plan_path,
     write_job,
     write_outcome,
     write_plan,
@@ -111,7 +110,7 @@ def test_the_newest_plan_that_names_a_run_counts(out) -> None:
     later = write_plan(
         out, PlanFile(name="20260102-000000-ray-b", made=now(), executor="ray", folder="/", configs=CONFIGS[:2])
     )  # fmt: skip
-    assert later == plan_path(out, "20260102-000000-ray-b")
+    assert later == out / "plans/20260102-000000-ray-b.json"
     assert states(out)[2] == ("waiting", "ray, plan 20260102-000000-ray-b")
 
 

@@ -8,9 +8,9 @@ import walkback as wb
 from walkback.cli import app
 from walkback.errors import RecordError
 from walkback.records import read_log
+from walkback.records.moment import FIELDS
 from walkback.records.readers.base import LogFile
 from walkback.records.readers.watch_log import read
-from walkback.records.training import FIELDS
 from watched_loops import PROBE, Net, train, watched
 
 

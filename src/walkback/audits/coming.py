@@ -23,10 +23,9 @@ from walkback.audits.rules_audit import (
     trial,
 )
 from walkback.data import load
-from walkback.records import RunConfig, find_runs, read_head
+from walkback.records import RunConfig, find_runs, read_head, sittings_of
 from walkback.records.config_keys import hash_with
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.records.training import sittings_of
 from walkback.report.numbers import duration
 from walkback.train import Trainer, arithmetic, cores
 from walkback.train.rate_grid import MOST, beyond

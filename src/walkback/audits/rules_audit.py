@@ -30,7 +30,6 @@ from walkback.records import (
     moment_of_snapshot,
     read_run,
     subjects_of_runs,
-    with_probes,
 )
 from walkback.records.card import read_cards
 from walkback.records.checkpoint import CHECKPOINTS
@@ -217,7 +216,7 @@ def _init(config: RunConfig, folder: Path | None) -> Moment:
     """A net at its random init, measured whole."""
     with arithmetic():
         trainer = Trainer(config, load(config.data, folder))
-        return with_probes(moment_of_snapshot(trainer.snapshot()), deep_probes(trainer))
+        return moment_of_snapshot(trainer.snapshot(), deep_probes(trainer))
 
 
 # --- trials of learning rates ----------------------------------------------------------------------------------------

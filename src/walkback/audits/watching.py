@@ -35,7 +35,7 @@ from walkback.probes.unwrap import find_blocks, unwrapped
 from walkback.probes.update import against_probe, left_in
 from walkback.probes.witness import Witness
 from walkback.records import Evidence, Moment
-from walkback.records.moment import CREDIT
+from walkback.records.moment import CREDIT, Ended
 from walkback.records.readers.watch_log import (
     UPDATE,
     Loss,
@@ -46,7 +46,6 @@ from walkback.records.readers.watch_log import (
     make_room,
 )
 from walkback.records.record import refused
-from walkback.records.training import Ended
 from walkback.report.watched import Live, figure, line_of
 
 SAMPLES = 256

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from walkback.probes import Layer
     from walkback.records.card import Card
     from walkback.records.evidence import Evidence
-    from walkback.records.training import Run
+    from walkback.records.folder import Run
     from walkback.report.case import Case
 
 

@@ -13,8 +13,7 @@ from walkback.checks.paired_gain import DIGITS
 from walkback.checks.stream import growth, odd_norms
 from walkback.checks.thresholds import Thresholds
 from walkback.checks.words import least_words, listed, points, times_words, typed_words
-from walkback.records.duplicates import doubts_of
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, doubts_of
 from walkback.records.moment import Moment
 from walkback.records.schema import Null
 

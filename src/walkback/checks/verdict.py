@@ -22,8 +22,7 @@ from walkback.checks.paired_gain import guessing, stopped
 from walkback.checks.published_protocol import published_verdict
 from walkback.checks.thresholds import Thresholds, default_thresholds
 from walkback.checks.words import seeds_words
-from walkback.records.duplicates import doubts_of
-from walkback.records.evidence import Evidence
+from walkback.records.evidence import Evidence, doubts_of
 from walkback.records.invariants import Broken
 from walkback.records.record import Record
 from walkback.records.schema import Readings

@@ -6,42 +6,36 @@ And how strong a plain bp should be: see `BARS`.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
-from walkback.records.config_keys import same_but
+from walkback.records.config_keys import ANY_RULE, ANY_SEED, hash_with
 from walkback.records.evidence import BaselineName, half
+from walkback.records.folder import Run
+from walkback.records.rates import ChosenRates
 from walkback.records.schema import RunConfig
-from walkback.records.training import Run
 
-ANY_RUN = ("seed", "train_last", "lr")  # which rate it may have is asked apart
-ANY_PENALTY = (*ANY_RUN, "penalty")
-ANY_RULE = (*ANY_PENALTY, "rule", "rule_options", "rule_source")  # bp's options are its own
-NO_BLOCKS = (*ANY_RULE, "net_options", "blocks")
-
-
-class Paired(Protocol):
-    """Which rates go together: those that trials chose (rates.py)."""
-
-    def pair(self, other: RunConfig, subject: RunConfig) -> bool:
-        """Whether the rate of `other` is one that a baseline of `subject` may have."""
+# Which rate, which λ and which net of no blocks a baseline may have is asked apart.
+SAME_RUN = {**ANY_SEED, "train_last": 0, "lr": 0.0}
+SAME_RULE = {**SAME_RUN, "penalty": 0.0}
+SAME_NET = {**SAME_RULE, **ANY_RULE}  # bp's options are its own
+NO_BLOCKS = {**SAME_NET, "net_options": {}, "blocks": 0}
 
 
 class BaselineIndex:
     """Runs, by what they share with the subjects that they are baselines of."""
 
-    def __init__(self, runs: Iterable[Run], rates: Paired):
+    def __init__(self, runs: Iterable[Run], rates: ChosenRates):
         self._rates = rates
-        self._found: dict[tuple[object, ...], list[Run]] = {}
+        self._found: dict[tuple[str, str, int], list[Run]] = {}
         for run in runs:
             config = run.config
-            self._put(run, "own", same_but(config, ANY_PENALTY), config.train_last)
+            self._put(run, "own", hash_with(config, SAME_RULE), config.train_last)
             if config.rule == "bp":
-                self._put(run, "bp", same_but(config, ANY_RULE), config.train_last)
+                self._put(run, "bp", hash_with(config, SAME_NET), config.train_last)
                 if not config.blocks:
-                    self._put(run, "shallow", same_but(config, NO_BLOCKS))
+                    self._put(run, "shallow", hash_with(config, NO_BLOCKS), 0)
 
-    def _put(self, run: Run, *key: object) -> None:
-        self._found.setdefault(key, []).append(run)
+    def _put(self, run: Run, kind: str, key: str, trained: int) -> None:
+        self._found.setdefault((kind, key, trained), []).append(run)
 
     def of(self, subject: RunConfig) -> dict[BaselineName, list[Run]]:
         """The baselines of a subject, one net each, one run a seed. A frozen net is not its own baseline.
@@ -51,32 +45,27 @@ class BaselineIndex:
         easy to judge depth by. Where there is none, bp with the subject's own λ stands in, as in an audit that trains
         everything with one λ.
         """
-        blocks, upper = subject.blocks, half(subject.blocks)
-        own, bp = same_but(subject, ANY_PENALTY), same_but(subject, ANY_RULE)
-        found = {
-            "frozen": self._find("own", own, 0) if subject.train_last else [],
-            "frozen_bp": self._find("bp", bp, 0),
-            "bp": [run for run in self._find("bp", bp, blocks) if run.config.penalty in (0.0, subject.penalty)],
-            "shallow": [
-                run for run in self._find("shallow", same_but(subject, NO_BLOCKS)) if is_shallow(run.config, subject)
-            ],
-        }  # fmt: skip
-        if not blocks:
-            del found["bp"]
-        if upper < blocks == subject.train_last:
-            found["half"] = [run for run in self._find("own", own, upper) if run.config.penalty == subject.penalty]
-            found["half_bp"] = [r for r in self._find("bp", bp, upper) if r.config.penalty in (0.0, subject.penalty)]
-        nets = {name: [run for run in runs if self._rates.pair(run.config, subject)] for name, runs in found.items()}
-        chosen = {name: fittest(runs) for name, runs in nets.items() if runs}
-        if "half_bp" in chosen:  # what bp's lower half brings is asked of two nets of one λ
-            full = {run.config.penalty for run in chosen.get("bp", ())}
-            same = [run for run in nets["half_bp"] if run.config.penalty in full]
-            chosen.pop("half_bp")
-            chosen |= {"half_bp": fittest(same)} if same else {}
-        return chosen  # type: ignore[return-value]
+        blocks, upper, penalty = subject.blocks, half(subject.blocks), subject.penalty
+        is_whole = upper < blocks == subject.train_last
 
-    def _find(self, *key: object) -> list[Run]:
-        return self._found.get(key, [])
+        def found(kind: str, key: Mapping[str, object], trained: int, *penalties: float) -> list[Run]:
+            known = self._found.get((kind, hash_with(subject, key), trained), [])
+            fitting = [run for run in known if not penalties or run.config.penalty in penalties]
+            return [run for run in fitting if self._rates.pair(run.config, subject)]
+
+        nets: dict[BaselineName, list[Run]] = {
+            "frozen": found("own", SAME_RULE, 0) if subject.train_last else [],
+            "frozen_bp": found("bp", SAME_NET, 0),
+            "bp": found("bp", SAME_NET, blocks, 0.0, penalty) if blocks else [],
+            "shallow": [run for run in found("shallow", NO_BLOCKS, 0) if is_shallow(run.config, subject)],
+            "half": found("own", SAME_RULE, upper, penalty) if is_whole else [],
+        }
+        chosen = {name: fittest(runs) for name, runs in nets.items() if runs}
+        # What bp's lower half brings is asked of two nets of one λ.
+        full = {run.config.penalty for run in chosen.get("bp", ())}
+        if is_whole and full and (same := found("bp", SAME_NET, upper, *full)):
+            chosen["half_bp"] = fittest(same)
+        return chosen
 
 
 def is_shallow(other: RunConfig, subject: RunConfig) -> bool:

@@ -33,16 +33,11 @@ def checkpoint_bytes(tensors: Mapping[str, "Tensor"], state: Mapping[str, object
     return save(named, {"walkback": json.dumps(about)})  # one entry: of several, safetensors would shuffle the order
 
 
-def checkpoint_header(file: Path | str) -> tuple[list[str], dict[str, Any]] | None:
-    """The names of a checkpoint's tensors and its state, read without torch and without the tensors.
+def parsed_header(content: bytes | None) -> tuple[list[str], dict[str, Any]] | None:
+    """The names of the tensors, and the state, that a header holds.
 
     None if there is none, or if it cannot be read: damage is met by the one who resumes the run.
     """
-    return parsed_header(header_bytes(file))
-
-
-def parsed_header(content: bytes | None) -> tuple[list[str], dict[str, Any]] | None:
-    """The names of the tensors, and the state, that a header holds; None if it holds none."""
     if content is None:
         return None
     try:

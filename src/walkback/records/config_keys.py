@@ -1,10 +1,11 @@
-"""What runs share, as keys: a config with some fields left out of account."""
+"""What runs share, as keys: the hash of their config with some fields left out of account."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from walkback.records.schema import RunConfig
 
+# Fields that are left out of account, each with the value that stands for any.
 ANY_SEED: Mapping[str, Any] = {"seed": 0}
 ANY_RULE: Mapping[str, Any] = {**ANY_SEED, "rule": "", "rule_options": {}, "rule_source": None, "train_last": 0}
 _found: dict[str, str] = {}  # thousands of runs share few of them
@@ -30,15 +31,3 @@ def hash_with(config: RunConfig, changes: Mapping[str, Any]) -> str:
     if key not in _found:
         _found[key] = config.changed(**changes).hash()
     return _found[key]
-
-
-def same_but(config: RunConfig, but: Collection[str]) -> tuple[object, ...]:
-    """What two configs share that are equal but for some fields: equal exactly where they would be."""
-    return tuple(hashable(getattr(config, name)) for name in config.__struct_fields__ if name not in but)
-
-
-def hashable(value: Any) -> object:
-    """A key for a value, equal to those of all values that equal it."""
-    if isinstance(value, dict):
-        return frozenset((key, hashable(inside)) for key, inside in value.items())
-    return (type(value), *map(hashable, value)) if isinstance(value, list | tuple) else value

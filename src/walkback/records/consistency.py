@@ -28,7 +28,7 @@ from walkback.records.schema import (
 )
 
 if TYPE_CHECKING:
-    from walkback.records.training import Contents, Run
+    from walkback.records.folder import Contents, Run
 
 Flaw = tuple[str, str, str]  # file and field; the invariant; what was found
 REMEDY = "restore the folder from where it came from, or train the run again with --fresh (the old folder is kept)"
@@ -120,10 +120,9 @@ def _of_snapshot(
             yield f"measured.{name}", "blocks", _entries(len(snapshot.measured[name]), blocks, blocks)
     cosines = [*snapshot.cosine, *snapshot.cosine_out, snapshot.cosine_embed]
     measured: list[Cosine | Valued] = [*cosines, *(r for found in snapshot.measured.values() for r in found)]
-    if not math.isfinite(sum([each.value for each in measured if each.status == "ok"])):
-        yield from flaws_of_values(snapshot)
-    if {cosine.total for cosine in cosines} != {images}:
-        yield from _of_totals(snapshot, images, "the snapshot is")
+    known = sum([each.value for each in measured if each.status == "ok"])
+    if not math.isfinite(known) or {cosine.total for cosine in cosines} != {images}:  # most are surely fine
+        yield from flaws_of_values(snapshot, images, "the snapshot is")
 
 
 def _of_lengths(record: Record, blocks: int, before: str = "") -> Iterator[Flaw]:
@@ -151,20 +150,22 @@ def measurements_in(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield from measurements_in(part, f"{place}.{key}" if place else f"{key}")
 
 
-def flaws_of_values(record: Record) -> Iterator[Flaw]:
-    """Every measurement that says "ok" of what is not finite."""
+def flaws_of_values(record: Record, images: int | None = None, whose: str = "") -> Iterator[Flaw]:
+    """Every measurement that says "ok" of what is not finite. `images`: what it must be of, where that is known."""
     for place, each in measurements_in(record):
-        if not isinstance(each, Null) and each.status == "ok":
-            name = "chord" if isinstance(each, Precision) else "value"
-            if not math.isfinite(getattr(each, name)):
-                yield f"{place}.{name}", "measured", 'the status is "ok", and the value is not finite'
-
-
-def _of_totals(record: Record, images: int, whose: str) -> Iterator[Flaw]:
-    """Every cosine that is of other samples."""
-    for place, each in measurements_in(record):
+        if isinstance(each, Null):
+            if images is not None and each.n < 2 and not (math.isnan(each.mean) and math.isnan(each.std)):
+                yield f"{place}.n", "measured", f"a mean and a spread of {each.n} draws: at least two are needed"
+            continue
+        name = "chord" if isinstance(each, Precision) else "value"
+        if each.status == "ok" and not math.isfinite(getattr(each, name)):
+            yield f"{place}.{name}", "measured", 'the status is "ok", and the value is not finite'
+        if images is None:
+            continue
         if isinstance(each, Cosine) and each.total != images:
             yield f"{place}.total", "samples", f"of {each.total} samples, and {whose} of {images}"
+        if isinstance(each, Precision) and (each.samples > images or (each.status == "ok" and each.samples < 1)):
+            yield f"{place}.samples", "alive", f"it speaks for {each.samples} of {images} samples"
 
 
 def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epoch: int | None) -> Iterator[Flaw]:
@@ -187,23 +188,14 @@ def _of_result(result: Result, config: RunConfig, last: Snapshot | None, per_epo
 
 
 def _of_probes(probes: DeepProbes, config: RunConfig, last: Snapshot | None, result: Result | None) -> Iterator[Flaw]:
-    yield from flaws_of_values(probes)
-    for place, each in measurements_in(probes):
-        if isinstance(each, Null) and each.n < 2 and not (math.isnan(each.mean) and math.isnan(each.std)):
-            yield f"{place}.n", "measured", f"a mean and a spread of {each.n} draws: at least two are needed"
-    yield from _of_lengths(probes, config.blocks)
-    if probes.output is not None:
-        yield from _of_lengths(probes.output, config.blocks, "output.")
     if last is None or (result is not None and probes.step != last.step):
         yield "step", "probes", f"it is {probes.step}, and the last snapshot is of {last.step if last else 'no'} step"
     elif probes.images != last.probe_images:
         yield "images", "probes", f"it is {probes.images}, and the snapshots are of {last.probe_images}"
-    for place, each in measurements_in(probes):
-        if not isinstance(each, Precision):
-            continue
-        if each.samples > probes.images or (each.status == "ok" and each.samples < 1):
-            yield f"{place}.samples", "alive", f"it speaks for {each.samples} of {probes.images} samples"
-    yield from _of_totals(probes, probes.images, "the probes are")
+    yield from _of_lengths(probes, config.blocks)
+    if probes.output is not None:
+        yield from _of_lengths(probes.output, config.blocks, "output.")
+    yield from flaws_of_values(probes, probes.images, "the probes are")
 
 
 def _of_sittings(environment: Environment, result: Result | None) -> Iterator[Flaw]:

@@ -1,17 +1,26 @@
-"""Evidence: everything known of one subject, which is what the checks are asked of."""
+"""Evidence: everything known of one subject, which is what the checks are asked of; and what keeps it from holding.
 
+Two trainings with different seeds never have the same numbers. Where they do, one is a copy of the other, and a copy
+would feign certainty.
+"""
+
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, field
 
-from walkback.records.moment import listing
+from walkback.records.invariants import broken
+from walkback.records.moment import Moment, Training, listing
 from walkback.records.record import Fault, Record
 from walkback.records.schema import BLOCKS, Share
-from walkback.records.training import Training
 
 UNSEEDED = "?"
+NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for one that was touched up
+TELLING = 3  # so many different numbers do not agree to the bit by chance
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
 
 
@@ -139,3 +148,84 @@ class Evidence(Record):
     def labelled(self) -> list[tuple[str, Training]]:
         """Every seed with its name."""
         return list(zip(self.labels(), self.seeds, strict=True))
+
+
+# --- what keeps it from holding ---------------------------------------------------------------------------------------
+
+
+def doubts_of(evidence: Evidence, measured: bool = True) -> list[str]:
+    """Why this evidence cannot hold, a sentence each; nothing where it is sound.
+
+    measured   with gradients that are all zero, as a net that fits its data to the last bit has: nothing against its
+               accuracy
+    """
+    found = list(evidence.doubts)
+    labelled = [(label, seed, _numbers(seed)) for label, seed in evidence.labelled()]
+    earlier: list[tuple[str, Training, tuple[float, ...]]] = []
+    for label, seed, numbers in labelled:
+        if numbers is None:
+            continue
+        for other, before, known in earlier:
+            if how := _copied(known, numbers, before.final, seed.final):
+                found.append(broken("same-records", f"seeds {other} and {label} {how}"))
+                break
+        earlier.append((label, seed, numbers))
+    for label, seed, _ in labelled:
+        found += [f"{words}, seed {label}" for words in _of_moment(seed.final, measured)]
+    return list(dict.fromkeys(found))
+
+
+def _copied(numbers: tuple[float, ...], others: tuple[float, ...], one: Moment, other: Moment) -> str:
+    """How a training is a copy of another, whatever accuracy it states; empty: it is none.
+
+    Numbers that a rule or a net fixes, such as cosines of one, agree in honest trainings too, and so may rounded ones.
+    So twice as many as usual must differ from each other; where digits were touched up, those with more digits than
+    those that agree count alone.
+    """
+    if numbers == others:
+        return "have the same numbers"
+    measured, again = _measured(one), _measured(other)
+    if measured == again and len({n for n in measured if n and math.isfinite(n)}) >= 2 * TELLING:
+        return "measured the same"
+    if len(measured) != len(again) or not all(map(partial(math.isclose, rel_tol=NEARLY), measured, again)):
+        return ""
+    written = sorted(abs(n) for n in measured if float(f"{n:.5g}") != n)
+    different = 1 + sum(more > less * (1 + 10 * NEARLY) for less, more in pairwise(written))
+    return f"measured the same, but for changes below 1 in {round(1 / NEARLY):,}" if different >= 2 * TELLING else ""
+
+
+def telling(numbers: Iterable[float]) -> tuple[float, ...] | None:
+    """The numbers, if they are finite and enough of them differ that they do not come twice by chance."""
+    kept = tuple(numbers)
+    return kept if len({n for n in kept if n}) >= TELLING and all(map(math.isfinite, kept)) else None
+
+
+def _numbers(seed: Training) -> tuple[float, ...] | None:
+    """What the last moment measured; of a log of accuracies alone, all of them."""
+    measured = _measured(seed.final)
+    if measured:
+        accuracy = [] if seed.final.accuracy is None else [seed.final.accuracy]
+        return telling([*accuracy, *measured])
+    return telling(moment.accuracy for moment in seed.moments if moment.accuracy is not None)
+
+
+def _measured(last: Moment) -> list[float]:
+    """Every number of a moment but its accuracy, which is coarse."""
+    measured = [last.loss, last.gamma, *(last.hidden_norms or []), *(last.gradient_norms or [])]
+    measured += [last.deepest_hidden, last.deepest_gradient]
+    measured += [*(last.hidden_at or {}).values(), *(last.gradient_at or {}).values()]
+    measured += [c.value for c in last.cosine or [] if c is not None and c.status == "ok"]
+    return [n for n in measured if n is not None]
+
+
+def _of_moment(moment: Moment, measured: bool) -> list[str]:
+    found = []
+    for name in ("hidden_norms", "gradient_norms") if measured else ("hidden_norms",):
+        values = [value for value in getattr(moment, name) or [] if value is not None]
+        if values and not any(values):
+            found.append(broken("all-zero", f"all {name} are zero"))
+    for name in ("null", "null_out"):
+        flat = [n for n, null in enumerate(getattr(moment, name) or []) if null is not None and null.std == 0]
+        if flat:
+            found.append(broken("null-spread", f"{name}.{flat[0]}.std: no two draws differ"))
+    return found

@@ -2,25 +2,36 @@
 
 One writer at a time, held by a lock that dies with its process. Small files and checkpoints are written beside and
 renamed, so they are whole or absent; snapshots are appended, and only a torn last line can be lost. Nothing is
-unpickled, and reading needs no torch.
+unpickled, and reading needs no torch. What was measured of a run epoch by epoch is read when it is asked for, and only
+that of the last few hundred runs is kept.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 from walkback.errors import Busy, RecordError
-from walkback.files import append, children_with, each_once, flush, make_folder, read_bytes, sweep, write_whole, writing
+from walkback.files import append, flush, make_folder, read_bytes, sweep, write_whole, writing
 from walkback.records.checkpoint import CHECKPOINTS, Damaged, checkpoint_bytes, header_bytes, load_tensors
 from walkback.records.consistency import check_run
 from walkback.records.invariants import broken
-from walkback.records.predictions import PREDICTIONS
-from walkback.records.record import FRESH, Record, each_line, parse
-from walkback.records.schema import CostRecord, DeepProbes, Environment, IdentityRecord, Result, RunConfig, Snapshot
-from walkback.records.training import Contents, Run
+from walkback.records.moment import Ended, Moment, Standing, Training, moment_of_snapshot
+from walkback.records.predictions import PREDICTIONS, Predictions, unpacked
+from walkback.records.record import FRESH, Record, each_line, parse, refused
+from walkback.records.schema import (
+    CostRecord,
+    DeepProbes,
+    Environment,
+    IdentityRecord,
+    Result,
+    RunConfig,
+    Sitting,
+    Snapshot,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +41,114 @@ HEAD = ("config.json", "environment.json", "result.json")
 RECORDS = (*HEAD, "snapshots.jsonl", "probes.json", "identity.json", "cost.json", PREDICTIONS)
 CHECKPOINT, PREVIOUS = CHECKPOINTS
 Files = Mapping[str, bytes]  # by their names the records of a folder that are there, and its checkpoints' headers
+KEPT = 512  # runs whose epochs are kept in memory
+# The rules that have the backward of all, by which the credits that are compared train the blocks. Records are read
+# without torch, and so without the classes; tests/probes/test_standing.py holds these against them.
+BY_CREDITS = ("cb", "dfa", "dfa-plain", "dkp", "drtp", "dtp", "ep", "fa", "fg", "random", "sb", "sdfa")
+
+
+class Contents:
+    """What the files of a run folder hold beside its config, environment and result."""
+
+    def __init__(
+        self, snapshots: Sequence[Snapshot], probes: DeepProbes | None = None, notes: Sequence[str] = (),
+        identity: IdentityRecord | None = None, cost: CostRecord | None = None, predictions: Predictions | None = None,
+    ):  # fmt: skip
+        self.snapshots, self.probes, self.notes = snapshots, probes, notes
+        self.identity, self.cost, self.predictions = identity, cost, predictions
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """The snapshots as moments; the last one with what was measured at the end, if it was."""
+        *earlier, last = self.snapshots or [None]
+        if last is None:
+            return []
+        probes = self.probes if self.probes is not None and self.probes.step == last.step else None
+        return [*map(moment_of_snapshot, earlier), moment_of_snapshot(last, probes)]
+
+
+def _of_contents(name: str) -> Any:
+    """A property of a run that is read from its folder when it is asked for."""
+    return property(lambda run: getattr(run.contents, name))
+
+
+class Run(Training):
+    """A training by walkback, as its folder has it.
+
+    result     how it ended; None while it is not finished
+    snapshots  one per epoch, beginning at init
+    probes     measured once, at the end
+    notes      what is odd about the folder, in words
+    identity, cost   of the net at init and of a step, if a study measured them
+    predictions      the final ones, if they are here
+    """
+
+    snapshots: Sequence[Snapshot] = _of_contents("snapshots")
+    probes: DeepProbes | None = _of_contents("probes")
+    notes: Sequence[str] = _of_contents("notes")
+    identity: IdentityRecord | None = _of_contents("identity")
+    cost: CostRecord | None = _of_contents("cost")
+    predictions: Predictions | None = _of_contents("predictions")
+
+    def __init__(
+        self, path: Path, config: RunConfig, environment: Environment | None = None, result: Result | None = None,
+        contents: Contents | None = None,
+    ):  # fmt: skip
+        # A run that was ended because a check fired did not come to its end.
+        ended: Ended = "stopped" if result is None or result.status == "fired" else result.status
+        standing, why = standing_of(config.rule, config.rule_source)
+        predicted = result is not None and result.predictions is not None
+        super().__init__(seed=config.seed, ended=ended, predicted=predicted, standing=standing, standing_why=why)
+        self.path, self.config, self.environment, self.result = path, config, environment, result
+        self._given = contents
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without its contents, which another process reads itself."""
+        return type(self), (self.path, self.config, self.environment, self.result, self._given)
+
+    @property
+    def contents(self) -> Contents:
+        """All of its records; refused if the folder cannot be true."""
+        return _contents(self) if self._given is None else self._given
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Its snapshots and probes."""
+        with refused(self.path / "snapshots.jsonl", FRESH):
+            return self.contents.moments
+
+    @property
+    def hits(self) -> bytes | None:
+        """Which test images its final prediction is right on."""
+        return None if self.predictions is None else self.predictions.hits
+
+    @property
+    def blocks(self) -> int | None:
+        """The number of its blocks."""
+        return self.config.blocks or None
+
+
+def sittings_of(*runs: Run) -> list[Sitting]:
+    """All sittings of some runs; of a run that came without its environment there are none."""
+    return [sitting for run in runs if run.environment is not None for sitting in run.environment.sittings]
+
+
+def standing_of(rule: str, source: str | None) -> tuple[Standing, str]:
+    """Whether the credits that a rule is asked for are what trains by it, and why.
+
+    >>> standing_of("dfa", None)[0], standing_of("pc", None)[0], standing_of("my_rule.py:Mine", "5f3")[0]
+    ('seen', 'declared', 'declared')
+    """
+    if source is not None:
+        return "declared", "a rule that is not walkback's own may train by other credits than it shows to a probe"
+    if rule == "bp":
+        return "seen", "autograd trains the net, and its gradients are the credits"
+    if rule in BY_CREDITS:
+        return "seen", "the credits that are compared are those that the blocks are trained by"
+    return "declared", f"{rule} trains by a backward of its own, and its credits are stated beside it"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_files(path: Path, names: Sequence[str] = RECORDS) -> Files:
@@ -82,7 +201,8 @@ def read_run(path: Path | str) -> Run:
     return run
 
 
-def read_contents(run: Run) -> Contents:
+@lru_cache(maxsize=KEPT)
+def _contents(run: Run) -> Contents:
     """Everything that a run's folder holds, refused if it cannot be true, or is another run than it was."""
     files = read_files(run.path)
     now = _head(run.path, files)
@@ -90,17 +210,15 @@ def read_contents(run: Run) -> Contents:
     contents = Contents(
         snapshots, optional(DeepProbes, run.path, files), [note] if note else [],
         optional(IdentityRecord, run.path, files), optional(CostRecord, run.path, files),
+        unpacked(files.get(PREDICTIONS, b"")) if now.predicted else None,
     )  # fmt: skip
     check_run(now, contents, files)
-    if any(map(_differ, (now.config, now.environment, now.result), (run.config, run.environment, run.result))):
-        words = f"{run.path} changed while it was read"
-        raise RecordError(words, "wait for its training to end, or for its next epoch")
+    pairs = zip((now.config, now.environment, now.result), (run.config, run.environment, run.result), strict=True)
+    for one, other in pairs:
+        if one != other and (one is None or other is None or one.text() != other.text()):  # NaN differs from itself
+            words = f"{run.path} changed while it was read"
+            raise RecordError(words, "wait for its training to end, or for its next epoch")
     return contents
-
-
-def _differ(one: Record | None, other: Record | None) -> bool:
-    """Whether two records say different things. NaN differs from itself, so those that differ are compared as text."""
-    return one != other and (one is None or other is None or one.text() != other.text())
 
 
 def snapshots_of(file: Path, content: bytes) -> tuple[list[Snapshot], str | None]:
@@ -141,8 +259,12 @@ def find_runs(*places: Path | str) -> list[Path]:
 
 def find_folders(name: str, *places: Path) -> list[Path]:
     """The folders that hold a file of some name, among these and directly inside them, each once."""
-    found = [[place] if (place / name).exists() else children_with(place, name) for place in places]
-    return each_once([path for paths in found for path in paths])
+    found: dict[Path, Path] = {}
+    for place in places:
+        inside = [place] if (place / name).exists() else sorted(place.iterdir())
+        for path in (path for path in inside if (path / name).exists()):
+            found.setdefault(path.absolute(), path)
+    return [*found.values()]
 
 
 def export_run(path: Path | str, to: Path | str) -> Path:
@@ -154,6 +276,9 @@ def export_run(path: Path | str, to: Path | str) -> Path:
         if (run.path / name).exists():
             write_whole(target / name, read_bytes(run.path / name))
     return target
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 class RunFolder:

@@ -2,13 +2,13 @@
 
 A record that breaks one of them was not measured: it is damaged, edited or made up. The schema's validators
 (schema.py), the check across a folder's files (consistency.py), the readers of logs (readers/) and the doubts about a
-subject's evidence (duplicates.py) refer to them by name, and every refusal ends with that name in brackets.
+subject's evidence (evidence.py) refer to them by name, and every refusal ends with that name in brackets.
 
 A run that diverged may hold NaN and infinity: a number that is not finite is not known, which is another matter.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 Answer = Literal["refused", "cannot hold"]
@@ -175,12 +175,12 @@ def enough_loss(accuracy: float, loss: float) -> None:
         raise Broken("wrong-samples", f"at an accuracy of {accuracy:g} the loss is at least {least:.4g}, not {loss:g}")
 
 
-def mean_cosine(gamma: float, blocks: int, *lists: Iterable[tuple[float, str]]) -> None:
-    """Γ over some blocks is the mean of one of the lists of (cosine, status), over those with status "ok"."""
+def mean_cosine(gamma: float, counts: Collection[int], *lists: Iterable[tuple[float, str]]) -> None:
+    """Γ is the mean of one of the lists of (cosine, status), over as many with status "ok" as one of the counts."""
     known = [[value for value, status in values if status == "ok"] for values in lists]
-    fitting = [values for values in known if len(values) == blocks]
+    fitting = [values for values in known if len(values) in counts]
     if not fitting:
-        raise Broken("gamma", f'it is over {blocks} blocks, and {len(known[0])} have a cosine with status "ok"')
-    if blocks and not any(abs(sum(values) / blocks - gamma) <= ROUNDING for values in fitting):
-        means = sum(fitting[0]) / blocks
-        raise Broken("gamma", f"Γ is {gamma:g}, and the mean of its cosines is {means:g}")
+        raise Broken("gamma", f'it is over {min(counts)} blocks, and {len(known[0])} have a cosine with status "ok"')
+    means = [sum(values) / len(values) for values in fitting if values]
+    if len(means) == len(fitting) and not any(abs(mean - gamma) <= ROUNDING for mean in means):
+        raise Broken("gamma", f"Γ is {gamma:g}, and the mean of its cosines is {means[0]:g}")

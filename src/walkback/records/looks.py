@@ -10,9 +10,8 @@ from typing import Literal
 
 from msgspec import field
 
-from walkback.files import make_folder, write_whole
 from walkback.records.moment import Moment
-from walkback.records.record import Record, read_record
+from walkback.records.record import Record, read_record, write_record
 from walkback.records.schema import Whole
 
 FILE = "looks.json"
@@ -39,10 +38,7 @@ def read_looks(*folders: Path | str) -> Looks:
 
 def write_looks(folder: Path | str, looks: Looks) -> Path:
     """Write looks.json into a folder."""
-    path = Path(folder) / FILE
-    make_folder(path.parent)
-    write_whole(path, looks.indented() + b"\n")
-    return path
+    return write_record(Path(folder) / FILE, looks, b"\n")
 
 
 def all_looks(before: Iterable[int], planned: Iterable[int], fixed: int) -> list[int]:

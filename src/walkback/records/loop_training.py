@@ -11,25 +11,24 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from walkback.errors import RecordError
 from walkback.files import make_folder, sweep, write_whole
 from walkback.records import invariants
-from walkback.records.checkpoint import checkpoint_bytes, checkpoint_header, digest
+from walkback.records.checkpoint import checkpoint_bytes, digest, header_bytes, parsed_header
 from walkback.records.consistency import flaws_of_values
 from walkback.records.evidence import Baseline, BaselineName, Evidence
 from walkback.records.folder import find_folders
 from walkback.records.invariants import Broken, broken
-from walkback.records.moment import Moment, Standing, check_gamma, credited
+from walkback.records.moment import Moment, Standing, Training, check_gamma, credited
 from walkback.records.predictions import PREDICTIONS, Predictions, most_frequent, read_predictions
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice, effort_of
 from walkback.records.record import Record, read_record
 from walkback.records.schema import BLOCKS, Share, Size, Whole
 from walkback.records.subjects import Subject
-from walkback.records.training import Ended, Training
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -125,15 +124,12 @@ class LoopTraining(Record, kw_only=True):
                 raise Broken("result", "it finished, and its weights are not finite")
             if self.part == "none" and not self.elsewhere:
                 raise Broken("result", "it has no blocks, and nothing of it was trained")
-        self._check_end()
-
-    def _check_end(self) -> None:
         if self.status == "failed" and (self.moments or self.accuracy is not None):
             raise Broken("result", "it failed, and something was measured of it")
         if self.predictions is not None and self.accuracy is None:
             raise Broken("predictions", "it names predictions, and has no accuracy")
-        last = self.moments[-1] if self.moments else None
-        if last is not None and not (_same(last.accuracy, self.accuracy) and _same(last.loss, self.loss)):
+        last = self.moments[-1] if self.moments else self
+        if repr((last.accuracy, last.loss)) != repr((self.accuracy, self.loss)):  # as text, NaN is itself
             raise Broken("result", "its last moment has another accuracy or loss")
         whole = self.setting.metric is None and self.setting.loss == "cross-entropy"
         if whole and self.accuracy is not None and math.isfinite(self.accuracy):
@@ -176,12 +172,6 @@ def label_of(who: Who, part: Part, seed: int, lr: float | None = None) -> str:
     return f"{'net at init' if who == 'init' else who}{parts[part]}, seed {seed}{rate}"
 
 
-def _same(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one == other or (math.isnan(one) and math.isnan(other))
-
-
 def find_loop_trainings(*places: Path | str) -> list[Path]:
     """The folders of such trainings among `places` and directly inside them, in order of their names."""
     return find_folders(RECORD, *(place for place in map(Path, places) if place.is_dir()))
@@ -197,10 +187,9 @@ def read_loop_training(path: Path | str) -> tuple[LoopTraining, Predictions | No
     if path.name != record.folder():
         words = f"{file} was edited, or its folder renamed: it belongs in {record.folder()}"
         raise RecordError(broken("folder", words), AGAIN)
-    header = checkpoint_header(path / WEIGHTS)
-    state = {} if header is None else header[1]
+    _, state = parsed_header(header_bytes(path / WEIGHTS)) or ([], None)
     for name, value in {"training": record.hash(), "weights": record.weights}.items():
-        if header is not None and state.get(name) != value:
+        if state is not None and state.get(name) != value:
             words = f"{path / WEIGHTS}: {name} is {state.get(name)!r}, and the record's is {value!r}"
             raise RecordError(broken("checkpoint", words), AGAIN)
     return record, read_predictions(path, record, record.setting.samples, AGAIN)
@@ -231,6 +220,18 @@ def digest_of(tensors: Mapping[str, "Tensor"]) -> str:
 
 # --- subjects ---------------------------------------------------------------------------------------------------------
 
+# By who is judged its baselines, as who trained which part. Noise that arrives at frozen blocks changes nothing: the
+# subject's frozen twin is that of the noise.
+BY_TASK: dict[BaselineName, Arm] = {
+    "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
+}  # fmt: skip
+BASELINES: dict[Who, dict[BaselineName, Arm]] = {
+    "subject": BY_TASK | {"frozen": ("subject", "frozen"), "half": ("subject", "half")},
+    "bp": BY_TASK | {"frozen": ("bp", "frozen"), "half": ("bp", "half")},
+    "random": BY_TASK | {"frozen": ("subject", "frozen")},
+}
+Notes = list[tuple[int | None, str]]  # each with the seed that it is about
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -256,17 +257,106 @@ class Loop:
 
     def subjects(self, alone: bool = True) -> list[Subject]:
         """The subject and the controls. `alone`: no other subjects are judged with them, which may have their names."""
-        shared: dict[str, Any] = {
-            "setting": self.setting.hash(), "setting_name": self.setting.name,
-            "inits": [Training(seed=r.seed, moments=r.moments) for r in self.of("init") if r.moments],
-        }  # fmt: skip
+        inits = [Training(seed=r.seed, moments=r.moments) for r in self.of("init") if r.moments]
         names: dict[Literal["bp", "random", ""], str] = {"": self.setting.name, "bp": "bp", "random": NOISE}
         found = []
         for control, name in names.items():
             if self.of(who := control or "subject"):
                 title = name if alone or not control else f"{name} of {self.setting.name}"
-                found.append(Subject(title, _evidence(self, who, name), control=control, **shared))
+                found.append(Subject(
+                    title, self.evidence(who, name), control=control, setting=self.setting.hash(),
+                    setting_name=self.setting.name, inits=inits,
+                ))  # fmt: skip
         return found
+
+    def evidence(self, who: Who, name: str) -> Evidence:
+        """What the trainings say of the subject, or of a control."""
+        setting, doubts, notes = self.setting, list(self.setting.doubts), Notes()
+        seeds = self._seeds(who, doubts, notes)
+        baselines: dict[BaselineName, Baseline] = {}
+        for key, (whose, part) in BASELINES[who].items():
+            if not self.of(whose, part) or (key in ("half", "half_bp") and len(setting.blocks) == 1):
+                continue
+            baselines[key] = self._baseline(key, whose, part, notes)
+            ends = [twin.weights for twin in self.of(whose, part) if twin.weights]
+            if len(set(ends)) < len(ends) and not doubts:
+                doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
+        labels = {found.labels for found in self.predicted.values()}
+        if len(labels) > 1:
+            doubts.append(broken("same-data", "its trainings have predictions of test samples with other labels"))
+        effort = None
+        if (who, "all") in self.choices:
+            arms: dict[str, Arm] = {"subject": (who, "all")} | {key: BASELINES[who][key] for key in baselines}
+            tuned = {key: (self.of(*arm)[0].lr, self.choices.get(arm)) for key, arm in arms.items()}
+            effort = effort_of(tuned, [t.seed for t in seeds if t.seed is not None])
+        return Evidence(
+            name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
+            effort=effort, chance=most_frequent(next(iter(labels))) if labels else None,
+            notes=_by_text(notes, len(seeds)), doubts=doubts,
+        )  # fmt: skip
+
+    def _seeds(self, who: Who, doubts: list[str], notes: Notes) -> list[Training]:
+        """The trainings of a subject, no copy twice."""
+        seeds: list[Training] = []
+        owners: dict[str, int] = {}
+        for record in self.of(who):
+            if record.weights and record.weights in owners:
+                both = f"seeds {owners[record.weights]} and {record.seed}"
+                doubts.append(broken("same-records", f"{both} end with the same weights, so they are one training"))
+                continue
+            owners[record.weights] = record.seed
+            standing, why = record.standing, record.standing_why
+            if who == "subject" and self.setting.credits == "backward" and standing is None:
+                standing, why = "in part", "whether the backward pass that was measured trained the net is not recorded"
+            seeds.append(Training(
+                seed=record.seed, moments=credited(record.moments, standing), hits=self.hits(record),
+                ended=record.status if record.status in ("finished", "diverged") else "stopped",
+                predicted=record.predictions is not None, standing=standing, standing_why=why,
+            ))  # fmt: skip
+            notes += [(record.seed, note) for note in record.notes]
+            notes += [(record.seed, f"the training {record.status}: {record.why}")] if record.why else []
+        starts = [record.init for record in self.of(who) if record.init]
+        if len(starts) > 1 and len(set(starts)) == 1:
+            notes.append((None, "every seed starts with the same weights, so the spread over seeds is only the loop's"))
+        return seeds
+
+    def _baseline(self, key: BaselineName, whose: Who, part: Part, notes: Notes) -> Baseline:
+        """The accuracies of a baseline; None, with a note, where a training is none."""
+        twins = self.of(whose, part)
+        # It begins as the net that it is a baseline of; one without blocks begins with other weights.
+        starts = {record.seed: record.init for record in self.of(whose)} if part not in ("none", "all") else {}
+        accuracy: dict[int, float | None] = {}
+        for twin in twins:
+            why = ""
+            if twin.status != "finished":
+                why = twin.why or twin.status
+            elif starts.get(twin.seed, twin.init) != twin.init:
+                why = ("it began with other weights than the net that it is a baseline of. make_model(seed) must build "
+                       "the same untrained net each time that it is called")  # fmt: skip
+            if why:
+                notes.append((twin.seed, f"the baseline {key} is not used: {why}"))
+            elif part != "all":
+                notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
+            accuracy[twin.seed] = None if why else twin.accuracy
+        if len({twin.source for twin in twins}) > 1:
+            accuracy = dict.fromkeys(accuracy)
+            words = f"the baseline {key} is not used: its seeds are by different make_shallow. Give the same call again"
+            notes.append((None, words))
+        right = {str(twin.seed): self.hits(twin) for twin in twins if twin.predictions is not None}
+        return Baseline.by_seed(accuracy).changed(hits=right)
+
+
+def _by_text(notes: Notes, count: int) -> list[str]:
+    """Each note once, with its seeds in front; one of all seeds, if there are several, without them."""
+    seeds: dict[str, list[int | None]] = {}
+    for seed, text in notes:
+        seeds.setdefault(text, []).append(seed)
+    found = []
+    for text, given in seeds.items():
+        known = list(dict.fromkeys(seed for seed in given if seed is not None))
+        every = not known or 1 < count <= len(known)
+        found.append(text if every else f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}")
+    return found
 
 
 def read_loops(paths: Iterable[Path]) -> list[Loop]:
@@ -303,98 +393,3 @@ def own_choices(trials: Iterable[LoopTraining]) -> dict[Arm, Choice]:
         known = {lr: r.accuracy for lr, r in by_rate.items() if r.status == "finished" and r.accuracy is not None}
         choices[arm] = Choice(known, [lr for lr in by_rate if lr not in known], [], frozenset({(TRIAL_SEED, 0.0)}))
     return choices
-
-
-# By who is judged its baselines, as who trained which part. Noise that arrives at frozen blocks changes nothing: the
-# subject's frozen twin is that of the noise.
-BY_TASK: dict[BaselineName, Arm] = {
-    "bp": ("bp", "all"), "frozen_bp": ("bp", "frozen"), "half_bp": ("bp", "half"), "shallow": ("bp", "none"),
-}  # fmt: skip
-BASELINES: dict[Who, dict[BaselineName, Arm]] = {
-    "subject": BY_TASK | {"frozen": ("subject", "frozen"), "half": ("subject", "half")},
-    "bp": BY_TASK | {"frozen": ("bp", "frozen"), "half": ("bp", "half")},
-    "random": BY_TASK | {"frozen": ("subject", "frozen")},
-}
-
-
-def _evidence(own: Loop, who: Who, name: str) -> Evidence:
-    wanted = BASELINES[who]
-    setting, doubts = own.setting, list(own.setting.doubts)
-    seeds: list[Training] = []
-    notes: list[tuple[int | None, str]] = []
-    owners: dict[str, int] = {}
-    for record in own.of(who):
-        if record.weights and record.weights in owners:
-            both = f"seeds {owners[record.weights]} and {record.seed}"
-            doubts.append(broken("same-records", f"{both} end with the same weights, so they are one training"))
-            continue
-        owners[record.weights] = record.seed
-        ended: Ended = record.status if record.status in ("finished", "diverged") else "stopped"
-        standing, why = record.standing, record.standing_why
-        if who == "subject" and setting.credits == "backward" and standing is None:
-            standing, why = "in part", "whether the backward pass that was measured trained the net is not recorded"
-        seeds.append(Training(
-            seed=record.seed, moments=credited(record.moments, standing), ended=ended, hits=own.hits(record),
-            predicted=record.predictions is not None, standing=standing, standing_why=why,
-        ))  # fmt: skip
-        why_not = [f"the training {record.status}: {record.why}"] if record.why else []
-        notes += [(record.seed, note) for note in [*record.notes, *why_not]]
-    starts = {record.seed: record.init for record in own.of(who) if record.init}
-    if len(starts) > 1 and len(set(starts.values())) == 1:
-        notes.append((None, "every seed starts with the same weights, so the spread over seeds is only the loop's"))
-    baselines: dict[BaselineName, Baseline] = {}
-    for key, (whose, part) in wanted.items():
-        twins = own.of(whose, part)
-        if not twins or (key in ("half", "half_bp") and len(setting.blocks) == 1):
-            continue
-        full = {record.seed: record.init for record in own.of(whose if who != "random" else "subject")}
-        starts = {} if part == "none" else full  # without blocks it begins with other weights
-        accuracy = {twin.seed: _accuracy(twin, starts.get(twin.seed), key, notes) for twin in twins}
-        if len({twin.source for twin in twins}) > 1:
-            accuracy = dict.fromkeys(accuracy)
-            words = f"the baseline {key} is not used: its seeds are by different make_shallow. Give the same call again"
-            notes.append((None, words))
-        right = {str(twin.seed): own.hits(twin) for twin in twins if twin.predictions is not None}
-        baselines[key] = Baseline.by_seed(accuracy).changed(hits=right)
-        ends = [twin.weights for twin in twins if twin.weights]
-        if len(set(ends)) < len(ends) and not doubts:
-            doubts.append(broken("same-records", f"two seeds of the baseline {key} end with the same weights"))
-    labels = {found.labels for found in own.predicted.values()}
-    if len(labels) > 1:
-        doubts.append(broken("same-data", "its trainings have predictions of test samples with other labels"))
-    arms: dict[str, Arm] = {"subject": (who, "all"), **{str(key): wanted[key] for key in baselines}}
-    tuned = {key: (own.of(*arm)[0].lr, own.choices.get(arm)) for key, arm in arms.items()}
-    return Evidence(
-        name=name, depth=len(setting.blocks), residual=setting.residual, seeds=seeds, baselines=baselines,
-        effort=effort_of(tuned, [t.seed for t in seeds if t.seed is not None]) if (who, "all") in own.choices else None,
-        chance=most_frequent(next(iter(labels))) if labels else None,
-        notes=_by_text(notes, len(seeds)), doubts=doubts,
-    )  # fmt: skip
-
-
-def _accuracy(twin: LoopTraining, init: str | None, key: str, notes: list[tuple[int | None, str]]) -> float | None:
-    """A baseline's accuracy; None, with a note, where it is no baseline."""
-    if twin.status != "finished":
-        notes.append((twin.seed, f"the baseline {key} is not used: {twin.why or twin.status}"))
-        return None
-    if init is not None and twin.init != init and twin.part != "all":
-        notes.append((twin.seed, f"the baseline {key} is not used: it began with other weights than the net that it is "
-                      "a baseline of. make_model(seed) must build the same untrained net each time that it is "
-                      "called"))  # fmt: skip
-        return None
-    if twin.part != "all":
-        notes += [(twin.seed, f"baseline {key}: {note}") for note in twin.notes]
-    return twin.accuracy
-
-
-def _by_text(notes: Sequence[tuple[int | None, str]], count: int) -> list[str]:
-    """Each note once, with its seeds in front; one of all seeds, if there are several, without them."""
-    seeds: dict[str, list[int | None]] = {}
-    for seed, text in notes:
-        seeds.setdefault(text, []).append(seed)
-    found = []
-    for text, given in seeds.items():
-        known = list(dict.fromkeys(seed for seed in given if seed is not None))
-        every = not known or 1 < count <= len(known)
-        found.append(text if every else f"seed{'s' * (len(known) > 1)} {', '.join(map(str, known))}: {text}")
-    return found

@@ -1,4 +1,4 @@
-"""A moment: what is known of one net at one time, from a run folder, a live model or somebody's incomplete log.
+"""What is known of one net at one time, and of its training: of a run folder, a live model or an incomplete log.
 
 `None` always means *not known*; nothing is filled in. A number that is not finite is kept as it is, and the checks
 treat it as not known. What cannot be meant (an accuracy of 61.5, a negative norm, lists that disagree about the number
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
-from walkback.records.invariants import Broken, mean_cosine
+from walkback.records.invariants import mean_cosine
 from walkback.records.record import BY_STATE, Fault, Record
 from walkback.records.schema import (
     ByBlock,
@@ -34,6 +34,7 @@ CREDIT = ("cosine", "cosine_out", "gamma", "null", "null_out", "null_gamma", "ro
           "rho", "nudging")  # fmt: skip
 LOOSE = [(f"{kind}_norms", f"{kind}_at", f"deepest_{kind}") for kind in ("hidden", "gradient")]
 Standing = Literal["seen", "in part", "declared", "not seen"]
+Ended = Literal["finished", "diverged", "stopped"]
 
 
 class Moment(Record):
@@ -100,43 +101,84 @@ TAKEN = [name for name in Moment.__struct_fields__ if name in Snapshot.__struct_
 MEASURED_ONCE = [name for name in Moment.__struct_fields__ if name in DeepProbes.__struct_fields__]
 
 
-def moment_of_snapshot(snapshot: Snapshot) -> Moment:
-    """A line of a run's folder as a moment."""
-    fields: dict[str, Any] = {name: getattr(snapshot, name) for name in TAKEN}
-    if not snapshot.gamma_blocks:  # a mean over no block
-        fields["gamma"] = None
-    return Moment(**fields)
-
-
-def with_probes(moment: Moment, probes: DeepProbes) -> Moment:
-    """A moment with the probes of the same net added."""
+def moment_of_snapshot(snapshot: Snapshot, probes: DeepProbes | None = None) -> Moment:
+    """A line of a run's folder as a moment, with the probes of the same net if they were measured."""
 
     def known(valued: Valued) -> float | None:
         return valued.value if valued.status == "ok" else None
 
-    added: dict[str, Any] = {name: getattr(probes, name) for name in MEASURED_ONCE} | {
-        "precision": next(reversed(probes.precision), None), "drift": known(probes.drift),
-        "rho": [known(v) for v in probes.rho], "nudging": [known(v) for v in probes.nudging],
-        "measured": {**moment.measured, **probes.measured},
-    }  # fmt: skip
-    if (output := probes.output) is not None:
-        sizes = [Reading(value=found.value, status=found.status) for found in output.frobenius]
-        added |= {
-            "rotated": output.null, "rotated_gamma": output.null_gamma, "frobenius": sizes,
-            "reference": output.reference, "cosine_out": output.cosine or moment.cosine_out,
+    fields: dict[str, Any] = {name: getattr(snapshot, name) for name in TAKEN}
+    if not snapshot.gamma_blocks:  # a mean over no block
+        fields["gamma"] = None
+    if probes is not None:
+        fields |= {name: getattr(probes, name) for name in MEASURED_ONCE} | {
+            "precision": next(reversed(probes.precision), None), "drift": known(probes.drift),
+            "rho": [known(v) for v in probes.rho], "nudging": [known(v) for v in probes.nudging],
+            "measured": snapshot.measured | probes.measured,
         }  # fmt: skip
-    return moment.changed(**added)
+        if (output := probes.output) is not None:
+            sizes = [Reading(value=found.value, status=found.status) for found in output.frobenius]
+            fields |= {
+                "rotated": output.null, "rotated_gamma": output.null_gamma, "frobenius": sizes,
+                "reference": output.reference, "cosine_out": output.cosine or snapshot.cosine_out,
+            }  # fmt: skip
+    return Moment(**fields)
 
 
 def check_gamma(moment: Moment) -> None:
     """Refuse a Γ that is the mean neither of the cosines at the inputs nor of those at the outputs."""
     lists = [[(c.value, c.status) for c in cosines if c] for cosines in (moment.cosine, moment.cosine_out) if cosines]
-    if moment.gamma is None or not math.isfinite(moment.gamma):
-        return
-    for number, values in enumerate(lists, 1):
-        try:
-            mean_cosine(moment.gamma, sum(status == "ok" for _, status in values), values)
-            return
-        except Broken:
-            if number == len(lists):
-                raise
+    if lists and moment.gamma is not None and math.isfinite(moment.gamma):
+        counts = {sum(status == "ok" for _, status in values) for values in lists}
+        mean_cosine(moment.gamma, counts, *lists)
+
+
+class Training:
+    """One net, trained once with one seed. What was measured of it may be read only when it is asked for.
+
+    moments    in time order; the last one is judged
+    ended      how; None: not known
+    hits       by test image, in order: 1 where the final prediction is right, else 0; None: not recorded, or not here
+    predicted  final predictions were recorded, so that `hits` may be asked for
+    standing   whether the credits that were compared are what trained; None: not known
+    """
+
+    def __init__(
+        self, *, seed: int | None = None, moments: Sequence[Moment] = (), ended: Ended | None = None,
+        hits: bytes | None = None, predicted: bool = False, standing: Standing | None = None, standing_why: str = "",
+    ):  # fmt: skip
+        self.seed, self.ended, self.predicted = seed, ended, predicted
+        self.standing, self.standing_why = standing, standing_why
+        self._moments, self._hits = moments, hits
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """What is known of it, in time order."""
+        return self._moments
+
+    @property
+    def hits(self) -> bytes | None:
+        """Which test images its final prediction is right on."""
+        return self._hits
+
+    @property
+    def init(self) -> Moment | None:
+        """The net at its random init, if that was recorded."""
+        return next((moment for moment in self.moments if moment.epoch == 0), None)
+
+    @property
+    def final(self) -> Moment:
+        """The moment that is judged; if there is none, one of which nothing is known."""
+        return self.moments[-1] if self.moments else Moment()
+
+    @property
+    def blocks(self) -> int | None:
+        """The number of its blocks, where it states one whatever its moments hold."""
+        return None
+
+    def changed(self, **fields: Any) -> "Training":
+        """A copy with other values, which no folder stands behind."""
+        return Training(**{name: getattr(self, name) for name in FIELDS} | fields)
+
+
+FIELDS = ("seed", "moments", "ended", "hits", "predicted", "standing", "standing_why")

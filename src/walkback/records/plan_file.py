@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from walkback.errors import RecordError
 from walkback.files import make_folder, write_whole
-from walkback.records.record import Record, read_record
+from walkback.records.record import Record, read_record, write_record
 from walkback.records.schema import RunConfig
 
 PLANS = "plans"
@@ -95,11 +95,6 @@ def new_name(executor: str) -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{executor}-{secrets.token_hex(3)}"
 
 
-def plan_path(out: Path, name: str) -> Path:
-    """Where a plan of that name is."""
-    return out / PLANS / f"{name}.json"
-
-
 def beside(plan: Path) -> Path:
     """The folder of a plan's outcomes."""
     return plan.with_suffix("")
@@ -112,10 +107,9 @@ def runs_of(plan: Path) -> Path:
 
 def write_plan(out: Path, plan: PlanFile) -> Path:
     """Write a plan, whole or not at all; its file."""
-    path = plan_path(out, plan.name)
+    path = out / PLANS / f"{plan.name}.json"
     make_folder(beside(path))
-    write_whole(path, plan.indented())
-    return path
+    return write_record(path, plan)
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -128,14 +122,12 @@ def read_plan(path: Path) -> PlanFile:
 
 def find_plans(out: Path) -> list[Path]:
     """The plans beside the runs in a folder, the oldest first."""
-    folder = out / PLANS
-    return sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return sorted((out / PLANS).glob("*.json"))
 
 
 def write_outcome(plan: Path, outcome: TaskOutcome) -> None:
     """Leave word of one config."""
-    make_folder(beside(plan))
-    write_whole(beside(plan) / f"{outcome.index}.json", outcome.indented())
+    write_record(beside(plan) / f"{outcome.index}.json", outcome)
 
 
 def read_outcome(plan: Path, index: int) -> TaskOutcome | None:
@@ -145,7 +137,7 @@ def read_outcome(plan: Path, index: int) -> TaskOutcome | None:
 
 def write_job(plan: Path, job: Submission) -> None:
     """Note who was asked to run a plan."""
-    write_whole(beside(plan) / "job.json", job.indented())
+    write_record(beside(plan) / "job.json", job)
 
 
 def read_job(plan: Path) -> Submission | None:

@@ -6,6 +6,7 @@ image. The labels are kept with them, so that a folder can be judged without its
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,17 +33,12 @@ class Predictions(NamedTuple):
     @property
     def hits(self) -> bytes:
         """1 where the prediction is right, else 0."""
-        import numpy as np  # takes a moment, and most folders are older than their predictions
-
-        right: bytes = (np.frombuffer(self.classes, np.uint8) == np.frombuffer(self.labels, np.uint8)).tobytes()
-        return right
+        return bytes(map(eq, self.classes, self.labels))
 
     @property
     def known_classes(self) -> int:
         """How many classes there are at least."""
-        import numpy as np
-
-        return 1 + int(np.frombuffer(self.classes + self.labels, np.uint8).max())
+        return 1 + max(self.classes + self.labels)
 
 
 def most_frequent(labels: bytes) -> float:

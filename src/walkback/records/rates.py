@@ -14,16 +14,19 @@ from typing import Any
 from walkback.errors import RecordError
 from walkback.records.config_keys import hash_with
 from walkback.records.evidence import BaselineName, Effort
-from walkback.records.folder import find_runs
+from walkback.records.folder import Run, find_runs
 from walkback.records.schema import RunConfig
-from walkback.records.training import Run
 
 TRIALS = "trials"  # the folder of the trials, beside the runs
 TRIAL_SEED = 31337  # of every trial: no audit may have it
 FEWEST = 5  # rates of a grid that counts
 APART = 3.4  # between two rates that are neighbours; 3e-4 and 1e-3 are 3.33 apart
 ANY_RATE: Mapping[str, Any] = {"seed": 0, "lr": 1.0, "validation": 0.0, "probe_images": 1}
-NEEDED: Sequence[BaselineName] = ("bp", "frozen", "frozen_bp")  # and the shallow net, where a net has one
+# What is tried, in words: the shallow net where a net has one.
+ASKED = {
+    "subject": "the subject", "bp": "bp", "frozen": "the frozen net", "frozen_bp": "bp's frozen net",
+    "shallow": "the shallow net",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,33 +87,34 @@ class Choice:
 Arm = tuple[float | None, Choice | None]  # the rate that something was trained at, and what its trials say
 
 
-def choose(trials: Mapping[float, Run | None], how: Iterable[tuple[int, float]] = ()) -> Choice:
-    """The choice that these trials amount to; None stands for a trial that has not ended."""
-    accuracy: dict[float, float] = {}
-    diverged, missing = [], []
-    for rate, run in trials.items():
-        if run is None or run.result is None or run.result.status == "fired":
-            missing.append(rate)
-            continue
+def choose(trials: Iterable[Run], rates: Iterable[float] = ()) -> Choice:
+    """The choice that the trials of one arm amount to. `rates`: those that should have been tried."""
+    by_rate: dict[float, list[Run]] = {rate: [] for rate in rates}
+    for run in trials:
         if not run.config.validation:
             raise RecordError(
                 f"{run.path} was measured on the test split, by which no learning rate may be chosen",
                 "train the trials on a part of the training data: validation=0.1",
             )
-        if run.config.lr != rate:
-            raise RecordError(
-                f"{run.path} is given as a trial of the learning rate {rate:g}, and was trained with "
-                f"{run.config.lr:g}", "give each trial under its own rate",
-            )  # fmt: skip
-        if run.result.status == "diverged":
+        by_rate.setdefault(run.config.lr, []).append(run)
+    accuracy: dict[float, float] = {}
+    diverged, missing = [], []
+    for rate, runs in by_rate.items():
+        # Of two trials at one rate, with other seeds, one counts, whichever was read first; `effort` says so.
+        one = min(runs, key=_rank, default=None)
+        result = None if one is None else one.result
+        if result is None or result.status == "fired":
+            missing.append(rate)
+        elif result.status == "diverged":
             diverged.append(rate)
         else:
-            accuracy[rate] = run.result.accuracy
-    return Choice(accuracy, diverged, missing, frozenset(how))
+            accuracy[rate] = result.accuracy
+    how = frozenset((run.config.seed, run.config.validation) for runs in by_rate.values() for run in runs)
+    return Choice(accuracy, diverged, missing, how)
 
 
 def arm_of(config: RunConfig) -> str:
-    """A name for what a run shares with its trials. The λ of a frozen net asks for nothing: see `baselines.roles`."""
+    """A name for what a run shares with its trials. The λ of a frozen net asks for nothing: see `BaselineIndex.of`."""
     return hash_with(config, ANY_RATE if config.train_last else {**ANY_RATE, "penalty": 0.0})
 
 
@@ -127,15 +131,7 @@ class ChosenRates:
         arms: dict[str, list[Run]] = {}
         for run in sorted((run for run in trials if run.config.validation), key=lambda run: run.path.name):
             arms.setdefault(arm_of(run.config), []).append(run)
-        self._choices = {}
-        for arm, runs in arms.items():
-            # Of two trials at one rate, with other seeds, one counts, whichever was read first; `effort` says so.
-            rates = dict.fromkeys(run.config.lr for run in runs)
-            ones = {rate: min((run for run in runs if run.config.lr == rate), key=_rank) for rate in rates}
-            self._choices[arm] = choose(ones, ((run.config.seed, run.config.validation) for run in runs))
-
-    def __bool__(self) -> bool:
-        return bool(self._choices)
+        self._choices = {arm: choose(runs) for arm, runs in arms.items()}
 
     def of(self, config: RunConfig) -> Choice | None:
         """What the trials of a run's arm say; None: it has none."""
@@ -152,7 +148,7 @@ class ChosenRates:
         The rate that its own trials chose, if the subject has the one that the subject's trials chose; else the
         subject's.
         """
-        choice = self.of(other) if self._choices and self.tuned(subject) else None
+        choice = self.of(other) if self.tuned(subject) else None
         return other.lr == (subject.lr if choice is None or choice.lr is None else choice.lr)
 
     def best(self, configs: Iterable[RunConfig]) -> RunConfig | None:
@@ -163,11 +159,9 @@ class ChosenRates:
     def rises(self, config: RunConfig) -> float | None:
         """By how much an arm gains at its rate with twice the epochs; None: not tried."""
         choice, longer = self.of(config), self.of(doubled(config))
-        if choice is None or longer is None or choice.lr is None or choice.lr not in longer.accuracy:
+        if choice is None or longer is None or choice.lr is None or choice.how != longer.how:
             return None
-        if choice.how != longer.how:
-            return None
-        return longer.accuracy[choice.lr] - choice.accuracy[choice.lr]
+        return longer.accuracy[choice.lr] - choice.accuracy[choice.lr] if choice.lr in longer.accuracy else None
 
     def effort(
         self, subject: RunConfig, seeds: Sequence[int], baselines: Mapping[BaselineName, RunConfig]
@@ -189,8 +183,7 @@ def effort_of(
 
     shallow   a shallow net must be among them
     """
-    names = ["subject", *NEEDED, *(["shallow"] if shallow or "shallow" in arms else [])]
-    asked = {name: arms.get(name) for name in names}
+    asked = {name: arms.get(name) for name in ASKED if name != "shallow" or shallow or name in arms}
     why = why_not(asked, seeds)
     trials = {name: 0 if choice is None else len(choice.rates) for name, (_, choice) in arms.items()}
     return Effort(tuned=not why, trials=trials, why=why, alike=alike(asked), rises=rises)
@@ -208,7 +201,7 @@ def why_not(asked: Mapping[str, Arm | None], seeds: Sequence[int]) -> str:
     """Why the rates of these, by their names in `Effort`, do not count as tuned; empty where they do."""
     grids = {}
     for name, arm in asked.items():
-        words = NAMES[name]
+        words = ASKED[name]
         if arm is None:
             return f"{words} is not there"
         lr, choice = arm
@@ -235,16 +228,9 @@ def why_not(asked: Mapping[str, Arm | None], seeds: Sequence[int]) -> str:
     return ""
 
 
-NAMES = {
-    "subject": "the subject",
-    "bp": "bp", "frozen": "the frozen net", "frozen_bp": "bp's frozen net", "shallow": "the shallow net",
-}  # fmt: skip
-
-
 def _rank(run: Run) -> tuple[bool, float]:
     """A trial that did not finish comes before any that did."""
-    finished = run.result is not None and run.result.status == "finished"
-    return finished, run.result.accuracy if run.result is not None else 0.0
+    return run.ended == "finished", 0.0 if run.result is None else run.result.accuracy
 
 
 def doubled(config: RunConfig) -> RunConfig:

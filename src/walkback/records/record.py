@@ -30,7 +30,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.json import Decoder
 
 from walkback.errors import RecordError
-from walkback.files import Torn, parse_json, read_bytes
+from walkback.files import Torn, make_folder, parse_json, read_bytes, write_whole
 from walkback.records.invariants import Broken
 
 FRESH = "restore it, or start this run again with --fresh (the old folder is renamed, not deleted)"
@@ -200,6 +200,13 @@ def read_record(model: type[R], path: Path, remedy: str = FRESH) -> R | None:
         return parse(model, read_bytes(path), str(path), remedy)
     except FileNotFoundError:
         return None
+
+
+def write_record(path: Path, record: Record, end: bytes = b"") -> Path:
+    """Write a record into a file of its own, in a folder that is made if it is not there."""
+    make_folder(path.parent)
+    write_whole(path, record.indented() + end)
+    return path
 
 
 def each_line(content: bytes, read: Callable[[int, bytes], T]) -> tuple[list[T], bool]:

@@ -250,7 +250,7 @@ class Snapshot(Record):
             raise invariants.Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
         cosines = (((c.value, c.status) for c in each) for each in (self.cosine, self.cosine_out))
-        invariants.mean_cosine(self.gamma, self.gamma_blocks, *cosines)
+        invariants.mean_cosine(self.gamma, {self.gamma_blocks}, *cosines)
 
 
 def correlation(valued: Valued) -> Valued:

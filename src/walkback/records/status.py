@@ -12,12 +12,12 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.files import read_bytes
 from walkback.records.folder import config_of, find_runs, optional, read_files
-from walkback.records.plan_file import TaskOutcome, find_plans, read_job, read_outcome, read_plan
+from walkback.records.plan_file import find_plans, read_job, read_outcome, read_plan
 from walkback.records.schema import Result, RunConfig
 
 State = Literal["done", "running", "waiting", "stopped", "failed", "unreadable"]
@@ -48,15 +48,25 @@ class RunStatus:
         return self.path.name
 
 
-Planned = tuple[
-    Path, int, RunConfig, str
-]  # a plan's file, a config's number in it, the config, who was asked to run it
+class Planned(NamedTuple):
+    """A run as a plan names it: the plan's file, the number of its config in it, and who was asked to run it."""
+
+    file: Path
+    index: int
+    config: RunConfig
+    asked: str
 
 
 def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatus]:
     """How every run stands that is in these folders or in a plan beside them, in the order of their names."""
     paths, held = find_runs(*places), held_locks()
-    planned = {key: each for place in map(Path, places) for key, each in _planned(place).items()}
+    planned: dict[Path, Planned] = {}  # of several plans that name a run the newest counts
+    for place in map(Path, places):
+        for file in find_plans(place):
+            plan, job = read_plan(file), read_job(file)
+            asked = f"{plan.executor}, plan {plan.name}" if job is None else f"{job.scheduler} job {job.id}"
+            for index, config in enumerate(plan.configs):
+                planned[place / config.folder()] = Planned(file, index, config, asked)
     found = []
     for number, path in enumerate(paths):
         note(number, len(paths))
@@ -64,19 +74,8 @@ def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatu
         if status is not None:
             found.append(status)
     note(len(paths), len(paths))
-    found += [_of_plan(path, each, None, held) for path, each in planned.items()]
+    found += [_of_plan(path, each.config, each, held) for path, each in planned.items()]
     return sorted(found, key=lambda status: str(status.path))
-
-
-def _planned(place: Path) -> dict[Path, Planned]:
-    """Every run that a plan beside the runs names, by its folder. Of several plans the newest counts."""
-    found: dict[Path, Planned] = {}
-    for file in find_plans(place):
-        plan, job = read_plan(file), read_job(file)
-        asked = f"{plan.executor}, plan {plan.name}" if job is None else f"{job.scheduler} job {job.id}"
-        for index, config in enumerate(plan.configs):
-            found[place / config.folder()] = file, index, config, asked
-    return found
 
 
 def _of_folder(path: Path, planned: Planned | None, held: set[tuple[int, int]] | None) -> RunStatus | None:
@@ -86,42 +85,41 @@ def _of_folder(path: Path, planned: Planned | None, held: set[tuple[int, int]] |
         config, result = config_of(path, files["config.json"]), optional(Result, path, files)
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what) if (path / "config.json").exists() else None
-    if result is None:
-        return _of_plan(path, planned, config, held)
-    return _status(path, config, "done", result.says, result.epochs, result.accuracy)
+    if result is not None:
+        return _status(path, config, "done", result.says, result.epochs, result.accuracy)
+    try:  # the whole lines of the snapshots, without the one at init; they are counted, not read
+        epochs = max(0, read_bytes(path / "snapshots.jsonl").count(b"\n") - 1)
+    except (FileNotFoundError, RecordError):
+        epochs = 0
+    return _of_plan(path, config, planned, held, epochs, begun=True)
 
 
 def _of_plan(
-    path: Path, planned: Planned | None, begun: RunConfig | None, held: set[tuple[int, int]] | None
-) -> RunStatus:
-    """How a run without an end stands; `begun`: its config, if it has a folder."""
-    config = begun or (planned[2] if planned is not None else None)
-    assert config is not None
-    epochs = 0 if begun is None else _epochs(path)
+    path: Path, config: RunConfig, planned: Planned | None, held: set[tuple[int, int]] | None, epochs: int = 0,
+    begun: bool = False,
+) -> RunStatus:  # fmt: skip
+    """How a run without an end stands; `begun`: it has a folder."""
     try:
-        outcome = None if planned is None else read_outcome(*planned[:2])
+        outcome = None if planned is None else read_outcome(planned.file, planned.index)
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what)
     host = outcome.host if outcome is not None and outcome.kind == "running" else ""
     if _is_held(path, held, look=host not in ("", socket.gethostname())):
         return _status(path, config, "running", f"on {host}" if host else "", epochs)
-    state, says = _without_end(None if planned is None else planned[3], outcome, begun is not None)
-    return _status(path, config, state, says, epochs)
-
-
-def _without_end(asked: str | None, outcome: TaskOutcome | None, begun: bool) -> tuple[State, str]:
-    """How a run stands that has no end and that nobody trains; `asked`: who was to run it, by its plan."""
-    if asked is None:
-        return "stopped", "no process trains it; the command that started it resumes it"
+    if planned is None:
+        return _status(path, config, "stopped", "no process trains it; the command that started it resumes it", epochs)
     if outcome is None:
-        return "waiting", f"{asked}{', begun before' if begun else ''}"
-    if outcome.kind in ("failed", "busy"):
-        return "failed", f"{outcome.says} (on {outcome.host})"
-    if outcome.kind == "running":
-        return "failed", f"its process ended without a message on {outcome.host}; the same command resumes it"
+        return _status(path, config, "waiting", f"{planned.asked}{', begun before' if begun else ''}", epochs)
     if outcome.kind == "stopped":
-        return "waiting", f"{asked}, stopped on {outcome.host} with a checkpoint"
-    return "failed", f"its plan says {outcome.kind}, but its folder has no result; the same command trains it again"
+        words = f"{planned.asked}, stopped on {outcome.host} with a checkpoint"
+        return _status(path, config, "waiting", words, epochs)
+    if outcome.kind in ("failed", "busy"):
+        words = f"{outcome.says} (on {outcome.host})"
+    elif outcome.kind == "running":
+        words = f"its process ended without a message on {outcome.host}; the same command resumes it"
+    else:
+        words = f"its plan says {outcome.kind}, but its folder has no result; the same command trains it again"
+    return _status(path, config, "failed", words, epochs)
 
 
 def _status(
@@ -130,14 +128,6 @@ def _status(
     return RunStatus(
         path, state, says, config.label(), config.data, config.net, config.seed, epochs, config.epochs, accuracy
     )
-
-
-def _epochs(path: Path) -> int:
-    """The whole lines of the snapshots, without the one at init. They are counted, not read."""
-    try:
-        return max(0, read_bytes(path / "snapshots.jsonl").count(b"\n") - 1)
-    except (FileNotFoundError, RecordError):
-        return 0
 
 
 def held_locks() -> set[tuple[int, int]] | None:
@@ -157,24 +147,15 @@ def _is_held(path: Path, held: set[tuple[int, int]] | None, *, look: bool) -> bo
     lock = path.parent / f".{path.name}.lock"
     try:
         found = lock.stat()
-    except OSError:
-        return False
-    if held is not None and ((found.st_dev, found.st_ino) in held or not look):
-        return (found.st_dev, found.st_ino) in held
-    return _asked(lock)
-
-
-def _asked(lock: Path) -> bool:
-    try:
+        if held is not None and ((found.st_dev, found.st_ino) in held or not look):
+            return (found.st_dev, found.st_ino) in held
         import fcntl
-    except ImportError:  # no such locks here
-        return False
-    try:
+
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, ImportError):  # no lock, or no such locks here
         return False
     return False
 

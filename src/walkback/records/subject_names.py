@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.records.config_keys import hashable, subject_of
+from walkback.records.config_keys import subject_of
 from walkback.records.schema import RunConfig
 
 BETWEEN = " · "
@@ -22,10 +22,10 @@ def subject_names(configs: Sequence[RunConfig]) -> list[str]:
     flat = [_flat(config) for config in configs]
     usual, labels = _usual(flat), [config.label() for config in configs]
     keys = dict.fromkeys(key for own in flat for key in own)
-    values: dict[tuple[object, ...], set[object]] = {}  # of an option, among configs of one label that imply it alike
+    values: dict[tuple[str, str, Any], set[str]] = {}  # of an option, among configs of one label that imply it alike
     for label, own in zip(labels, flat, strict=True):
         for key in keys:
-            values.setdefault((label, key, _implied(key, own)), set()).add(hashable(own.get(key)))
+            values.setdefault((label, key, _implied(key, own)), set()).add(repr(own.get(key)))
     names = []
     for label, own in zip(labels, flat, strict=True):
         differ = [key for key in own if len(values[label, key, _implied(key, own)]) > 1]

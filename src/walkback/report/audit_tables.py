@@ -10,8 +10,7 @@ from rich.text import Text
 from walkback.checks import Accuracy, Audit, Finding, Interval, Judgement, Protocol, check_named, in_order
 from walkback.checks.words import listed
 from walkback.plain import one_line
-from walkback.records import BaselineName, Run
-from walkback.records.training import sittings_of
+from walkback.records import BaselineName, Run, sittings_of
 from walkback.report.answers import (
     STYLES,
     VERDICT_GLYPHS,

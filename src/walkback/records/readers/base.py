@@ -7,16 +7,14 @@ of one method are put together: one subject, several seeds, no copy twice.
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import RecordError
 from walkback.files import parse_json, read_bytes
-from walkback.records.duplicates import same_measurements
 from walkback.records.evidence import Evidence
-from walkback.records.invariants import broken
 from walkback.records.record import refused
 from walkback.records.schema import BLOCKS
 from walkback.registry import Registry
@@ -25,6 +23,7 @@ SHAPES = (
     'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
     "see docs/checks.md"
 )
+CORRECT = "correct the log"
 NAME = 200  # characters of a method's name
 NOT_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 DEPTH = ("L", "depth", "n_layers", "num_layers", "n_blocks", "num_blocks")
@@ -40,10 +39,8 @@ YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "none", "0")
 class LogFile:
     """A log: where it is, the name of a method that states none, its bytes, and what they hold as JSON."""
 
-    def __init__(self, where: str, name: str, content: bytes = b"", raw: Any = None):
+    def __init__(self, where: str, name: str, content: bytes):
         self.where, self.name, self.content = where, name, content
-        if not content:
-            self.raw = raw
 
     @cached_property
     def raw(self) -> Any:
@@ -51,12 +48,12 @@ class LogFile:
         return parse_json(self.content, self.where, "get the file again; it may be cut off")
 
     @property
-    def table(self) -> dict[str, Any]:
+    def table(self) -> "Item | None":
         """Its content, if it is a JSON object."""
         try:
-            return self.raw if isinstance(self.raw, dict) else {}
+            return Item(self.raw, self.where) if isinstance(self.raw, dict) else None
         except RecordError:
-            return {}
+            return None
 
 
 Reader = Callable[[LogFile], list[Evidence] | None]  # the subjects in a file; None: it is of another format
@@ -70,17 +67,17 @@ def read_log(path: Path | str) -> list[Evidence]:
         content = read_bytes(path)
     except FileNotFoundError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}", "name a file that exists") from error
-    return _read(LogFile(str(path), path.stem, content or b" "))
+    return _read(LogFile(str(path), path.stem, content))
 
 
 def evidence_of_log(raw: Any, where: str = "the log", name: str = "log") -> list[Evidence]:
     """The subjects of a log that is JSON values already; `name` is used where the log names no method."""
-    return _read(LogFile(where, name, raw=raw))
+    return _read(LogFile(where, name, json.dumps(raw).encode()))
 
 
 def _read(file: LogFile) -> list[Evidence]:
     for name in READERS.names():
-        with refused(file.where, "correct the log"):
+        with refused(file.where, CORRECT):
             if (found := READERS.get(name)(file)) is not None:
                 return found
     if not isinstance(file.raw, dict):
@@ -101,10 +98,8 @@ def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
             seeds = [seed.seed for seed in (*other.seeds, *one.seeds)]
             same = all(getattr(one, field) == getattr(other, field) for field in shared)
             if same and None not in seeds and len(set(seeds)) == len(seeds):
-                copies = [(a.seed, b.seed) for a in other.seeds for b in one.seeds if same_measurements(a, b)]
                 joined[place] = other.changed(
-                    depth=one.blocks, seeds=[*other.seeds, *one.seeds],
-                    doubts=[*other.doubts, *one.doubts, *map(_copied, copies)],
+                    depth=one.blocks, seeds=[*other.seeds, *one.seeds], doubts=[*other.doubts, *one.doubts],
                     notes=list(dict.fromkeys([*other.notes, *one.notes])),
                 )  # fmt: skip
                 break
@@ -113,11 +108,122 @@ def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
     return joined
 
 
-def _copied(seeds: tuple[int | None, int | None]) -> str:
-    return broken("same-records", f"the logs of seeds {seeds[0]} and {seeds[1]} end with the same norms")
-
-
 # --- values -----------------------------------------------------------------------------------------------------------
+
+
+class Item:
+    """A value of somebody's log, and where it is. It is what is asked for, or refused by its place."""
+
+    def __init__(self, value: Any, where: str):
+        self.value, self.where = value, where
+
+    def refused(self, words: str, remedy: str = CORRECT) -> RecordError:
+        """What it cannot be."""
+        return RecordError(f"{self.where} {words}", remedy)
+
+    def table(self) -> dict[str, Any]:
+        """A JSON object."""
+        if not isinstance(self.value, dict):
+            raise self.refused(f"is {kind_of(self.value)}, not an object", SHAPES)
+        return self.value
+
+    def entries(self) -> list["Item"]:
+        """The entries of a JSON list."""
+        if not isinstance(self.value, list):
+            raise self.refused(f"is {kind_of(self.value)}, not a list", SHAPES)
+        return [Item(value, f"{self.where}[{place}]") for place, value in enumerate(self.value)]
+
+    def of(self, key: str) -> "Item":
+        """What a JSON object has under a key; null if it has nothing."""
+        return Item(self.table().get(key), f"{self.where}: {key}")
+
+    def first(self, names: Sequence[str]) -> str | None:
+        """The first of some keys under which a JSON object has a value."""
+        return next((name for name in names if self.table().get(name) is not None), None)
+
+    def by_number(self, what: str) -> dict[int, "Item"]:
+        """The entries of a JSON object whose keys are whole numbers."""
+        for key in self.table():
+            if not re.fullmatch(r"0|[1-9][0-9]{0,17}", key):  # 01 would be a second 1
+                raise self.refused(f"has the key {key[:40]!r}, not a number of {what}", SHAPES)
+        return {int(key): Item(value, f"{self.where}.{key}") for key, value in self.table().items()}
+
+    def number(self) -> float | None:
+        """A number as somebody wrote it, or null."""
+        if self.value is None:
+            return None
+        if isinstance(self.value, (int, float)) and not isinstance(self.value, bool):
+            try:
+                return float(self.value)
+            except OverflowError:
+                raise self.refused("is too large a number") from None
+        if isinstance(self.value, str) and self.value.strip().lower() in NOT_FINITE:
+            return float(self.value)  # the way strict JSON writes NaN
+        raise self.refused(f"is {kind_of(self.value)}, not a number")
+
+    def numbers(self) -> list[float | None]:
+        """A list of numbers."""
+        return [each.number() for each in self.entries()]
+
+    def epoch(self) -> int | None:
+        """An epoch, or null."""
+        value = self.number()
+        if value is None:
+            return None
+        if not (math.isfinite(value) and 0 <= value <= MOST and value == int(value)):
+            raise self.refused(f"is {value:g}, not a whole number up to {MOST:g}")
+        return int(value)
+
+    def seed(self) -> int | None:
+        """A seed, or null."""
+        value = whole_of(self.value)
+        if value is None and self.value is not None:
+            raise self.refused(f"is {short(self.value)}, not a whole number")
+        if value is not None and not -(2**63) <= value < 2**63:
+            raise self.refused(f"is {short(value)}, which has more than 64 bits")
+        return value
+
+
+class Config:
+    """A log's config, empty if it has none; `notes` tell what in it could not be read."""
+
+    def __init__(self, log: Item):
+        self.log, item = log, log.of("config")
+        self.item = Item({}, item.where) if item.value is None else item
+        self.table = self.item.table()
+        self.notes: list[str] = []
+
+    def number(self, names: Sequence[str]) -> tuple[str, int] | None:
+        """The first of these names that states a whole number, and that number."""
+        for name in names:
+            value = whole_of(self.table.get(name))
+            if value is not None:
+                return name, value
+            if self.table.get(name) is not None:
+                self._unread(name, "no whole number")
+        return None
+
+    def whole(self, names: Sequence[str]) -> int | None:
+        """A whole number of at least 1."""
+        found = self.number(names)
+        if found is not None and not 1 <= found[1] <= (BLOCKS if names is DEPTH else MOST):
+            raise self.item.refused(f"has {found[0]} = {short(found[1])}, which is impossible")
+        return None if found is None else found[1]
+
+    def residual(self) -> tuple[bool | None, bool]:
+        """Whether the net has a residual stream, and whether the config says anything about it."""
+        stated = [name for name in RESIDUAL if self.table.get(name) is not None]
+        for name in stated:
+            found = yes_or_no(self.table[name])
+            if found is not None:
+                return found, True
+            self._unread(name, "neither true nor false")
+        return None, bool(stated)
+
+    def _unread(self, name: str, what: str) -> None:
+        note = f"config has {name} = {short(self.table[name])}, which is {what}: it counts as not stated"
+        if note not in self.notes:
+            self.notes.append(note)
 
 
 def whole_of(value: Any) -> int | None:
@@ -158,121 +264,6 @@ def kind_of(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     return "a list" if isinstance(value, list) else f"the number {short(value)}"
-
-
-class Config:
-    """A log's config, empty if it has none; `notes` tell what in it could not be read."""
-
-    def __init__(self, log: Mapping[str, Any], where: str):
-        table = log.get("config")
-        self.table: Mapping[str, Any] = {} if table is None else as_object(table, f"{where}: config")
-        self.where = where
-        self.notes: list[str] = []
-
-    def number(self, names: Sequence[str]) -> tuple[str, int] | None:
-        """The first of these names that states a whole number, and that number."""
-        for name in names:
-            value = whole_of(self.table.get(name))
-            if value is not None:
-                return name, value
-            if self.table.get(name) is not None:
-                self._unread(name, "no whole number")
-        return None
-
-    def whole(self, names: Sequence[str]) -> int | None:
-        """A whole number of at least 1."""
-        found = self.number(names)
-        if found is not None and not 1 <= found[1] <= (BLOCKS if names is DEPTH else MOST):
-            raise RecordError(
-                f"{self.where}: config has {found[0]} = {short(found[1])}, which is impossible", "correct the log"
-            )
-        return None if found is None else found[1]
-
-    def residual(self) -> tuple[bool | None, bool]:
-        """Whether the net has a residual stream, and whether the config says anything about it."""
-        stated = [name for name in RESIDUAL if self.table.get(name) is not None]
-        for name in stated:
-            found = yes_or_no(self.table[name])
-            if found is not None:
-                return found, True
-            self._unread(name, "neither true nor false")
-        return None, bool(stated)
-
-    def _unread(self, name: str, what: str) -> None:
-        note = f"config has {name} = {short(self.table[name])}, which is {what}: it counts as not stated"
-        if note not in self.notes:
-            self.notes.append(note)
-
-
-def seed_of(table: Mapping[str, Any], where: str) -> int | None:
-    """The seed that a config, a log or an entry states."""
-    value = whole_of(table.get("seed"))
-    if value is None and table.get("seed") is not None:
-        raise RecordError(f"{where}: seed is {short(table['seed'])}, not a whole number", "correct the log")
-    if value is not None and not -(2**63) <= value < 2**63:
-        raise RecordError(f"{where}: seed is {short(value)}, which has more than 64 bits", "correct the log")
-    return value
-
-
-def first_of(table: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The first of some names that the table has with a value."""
-    return next((name for name in names if table.get(name) is not None), None)
-
-
-def epoch_of(entry: Mapping[str, Any], where: str) -> int | None:
-    """The epoch of an entry."""
-    value = number_of(entry, "epoch", where)
-    if value is None:
-        return None
-    if not (math.isfinite(value) and 0 <= value <= MOST and value == int(value)):
-        raise RecordError(f"{where}: epoch is {value:g}, not a whole number up to {MOST:g}", "correct the log")
-    return int(value)
-
-
-def number_of(table: Mapping[str, Any], key: str, where: str) -> float | None:
-    """The number of that key; None if it is not there, or null."""
-    return as_number(table.get(key), f"{where}: {key}")
-
-
-def numbers_of(table: Mapping[str, Any], key: str, where: str) -> list[float | None]:
-    """The list of numbers of that key."""
-    values = as_list(table[key], f"{where}: {key}")
-    return [as_number(value, f"{where}: {key}[{place}]") for place, value in enumerate(values)]
-
-
-def as_number(value: Any, where: str) -> float | None:
-    """A number as somebody wrote it, refused if it is none."""
-    if value is None:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise RecordError(f"{where} is too large a number", "correct the log") from None
-    if isinstance(value, str) and value.strip().lower() in NOT_FINITE:
-        return float(value)  # the way strict JSON writes NaN
-    raise RecordError(f"{where} is {kind_of(value)}, not a number", "correct the log")
-
-
-def counted(key: str, where: str, what: str) -> int:
-    """A key that is a whole number."""
-    if not re.fullmatch(r"0|[1-9][0-9]{0,17}", key):  # 01 would be a second 1
-        raise RecordError(f"{where} has the key {key[:40]!r}, not a number of {what}", SHAPES)
-    return int(key)
-
-
-def as_object(value: Any, where: str) -> Mapping[str, Any]:
-    """A JSON object, refused if it is something else."""
-    if not isinstance(value, dict):
-        raise RecordError(f"{where} is {kind_of(value)}, not an object", SHAPES)
-    return value
-
-
-def as_list(value: Any, where: str) -> list[Any]:
-    """A JSON list, refused if it is something else."""
-    if not isinstance(value, list):
-        raise RecordError(f"{where} is {kind_of(value)}, not a list", SHAPES)
-    return value
 
 
 def method_name(method: str, where: str) -> str:

@@ -3,58 +3,41 @@
 {"results": {method: {"0": {seed: {"final_acc": …}}, …, "4": {…}}}}
 """
 
-from typing import Any
-
 from walkback.errors import RecordError
 from walkback.records.evidence import Baseline, BaselineName, Evidence, half
-from walkback.records.moment import Moment
-from walkback.records.readers.base import (
-    CLASSES,
-    DEPTH,
-    READERS,
-    SHAPES,
-    Config,
-    LogFile,
-    as_object,
-    counted,
-    method_name,
-    number_of,
-)
-from walkback.records.training import Training
+from walkback.records.moment import Moment, Training
+from walkback.records.readers.base import CLASSES, DEPTH, READERS, SHAPES, Config, Item, LogFile, method_name
 
 Rungs = dict[int, dict[int, float | None]]  # accuracies by seed, by how many blocks are trained
 
 
 def read(file: LogFile) -> list[Evidence] | None:
     """One subject per method."""
-    raw, where = file.table, f"{file.where}: results"
-    if "results" not in raw or "log" in raw:
+    log = file.table
+    if log is None or "results" not in log.value or "log" in log.value:
         return None
-    config = Config(raw, where)
-    methods = as_object(raw["results"], where)
-    ladders = {method: _rungs(rungs, f"{where}.{method_name(method, where)}") for method, rungs in methods.items()}
+    results = log.of("results")
+    where, config = results.where, Config(Item(log.value, results.where))
+    ladders: dict[str, Rungs] = {}
+    for method, raw in results.table().items():
+        rungs = Item(raw, f"{where}.{method_name(method, where)}").by_number("blocks")
+        ladders[method] = {
+            k: {seed: each.of("final_acc").number() for seed, each in rung.by_number("seed").items()}
+            for k, rung in rungs.items()
+        }
     if not ladders:
         raise RecordError(f"{where} is empty", SHAPES)
     bp = next((ladder for name, ladder in ladders.items() if name.lower() == "bp"), {})
-    return [_of_rungs(method, rungs, bp, config, where) for method, rungs in ladders.items()]
+    return [_of_rungs(method, rungs, bp, config) for method, rungs in ladders.items()]
 
 
-def _rungs(raw: Any, where: str) -> Rungs:
-    rungs: Rungs = {}
-    for k, by_seed in as_object(raw, where).items():
-        rung = rungs.setdefault(counted(k, where, "blocks"), {})
-        for seed, result in as_object(by_seed, f"{where}.{k}").items():
-            here = f"{where}.{k}.{seed}"
-            rung[counted(seed, f"{where}.{k}", "seed")] = number_of(as_object(result, here), "final_acc", here)
-    return rungs
-
-
-def _of_rungs(method: str, rungs: Rungs, bp: Rungs, config: Config, where: str) -> Evidence:
+def _of_rungs(method: str, rungs: Rungs, bp: Rungs, config: Config) -> Evidence:
     """The top rung is the subject, rung 0 its frozen net, the middle one its upper half; those of bp are the task's."""
     notes: list[str] = []
     depth, top = config.whole(DEPTH), max(rungs, default=0)
     if depth is not None and top > depth:
-        raise RecordError(f"{where}.{method}: {top} blocks are trained of {depth}", "correct the log or its config")
+        what = f"{config.log.where}.{method}: {top} blocks are trained of {depth}"
+        raise RecordError(what, "correct the log or its config")
     if top == 0:
         notes.append("the ladder has no rung with a trained block: there is no subject in it, only its frozen net")
     elif depth is None:

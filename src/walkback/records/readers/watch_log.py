@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -19,17 +19,14 @@ from walkback.errors import RecordError
 from walkback.files import is_folder, parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Evidence
-from walkback.records.moment import Moment, Standing, check_gamma, credited
+from walkback.records.moment import Ended, Moment, Standing, Training, check_gamma, credited
 from walkback.records.readers.base import READERS, LogFile
-from walkback.records.record import Record, each_line, refused
+from walkback.records.record import Record, each_line, from_json
 from walkback.records.schema import BLOCKS, Count, Size
-from walkback.records.training import Ended, Training
 
-SCHEMA = "walkback.watch/1"
 UPDATE = "update on the probe"  # the reading's name in a moment
 FRESH = "undo the edit, or watch the training again"
 LOOKS = 100_000
-R = TypeVar("R", bound=Record)
 Name = Annotated[str, Meta(max_length=200)]
 Crossing = Literal["crosses", "carried by hand", "direct feedback", "does not cross", "not seen"]
 Loss = Literal["cross-entropy", "cross-entropy per place", "your own"]
@@ -108,32 +105,31 @@ def evidence_of_watch(
     header: WatchHeader, looks: Sequence[WatchLook], end: WatchEnd | None = None, notes: Sequence[str] = ()
 ) -> Evidence:
     """A watched training as evidence: one seed, whose epochs are steps."""
-    notes = list(notes)
     moments = [look.moment.changed(epoch=look.step if look.step or header.at_init else None) for look in looks]
-    notes += ["watched while it was trained: what is called an epoch here is a step of the optimizer",
-              f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
+    said = [*notes, "watched while it was trained: what is called an epoch here is a step of the optimizer",
+            f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
     answers = [each for each in (*looks, end) if each is not None and each.standing is not None]
     standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else ("in part", UNKNOWN)
     if standing == "seen" and (end is None or end.standing is None):
         standing, why = "in part", UNKNOWN
     moments = credited(moments, standing)
     if any(moment.cosine is not None for moment in moments):
-        notes.append("credit: what the model's own backward pass delivers on the probe")
+        said.append("credit: what the model's own backward pass delivers on the probe")
     if not header.at_init:
-        notes.append("it was not watched from its random init on")
-    last = looks[-1] if looks else None
-    notes += [*header.notes, *(last.notes if last else [])]
+        said.append("it was not watched from its random init on")
+    said += [*header.notes, *(looks[-1].notes if looks else [])]
     doubts = []
     for low in range(len(header.blocks) - 1) if header.local else ():
         steps = [each.step for each in looks if each.crosses[low] in ("crosses", "carried by hand")]
         if steps:
             doubts.append(f"local=True was set, but at step {steps[0]} the gradient crossed from "
                           f"{header.blocks[low + 1]} into {header.blocks[low]}")  # fmt: skip
-    ended = end.ended if end else None
+    training = Training(
+        seed=header.seed, moments=moments, ended=end.ended if end else None, standing=standing, standing_why=why
+    )
     return Evidence(
-        name=header.name, depth=len(header.blocks), residual=header.residual,
-        seeds=[Training(seed=header.seed, moments=moments, ended=ended, standing=standing, standing_why=why)],
-        notes=list(dict.fromkeys(notes)), doubts=doubts,
+        name=header.name, depth=len(header.blocks), residual=header.residual, seeds=[training],
+        notes=list(dict.fromkeys(said)), doubts=doubts,
     )  # fmt: skip
 
 
@@ -147,7 +143,7 @@ def read(file: LogFile) -> list[Evidence] | None:
     if not count:
         raise RecordError(f"{where} was cut off in its first line", FRESH)
     raws, torn = each_line(content, lambda number, line: parse_json(line, f"{where} line {number}", FRESH, digits=19))
-    header = _header(raws[0], f"{where} line 1")
+    header = from_json(WatchHeader, raws[0], f"{where} line 1", FRESH)
     looks: list[WatchLook] = []
     end: WatchEnd | None = None
     for number, raw in enumerate(raws[1:], 2):
@@ -155,7 +151,7 @@ def read(file: LogFile) -> list[Evidence] | None:
         if end is not None:
             raise RecordError(f"{here}: something follows the end", FRESH)
         if isinstance(raw, dict) and "ended" in raw:
-            end = _record(WatchEnd, raw, here)
+            end = from_json(WatchEnd, raw, here, FRESH)
             if looks and end.steps < looks[-1].step:
                 words = f"{here}: it ended after {end.steps} steps, and a look is of step {looks[-1].step}"
                 raise RecordError(invariants.broken("log-epochs", words), FRESH)
@@ -165,15 +161,8 @@ def read(file: LogFile) -> list[Evidence] | None:
     return [evidence_of_watch(header, looks, end, notes)]
 
 
-def _header(raw: Any, here: str) -> WatchHeader:
-    found = raw.get("schema") if isinstance(raw, dict) else None
-    if found != SCHEMA:
-        raise RecordError(f"{here} has schema {found!r}; this walkback reads {SCHEMA}", "upgrade walkback")
-    return _record(WatchHeader, raw, here)
-
-
 def _look(raw: Any, here: str, header: WatchHeader, before: list[WatchLook]) -> WatchLook:
-    look = _record(WatchLook, raw, here)
+    look = from_json(WatchLook, raw, here, FRESH)
     count = len(header.blocks)
     if len(look.arrived) != count:
         words = f"{here}: its lists are of {len(look.arrived)} blocks, and the header names {count}"
@@ -190,11 +179,6 @@ def _look(raw: Any, here: str, header: WatchHeader, before: list[WatchLook]) -> 
         except ValueError as error:
             raise RecordError(f"{here}: {error}", FRESH) from error
     return look
-
-
-def _record(model: type[R], raw: Any, here: str) -> R:
-    with refused(here, FRESH):
-        return model.from_plain(raw)
 
 
 def make_room(log: Path) -> None:

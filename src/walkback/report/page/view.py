@@ -11,10 +11,9 @@ from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
 from walkback.checks.words import listed, seeds_words
-from walkback.records import Moment, Null, RunConfig, Subject
+from walkback.records import Moment, Null, RunConfig, Subject, sittings_of
 from walkback.records.card import Card
 from walkback.records.schema import Cosine, Reading
-from walkback.records.training import sittings_of
 from walkback.report import measured
 from walkback.report.answers import answers, effort_words, gains_words
 from walkback.report.audit_tables import audit_tables
