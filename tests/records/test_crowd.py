@@ -65,11 +65,18 @@ def write_crowd(out: Path, settings: int) -> list[Path]:
     return paths
 
 
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory) -> Path:
+    """Three settings, which nobody changes."""
+    place = tmp_path_factory.mktemp("crowd") / "runs"
+    write_crowd(place, 3)
+    return place
+
+
 @pytest.fixture
-def runs(tmp_path) -> Path:
-    """Three settings."""
-    write_crowd(tmp_path / "runs", 3)
-    return tmp_path / "runs"
+def runs(crowd, tmp_path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(crowd, tmp_path / "runs"))
 
 
 # --- grouping, against every run held against every other -------------------------------------------------------------
@@ -182,11 +189,10 @@ def test_what_runs_share_has_the_hash_of_the_changed_config() -> None:
     assert len({subject_of(config) for config in odd}) == len(odd)
 
 
-def test_a_folder_that_cannot_be_looked_into_is_no_folder_without_a_run(tmp_path, monkeypatch) -> None:
-    write_crowd(tmp_path, 1)
-    (tmp_path / "a file").touch()
-    (tmp_path / "b" / "c").mkdir(parents=True)
-    assert find_runs(tmp_path) == sorted(path.parent for path in tmp_path.glob("*/config.json"))
+def test_a_folder_that_cannot_be_looked_into_is_no_folder_without_a_run(runs, monkeypatch) -> None:
+    (runs / "a file").touch()
+    (runs / "b" / "c").mkdir(parents=True)
+    assert find_runs(runs) == sorted(path.parent for path in runs.glob("*/config.json"))
     real = os.stat
 
     def denied(path, *args, **named):
@@ -196,7 +202,7 @@ def test_a_folder_that_cannot_be_looked_into_is_no_folder_without_a_run(tmp_path
 
     monkeypatch.setattr(os, "stat", denied)
     with pytest.raises(PermissionError):
-        find_runs(tmp_path)
+        find_runs(runs)
 
 
 # --- several processes ------------------------------------------------------------------------------------------------
@@ -211,15 +217,10 @@ def beside(monkeypatch):
 
 
 @pytest.mark.parametrize("how", [{}, {"protocol": "published"}, {"baselines": {"frozen": Baseline.number(0.3)}}])
-def test_other_processes_judge_alike(runs, beside, how) -> None:
-    expected = judge_paths(runs, **how)
+def test_other_processes_judge_alike(crowd, beside, how) -> None:
+    expected = judge_paths(crowd, **how)
     assert expected.controls, "controls are found, so the whole way is walked"
-    assert beside(runs, **how).text() == expected.text()
-
-
-def test_the_recorded_runs_are_judged_alike(beside) -> None:
-    place = ROOT / "results/mnist1d-bridges"
-    assert beside(place).text() == judge_paths(place).text()
+    assert beside(crowd, **how).text() == expected.text()
 
 
 def test_a_copy_is_noticed_although_no_process_saw_both(runs, beside) -> None:
@@ -313,23 +314,23 @@ def test_runs_that_no_judgement_rests_on_are_checked_as_well(runs) -> None:
     judge_paths(runs)
 
 
-def test_nothing_is_written_beside_the_runs(runs) -> None:
-    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
-    judge_paths(runs)
-    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*")} == before
+def test_nothing_is_written_beside_the_runs(crowd) -> None:
+    before = {path: path.stat().st_mtime_ns for path in crowd.rglob("*")}
+    judge_paths(crowd)
+    assert {path: path.stat().st_mtime_ns for path in crowd.rglob("*")} == before
 
 
-def test_judging_records_needs_no_torch(runs) -> None:
+def test_judging_records_needs_no_torch(crowd) -> None:
     code = "import sys; from walkback.cli import app; app(sys.argv[1:], result_action='return_value')"
     code += "; assert 'torch' not in sys.modules, 'it takes seconds to import'"
-    subprocess.run([sys.executable, "-c", code, "judge", str(runs)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code, "judge", str(crowd)], check=True, capture_output=True)
 
 
 # --- what a person can read -------------------------------------------------------------------------------------------
 
 
-def test_an_audit_of_many_subjects_names_the_walked_back_first_and_counts_the_others(runs) -> None:
-    audit = judge_paths(runs)
+def test_an_audit_of_many_subjects_names_the_walked_back_first_and_counts_the_others(crowd) -> None:
+    audit = judge_paths(crowd)
     (first, *_) = audit.subjects
     fired = [f.changed(outcome="fires") if f.check == "depth" else f for f in first.findings]
     answers = first.verdicts.changed(accuracy="walked back")
@@ -349,16 +350,16 @@ def test_an_audit_of_many_subjects_names_the_walked_back_first_and_counts_the_ot
     assert len(text.splitlines()) < 140  # the reasons of three subjects, seven checks each
 
 
-def test_show_reads_what_it_prints_and_its_csv_has_every_run(runs, capsys, work) -> None:
-    count = len(find_runs(runs))
-    app(["show", str(runs), "--rows", "4"], result_action="return_value")
+def test_show_reads_what_it_prints_and_its_csv_has_every_run(crowd, capsys, work) -> None:
+    count = len(find_runs(crowd))
+    app(["show", str(crowd), "--rows", "4"], result_action="return_value")
     assert work["parsed"] == 4
     assert f"… and {count - 4:,} more, not read" in capsys.readouterr().out
-    app(["show", str(runs), "--format", "csv"], result_action="return_value")
+    app(["show", str(crowd), "--format", "csv"], result_action="return_value")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["run"] for row in rows] == [path.name for path in find_runs(runs)]
+    assert [row["run"] for row in rows] == [path.name for path in find_runs(crowd)]
     with pytest.raises(BadValue):
-        app(["show", str(runs), "--rows", "0"], result_action="return_value")
+        app(["show", str(crowd), "--rows", "0"], result_action="return_value")
 
 
 def test_a_long_table_is_cut_in_the_terminal_and_whole_in_a_file() -> None:
