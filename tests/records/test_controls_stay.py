@@ -163,27 +163,6 @@ def test_planted_thresholds_of_the_command_line_are_those_of_the_controls(both: 
     assert judge_paths(both / GOOD, thresholds=DEFAULT).valid
 
 
-def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Path, capsys: Any) -> None:
-    void = "This audit is invalid: its verdicts do not count."
-    to = tmp_path / "page.html"
-    lines = {"judge": [], "table": [], "form": [], "report": ["--to", str(to)]}
-    for verb, more in lines.items():
-        for strict, status in (([], 0), (["--strict"], 4)):
-            try:
-                code = app([verb, str(folder), *more, *strict], exit_on_error=False)
-            except SystemExit as end:
-                code = end.code
-            assert (code or 0) == status, verb
-        said = " ".join(capsys.readouterr().out.split())
-        if verb != "report":
-            assert 0 <= said.index(void) < said.index("Accuracy" if verb == "form" else "bp "), verb
-            assert "does not count" in said or verb == "table"  # there the cell may be folded; CSV is tested below
-    text = to.read_text()
-    assert text.index("This audit is invalid") < text.index('class="lead"')
-    assert 'class="verdict v-holds"' not in text
-    assert "does not count" in page(report_paths(folder))
-
-
 def test_an_audit_of_an_older_version_counts_for_nothing_beside_its_runs(both: Path, tmp_path: Path) -> None:
     """Its answers were by other rules: all is judged anew. Alone it is refused, with what to do."""
     folder = Path(shutil.copytree(both / GOOD, tmp_path / "runs"))
@@ -198,18 +177,22 @@ def test_an_audit_of_an_older_version_counts_for_nothing_beside_its_runs(both: P
 
 
 @pytest.fixture(scope="module")
-def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four epochs, at which random is not found out; eight, at which it is. No audit.json."""
-    place = tmp_path_factory.mktemp("settings") / "runs"
-    for bp, changes in ((0.401, {}), (0.60, {"epochs": 8})):
-        write_audit(place, bp, **changes)
-        (place / "audit.json").unlink()
-    return place
+def longer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The good audit with eight epochs."""
+    return write_audit(tmp_path_factory.mktemp("longer") / "runs", 0.60, epochs=8)
 
 
 @pytest.fixture
-def mixed(mixed_once: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(mixed_once, tmp_path / "runs"))
+def mixed(both: Path, longer: Path, tmp_path: Path) -> Path:
+    """Four epochs, at which bp is no reference; eight, at which it is. No audit.json."""
+    return together(both / BAD, longer, tmp_path)
+
+
+def together(one: Path, other: Path, place: Path) -> Path:
+    for part in (one, other):
+        shutil.copytree(part, place / "runs", dirs_exist_ok=True)
+    (place / "runs/audit.json").unlink()
+    return place / "runs"
 
 
 COUNTED = {"bp · 4 epochs": False, "fa · 4 epochs": False, "bp · 8 epochs": True, "fa · 8 epochs": True}
@@ -234,27 +217,42 @@ def test_planted_a_bad_control_voids_its_own_setting_and_no_other(mixed: Path) -
     assert Audit.read(mixed) == found
 
 
-def test_the_repair_is_valid_in_both_settings(mixed: Path) -> None:
-    shutil.rmtree(mixed)
-    for changes in ({}, {"epochs": 8}):
-        write_audit(mixed, 0.60, **changes)
-        (mixed / "audit.json").unlink()
-    found = judge_paths(mixed)
+def test_the_repair_is_valid_in_both_settings(both: Path, longer: Path, tmp_path: Path) -> None:
+    found = judge_paths(together(both / GOOD, longer, tmp_path))
     assert found.valid
     assert all(counted(found).values())
     assert [setting.valid for setting in found.settings] == [True, True]
     assert found.says == "Every control behaved as expected, in each of the settings."
 
 
-def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
-    mixed: Path, tmp_path: Path, capsys: Any
-) -> None:
-    to = tmp_path / "page.html"
+def said_by(folder: Path, to: Path, capsys: Any) -> dict[str, str]:
+    """What the commands print, and the page's text; their exit status is that of an invalid audit where it is asked."""
     said = {}
     lines = {"judge": [], "table": ["--format", "csv"], "form": [], "report": ["--to", str(to)]}
     for verb, more in lines.items():
-        assert app([verb, str(mixed), *more, "--strict"], result_action="return_value") == 4, verb
+        assert not app([verb, str(folder), *more], result_action="return_value"), verb
+        capsys.readouterr()
+        assert app([verb, str(folder), *more, "--strict"], result_action="return_value") == 4, verb
         said[verb] = capsys.readouterr().out
+    return said | {"page": to.read_text()}
+
+
+def test_an_invalid_audit_says_so_above_its_verdicts(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    said = said_by(folder, tmp_path / "page.html", capsys)
+    for verb, first in (("judge", "bp "), ("form", "Accuracy"), ("table", "bp")):
+        words = " ".join(said[verb].split())
+        assert 0 <= words.index("This audit is invalid: its verdicts do not count.") < words.index(first), verb
+        assert "does not count" in words, verb
+    text = said["page"]
+    assert text.index("This audit is invalid") < text.index('class="lead"')
+    assert 'class="verdict v-holds"' not in text
+    assert "does not count" in text
+
+
+def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
+    mixed: Path, tmp_path: Path, capsys: Any
+) -> None:
+    said = said_by(mixed, tmp_path / "page.html", capsys)
     words = " ".join(said["judge"].split())
     assert words.index("This audit is invalid in 1 of 2 settings") < words.index("bp · 4 epochs")
     assert "fa · 4 epochs (does not count)" in words
@@ -262,7 +260,7 @@ def test_terminal_table_form_page_and_exit_status_say_which_verdicts_count(
     verdicts = [line.split(",")[:2] for line in said["table"].splitlines() if line.startswith(("bp ·", "fa ·"))][:4]
     assert {name: "does not count" not in verdict for name, verdict in verdicts} == COUNTED
     assert said["form"].count("**Accuracy**: does not count") == 2
-    text = to.read_text()
+    text = said["page"]
     assert text.count('class="verdict v-void"') == 8  # of two subjects: three answers on the first screen, and a part
     assert 'class="verdict v-open"' in text
     assert "This audit is invalid in 1 of 2 settings" in text

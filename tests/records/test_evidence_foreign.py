@@ -205,10 +205,10 @@ def test_files(tmp_path: Path) -> None:
         one({"x_log": [{"hidden_norms": [1, 2 * 10**308]}]})
 
 
-KEYS = (
-    "x_log log results config epoch hidden_norms acc_eval h_L_norm g_2_norm L 0 4 42 bp final_acc seed gamma "
-    "final_test_acc bp_grad_per_sample_l2_med"
-).split()
+KEYS = [
+    "x_log", "log", "results", "config", "epoch", "hidden_norms", "acc_eval", "h_L_norm", "g_2_norm", "L", "0", "4",
+    "42", "bp", "final_acc", "seed", "gamma", "final_test_acc", "bp_grad_per_sample_l2_med",
+]  # fmt: skip
 JUNK = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers(-5, 300) | st.sampled_from(["x", "NaN", "1", ""]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),

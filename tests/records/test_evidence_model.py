@@ -66,8 +66,10 @@ def test_what_is_not_finite_is_kept_and_written_as_text() -> None:
     assert math.isnan(again.accuracy)
 
 
-def test_empty_lists_tell_nothing() -> None:
+def test_empty_lists_say_nothing() -> None:
     assert Moment(hidden_norms=[], gradient_at={}, cosine=[], null=[], rho=[]) == Moment()
+    with pytest.raises(AttributeError, match="immutable"):
+        Moment().epoch = 3  # type: ignore[misc]
 
 
 def test_evidence_that_disagrees_with_itself_is_refused() -> None:
@@ -83,16 +85,9 @@ def test_evidence_that_disagrees_with_itself_is_refused() -> None:
         Evidence(name="x", depth=0)
     with pytest.raises(ValueError, match="baselines: thawed is not one of frozen"):
         Evidence(name="x", baselines={"thawed": Baseline.number(0.3)})  # type: ignore[dict-item]
-
-
-def test_the_number_of_blocks_is_stated_or_that_of_a_list() -> None:
-    seed = Training(moments=[Moment(), Moment(cosine=[COSINE] * 3)])
-    assert Evidence(name="x", seeds=[seed]).blocks == 3
+    assert Evidence(name="x", seeds=[Training(moments=[Moment()]), three]).blocks == 3
     assert Evidence(name="x", depth=7).blocks == 7
     assert Evidence(name="x", seeds=[Training(moments=[Moment()])]).blocks is None
-
-
-def test_labels_and_final_moments() -> None:
     seeds = [Training(seed=42), Training(), Training(moments=[Moment(epoch=1), Moment(epoch=2)])]
     evidence = Evidence(name="x", seeds=seeds)
     assert evidence.labels() == ["42", "?2", "?3"]
@@ -119,11 +114,6 @@ def test_records_of_precision_and_null() -> None:
         Precision(chord=-1.0, clamped=0.0, samples=1, status="ok")
     with pytest.raises(ValueError, match="negative"):
         Null(mean=0.0, std=-1.0, n=20, kind="k")
-
-
-def test_frozen() -> None:
-    with pytest.raises(AttributeError, match="immutable"):
-        Moment().epoch = 3  # type: ignore[misc]
 
 
 # --- from run folders -----------------------------------------------------------------------------------------------
@@ -240,21 +230,15 @@ def test_the_task_is_told_by_bp_without_a_penalty() -> None:
     assert task(*another) is None
 
 
-def test_a_penalised_bp_is_held_against_the_plain_one() -> None:
+def test_bp_with_a_penalty_is_held_against_the_plain_one_which_is_its_own_measure_of_the_task() -> None:
     others = [run(0.35, train_last=0, **BP), run(0.70, **BP), run(0.71, seed=2, **BP)]
     found = evidence_of_runs("bp", [run(0.36, penalty=0.1, **BP), run(0.36, penalty=0.1, seed=2, **BP)], others)
     assert found.baselines["bp"].accuracy == {"1": 0.70, "2": 0.71}
     assert found.baselines["frozen"] == found.baselines["frozen_bp"]
-
-
-def test_bp_is_its_own_measure_of_the_task() -> None:
     found = evidence_of_runs("bp", [run(0.7, **BP)], [run(0.35, train_last=0, **BP), run()])
     accuracies = {name: b.accuracy["1"] for name, b in found.baselines.items()}
     assert accuracies == {"bp": 0.7, "frozen": 0.35, "frozen_bp": 0.35}
-
-
-def test_a_frozen_net_is_not_its_own_baseline() -> None:
-    assert evidence_of_runs("frozen", [run(train_last=0)]).baselines == {}
+    assert evidence_of_runs("frozen", [run(train_last=0)]).baselines == {}, "a frozen net is not its own baseline"
 
 
 def test_baselines_may_be_given_outright() -> None:

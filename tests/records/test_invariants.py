@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -356,21 +357,15 @@ def test_predictions_are_read_when_a_subject_is_judged(folder: Path) -> None:
     runs = [read_run(path) for path in find_runs(folder)]
     subject = evidence_of_runs("bp", [run for run in runs if run.config.train_last == 3], runs)
     assert (subject.chance, subject.classes) == (0.1, 10)
-    assert [seed.predicted for seed in subject.seeds] == [True] * 5
-    assert [seed.hits is None for seed in subject.seeds] == [False, False, True, False, False]
+    assert [(seed.predicted, seed.hits is None) for seed in subject.seeds] == [
+        (True, seed == 3) for seed in range(1, 6)
+    ]
     for seed in subject.seeds[:2]:
         assert seed.hits is not None
-        assert seed.hits.count(1) == round(1000 * (seed.final.accuracy or 0))
-        assert {*seed.hits} == {0, 1}
+        assert (seed.hits.count(1), {*seed.hits}) == (round(1000 * (seed.final.accuracy or 0)), {0, 1})
     frozen = subject.baselines["frozen"].hits
-    assert {seed: hits is None for seed, hits in frozen.items()} == {
-        "1": False,
-        "2": True,
-        "3": False,
-        "4": False,
-        "5": False,
-    }
-    assert len(frozen["1"] or b"") == 1000
+    assert [seed for seed, hits in frozen.items() if hits is None] == ["2"]
+    assert {len(hits) for hits in frozen.values() if hits is not None} == {1000}
 
 
 def test_predictions_go_with_their_run(sound: Path, tmp_path: Path) -> None:
@@ -393,26 +388,6 @@ def test_a_good_checkpoint_is_no_trouble(folder: Path) -> None:
     assert judge_paths(folder).subjects[0].verdict == "holds"
     (run_of(folder) / "checkpoint.safetensors").write_bytes(b"\xff" * 40)  # damage is for whoever resumes
     assert judge_paths(folder).subjects[0].verdict == "holds"
-
-
-LOGS: list[tuple[str, dict[str, Any], str]] = [
-    ("cosine", {"dfa_log": [{"epoch": 1, "gamma_dfa": 1.7}]}, "dfa_log[0]: gamma_dfa"),
-    ("cosine", {"dfa_log": [{"epoch": 1}, {"epoch": 2, "gamma": -40}]}, "dfa_log[1]: gamma"),
-    ("share", {"log": [{"epoch": 1, "acc_eval": 1.4}]}, "log[0]: acc_eval"),
-    ("share", {"log": [], "final_test_acc": -0.2}, "final_test_acc"),
-    ("size", {"dfa_log": [{"hidden_norms": [1.0, -1.0]}]}, "dfa_log[0]: hidden_norms.1"),
-    ("cross-entropy", {"dfa_log": [{"epoch": 1, "loss": -1.0}]}, "dfa_log[0]: loss"),
-    ("log-epochs", {"dfa_log": [{"epoch": 1}, {"epoch": 1}]}, "dfa_log[1]: epoch 1 is there twice"),
-    ("log-epochs", {"config": {"epochs": 10}, "log": [{"epoch": 11, "acc_eval": 0.3}]}, "log[0]: epoch is 11"),
-]
-
-
-@pytest.mark.parametrize(("name", "raw", "field"), LOGS, ids=[name for name, _, _ in LOGS])
-def test_planted_impossible_logs_are_refused_by_entry(name: str, raw: dict[str, Any], field: str) -> None:
-    with pytest.raises(WalkbackError) as refused:
-        evidence_of_log(raw, "their.json")
-    assert f"[{name}]" in refused.value.what
-    assert f"their.json: {field}" in refused.value.what
 
 
 def test_planted_logs_with_the_same_norms_are_copies() -> None:
@@ -457,8 +432,11 @@ def test_no_recorded_subject_is_taken_for_a_copy() -> None:
     assert not [doubt for evidence in several for doubt in doubts_of(evidence) if "same-records" in doubt]
 
 
-def test_every_invariant_is_broken_above() -> None:
-    assert {name for name, *_ in (*CASES, *LOGS, *AUDITS)} == set(INVARIANTS)
+def test_every_invariant_is_broken_above_or_by_a_log_of_the_golden_file() -> None:
+    logs = (ROOT / "tests/golden/oracle/logs.txt").read_text()
+    of_logs = set(re.findall(r"\[([a-z-]+)\] Remedy", logs))
+    assert of_logs >= {"share", "size", "cosine", "cross-entropy", "log-epochs"}
+    assert {name for name, *_ in (*CASES, *AUDITS)} | of_logs == set(INVARIANTS)
 
 
 def test_every_recorded_run_and_audit_keeps_every_invariant() -> None:

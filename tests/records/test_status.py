@@ -68,15 +68,11 @@ def test_folders_alone_tell_done_stopped_running_and_unreadable(out) -> None:
     assert counted(statuses(out)) == {"done": 2, "stopped": 2, "unreadable": 1}
 
 
-def test_a_lock_file_that_nobody_holds_is_no_sign_of_a_process(out) -> None:
+def test_where_the_system_does_not_list_its_locks_the_lock_itself_is_asked(out, monkeypatch) -> None:
     write_run(out, CONFIGS[0], status=None, until=1)
     (out / f".{CONFIGS[0].folder()}.lock").touch()
-    assert states(out)[1][0] == "stopped"
-
-
-def test_where_the_system_does_not_list_its_locks_the_lock_itself_is_asked(out, monkeypatch) -> None:
+    assert states(out)[1][0] == "stopped", "a lock file that nobody holds is no sign of a process"
     monkeypatch.setattr(room, "LOCKS", out / "nothing")
-    write_run(out, CONFIGS[0], status=None, until=1)
     with FileLock(out / f".{CONFIGS[0].folder()}.lock"):
         assert states(out)[1][0] == "running"
     assert states(out)[1][0] == "stopped"
@@ -182,12 +178,9 @@ def test_every_run_is_in_the_data(out, capsys, tmp_path) -> None:
     assert "1 run: 1 done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--rows", "0"], ["--to", "x"]])
-def test_options_that_make_no_sense_are_refused(out, words) -> None:
-    with pytest.raises(BadValue):
-        app(["status", str(out), *words], result_action="return_value")
-
-
-def test_a_folder_that_is_not_there_is_told(tmp_path) -> None:
+def test_what_makes_no_sense_is_refused(out) -> None:
+    for words in (["--rows", "0"], ["--to", "x"]):
+        with pytest.raises(BadValue):
+            app(["status", str(out), *words], result_action="return_value")
     with pytest.raises(RecordError, match=r"the folder .* does not exist"):
-        statuses(tmp_path / "nothing")
+        statuses(out / "nothing")
