@@ -255,6 +255,14 @@ def flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def keep_old(path: Path) -> None:
+    """Rename what is there, so that another may take its place: to NAME.old1, or the next number that is free."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.old{number}")).exists():
+        number += 1
+    path.rename(aside)
+
+
 def sweep(folder: Path) -> None:
     """Remove unfinished files of killed writers from a folder that nobody else writes to now."""
     for left in folder.glob(".*.part"):

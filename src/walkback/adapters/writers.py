@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import BadValue, MissingPackage, RecordError
-from walkback.files import is_folder
+from walkback.files import is_folder, keep_old
 from walkback.records.readers.watch_log import UPDATE, WatchHeader, WatchLook
 from walkback.report.harmless import csv_line
 
@@ -54,10 +54,7 @@ def _make_room(file: Path) -> None:
         return
     if first and first.rstrip("\r\n") != ",".join(COLUMNS):
         raise RecordError(f"{file} is there, and is no table of wb.csv_writer", "name another file")
-    number = 1
-    while (aside := file.with_name(f"{file.name}.old{number}")).exists():
-        number += 1
-    file.rename(aside)
+    keep_old(file)
 
 
 def tensorboard_writer(to: Any, prefix: str = "walkback") -> "TensorBoardWriter":

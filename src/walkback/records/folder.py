@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from filelock import FileLock, Timeout
 
 from walkback.errors import Busy, RecordError
-from walkback.files import append, flush, make_folder, read_bytes, sweep, write_whole, writing
+from walkback.files import append, flush, keep_old, make_folder, read_bytes, sweep, write_whole, writing
 from walkback.records.checkpoint import CHECKPOINTS, Damaged, checkpoint_bytes, header_bytes, load_tensors
 from walkback.records.consistency import check_run
 from walkback.records.invariants import broken
@@ -308,10 +308,7 @@ class RunFolder:
     def _open(self) -> None:
         with writing(self.path):
             if self._fresh and self.path.exists():
-                number = 1
-                while (aside := self.path.with_name(f"{self.path.name}.old{number}")).exists():
-                    number += 1
-                self.path.rename(aside)
+                keep_old(self.path)
             self.path.mkdir(exist_ok=True)
         sweep(self.path)
         if not (self.path / "config.json").exists():

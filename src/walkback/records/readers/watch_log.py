@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from walkback.errors import RecordError
-from walkback.files import is_folder, parse_json, read_bytes
+from walkback.files import is_folder, keep_old, parse_json, read_bytes
 from walkback.records import invariants
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Ended, Moment, Standing, Training, check_gamma, credited
@@ -195,10 +195,7 @@ def make_room(log: Path) -> None:
         return
     if not is_watched(content):
         raise RecordError(f"{log} exists and is not a log of wb.watch", "name another file")
-    number = 1
-    while (aside := log.with_name(f"{log.name}.old{number}")).exists():
-        number += 1
-    log.rename(aside)
+    keep_old(log)
 
 
 READERS.add("watch", read)
