@@ -160,22 +160,23 @@ def doubts_of(evidence: Evidence, measured: bool = True) -> list[str]:
                accuracy
     """
     found = list(evidence.doubts)
-    labelled = [(label, seed, _numbers(seed)) for label, seed in evidence.labelled()]
-    earlier: list[tuple[str, Training, tuple[float, ...]]] = []
-    for label, seed, numbers in labelled:
+    earlier: list[tuple[str, tuple[float, ...], list[float]]] = []
+    for label, seed in evidence.labelled():
+        ended_with = _measured(seed.final)
+        numbers = _numbers(seed, ended_with)
         if numbers is None:
             continue
-        for other, before, known in earlier:
-            if how := _copied(known, numbers, before.final, seed.final):
+        for other, known, before in earlier:
+            if how := _copied(known, numbers, before, ended_with):
                 found.append(broken("same-records", f"seeds {other} and {label} {how}"))
                 break
-        earlier.append((label, seed, numbers))
-    for label, seed, _ in labelled:
+        earlier.append((label, numbers, ended_with))
+    for label, seed in evidence.labelled():
         found += [f"{words}, seed {label}" for words in _of_moment(seed.final, measured)]
     return list(dict.fromkeys(found))
 
 
-def _copied(numbers: tuple[float, ...], others: tuple[float, ...], one: Moment, other: Moment) -> str:
+def _copied(numbers: tuple[float, ...], others: tuple[float, ...], measured: list[float], again: list[float]) -> str:
     """How a training is a copy of another, whatever accuracy it states; empty: it is none.
 
     Numbers that a rule or a net fixes, such as cosines of one, agree in honest trainings too, and so may rounded ones.
@@ -184,7 +185,6 @@ def _copied(numbers: tuple[float, ...], others: tuple[float, ...], one: Moment, 
     """
     if numbers == others:
         return "have the same numbers"
-    measured, again = _measured(one), _measured(other)
     if measured == again and len({n for n in measured if n and math.isfinite(n)}) >= 2 * TELLING:
         return "measured the same"
     if len(measured) != len(again) or not all(map(partial(math.isclose, rel_tol=NEARLY), measured, again)):
@@ -200,12 +200,10 @@ def telling(numbers: Iterable[float]) -> tuple[float, ...] | None:
     return kept if len({n for n in kept if n}) >= TELLING and all(map(math.isfinite, kept)) else None
 
 
-def _numbers(seed: Training) -> tuple[float, ...] | None:
+def _numbers(seed: Training, measured: list[float]) -> tuple[float, ...] | None:
     """What the last moment measured; of a log of accuracies alone, all of them."""
-    measured = _measured(seed.final)
     if measured:
-        accuracy = [] if seed.final.accuracy is None else [seed.final.accuracy]
-        return telling([*accuracy, *measured])
+        return telling([*([] if seed.final.accuracy is None else [seed.final.accuracy]), *measured])
     return telling(moment.accuracy for moment in seed.moments if moment.accuracy is not None)
 
 
