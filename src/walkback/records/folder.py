@@ -60,9 +60,9 @@ class Contents:
     @cached_property
     def moments(self) -> list[Moment]:
         """The snapshots as moments; the last one with what was measured at the end, if it was."""
-        *earlier, last = self.snapshots or [None]
-        if last is None:
+        if not self.snapshots:
             return []
+        *earlier, last = self.snapshots
         probes = self.probes if self.probes is not None and self.probes.step == last.step else None
         return [*map(moment_of_snapshot, earlier), moment_of_snapshot(last, probes)]
 

@@ -286,7 +286,7 @@ class Loop:
             doubts.append(broken("same-data", "its trainings have predictions of test samples with other labels"))
         effort = None
         if (who, "all") in self.choices:
-            arms: dict[str, Arm] = {"subject": (who, "all")} | {key: BASELINES[who][key] for key in baselines}
+            arms: dict[str, Arm] = {"subject": (who, "all"), **{str(key): BASELINES[who][key] for key in baselines}}
             tuned = {key: (self.of(*arm)[0].lr, self.choices.get(arm)) for key, arm in arms.items()}
             effort = effort_of(tuned, [t.seed for t in seeds if t.seed is not None])
         return Evidence(

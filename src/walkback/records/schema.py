@@ -202,9 +202,13 @@ class Precision(Record, gc=False):
     differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
 
 
+
+UPDATE = "update on the probe"  # a watched training's reading of that name
+
+
 def bounded(readings: dict[str, list[Reading]]) -> dict[str, list[Reading]]:
     """The readings of our own probes lie where their formulas can; what another probe's may be is not known."""
-    for name, bound in (("update", invariants.cosine), ("zero credits", invariants.share)):
+    for name, bound in (("update", invariants.cosine), (UPDATE, invariants.cosine), ("zero credits", invariants.share)):
         for place, reading in enumerate(readings.get(name, [])):
             if reading.status == "ok":
                 try:

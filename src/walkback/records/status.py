@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from walkback.errors import RecordError
 from walkback.files import read_bytes
@@ -48,13 +48,8 @@ class RunStatus:
         return self.path.name
 
 
-class Planned(NamedTuple):
-    """A run as a plan names it: the plan's file, the number of its config in it, and who was asked to run it."""
-
-    file: Path
-    index: int
-    config: RunConfig
-    asked: str
+# A plan's file, a config's number in it, the config, and who was asked to run it.
+Planned = tuple[Path, int, RunConfig, str]
 
 
 def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatus]:
@@ -66,7 +61,7 @@ def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatu
             plan, job = read_plan(file), read_job(file)
             asked = f"{plan.executor}, plan {plan.name}" if job is None else f"{job.scheduler} job {job.id}"
             for index, config in enumerate(plan.configs):
-                planned[place / config.folder()] = Planned(file, index, config, asked)
+                planned[place / config.folder()] = (file, index, config, asked)
     found = []
     for number, path in enumerate(paths):
         note(number, len(paths))
@@ -74,7 +69,7 @@ def statuses(*places: Path | str, note: Note = lambda *_: None) -> list[RunStatu
         if status is not None:
             found.append(status)
     note(len(paths), len(paths))
-    found += [_of_plan(path, each.config, each, held) for path, each in planned.items()]
+    found += [_of_plan(path, each[2], each, held) for path, each in planned.items()]
     return sorted(found, key=lambda status: str(status.path))
 
 
@@ -100,7 +95,7 @@ def _of_plan(
 ) -> RunStatus:  # fmt: skip
     """How a run without an end stands; `begun`: it has a folder."""
     try:
-        outcome = None if planned is None else read_outcome(planned.file, planned.index)
+        outcome = None if planned is None else read_outcome(*planned[:2])
     except RecordError as error:
         return RunStatus(path, "unreadable", error.what)
     host = outcome.host if outcome is not None and outcome.kind == "running" else ""
@@ -109,9 +104,9 @@ def _of_plan(
     if planned is None:
         return _status(path, config, "stopped", "no process trains it; the command that started it resumes it", epochs)
     if outcome is None:
-        return _status(path, config, "waiting", f"{planned.asked}{', begun before' if begun else ''}", epochs)
+        return _status(path, config, "waiting", f"{planned[3]}{', begun before' if begun else ''}", epochs)
     if outcome.kind == "stopped":
-        words = f"{planned.asked}, stopped on {outcome.host} with a checkpoint"
+        words = f"{planned[3]}, stopped on {outcome.host} with a checkpoint"
         return _status(path, config, "waiting", words, epochs)
     if outcome.kind in ("failed", "busy"):
         words = f"{outcome.says} (on {outcome.host})"

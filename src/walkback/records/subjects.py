@@ -6,7 +6,7 @@ The evidence of runs is made when it is asked for, and that of the last hundred 
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from walkback.data import DATASETS
 from walkback.errors import RecordError
@@ -95,9 +95,10 @@ def subjects_of_runs(runs: Sequence[Run], rates: ChosenRates = NOTHING_TRIED) ->
         config = group[0].config
         baselines = index.of(config)
         is_control = config.rule in ("bp", "random") and config.train_last == config.blocks and "frozen" in baselines
+        control: Any = config.rule if is_control else ""
         sizes = [f"{key} {value}" for key, value in config.net_options.items() if type(value) is int]
         found.append(Subject(
-            name, runs=group, baselines=baselines, rates=rates, control=config.rule if is_control else "",
+            name, runs=group, baselines=baselines, rates=rates, control=control,
             setting=setting_of(config, rates.tuned(config)),
             setting_name=f"{config.data}, {' '.join([config.net, *sizes])}, {config.epochs} epochs",
         ))  # fmt: skip

@@ -22,9 +22,9 @@ from walkback.records.evidence import Evidence
 from walkback.records.moment import Ended, Moment, Standing, Training, check_gamma, credited
 from walkback.records.readers.base import READERS, LogFile
 from walkback.records.record import Record, each_line, from_json
-from walkback.records.schema import BLOCKS, Count, Size
+from walkback.records.schema import BLOCKS, CosineValue, Count, Size
+from walkback.records.schema import UPDATE as UPDATE
 
-UPDATE = "update on the probe"  # the reading's name in a moment
 FRESH = "undo the edit, or watch the training again"
 LOOKS = 100_000
 Name = Annotated[str, Meta(max_length=200)]
@@ -55,7 +55,7 @@ class WatchLook(Record):
     moment: Moment  # on the probe batch, as `wb.audit` measures it
     arrived: list[Size | None]  # by block, in the loop's own backward: ‖∂loss/∂output‖ in the scale of its own loss
     crosses: list[Crossing]  # by boundary: did the gradient cross from a later block into block l?
-    halves: list[float | None]  # by block: how far the gradients of the probe's two halves agree
+    halves: list[CosineValue | None]  # by block: how far the gradients of the probe's two halves agree
     proved_at: Count | None  # the step at which finite differences last confirmed the true gradient
     fired: list[str]
     notes: list[str]
@@ -63,16 +63,10 @@ class WatchLook(Record):
     standing_why: str = ""
 
     def possible(self) -> None:
-        """Its lists are of one net, and what is a cosine can be one."""
+        """Its lists are of one net."""
         counts = {len(self.arrived), len(self.crosses) + 1, len(self.halves), *self.moment.block_counts().values()}
         if len(counts) > 1:
             raise invariants.Broken("blocks", f"its lists mean {' and '.join(map(str, sorted(counts)))} blocks")
-        for value in self.halves:
-            if value is not None:
-                invariants.cosine(value)
-        for reading in self.moment.measured.get(UPDATE, []):
-            if reading.status == "ok":
-                invariants.cosine(reading.value)
         check_gamma(self.moment)
 
 
