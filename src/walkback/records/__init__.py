@@ -1,43 +1,37 @@
 """The records: what a training leaves behind, and how it is read again. Plain files, one writer, no pickle."""
 
-from walkback.records.checkpoint import load_tensors as load_tensors
-from walkback.records.config_keys import subject_of as subject_of
-from walkback.records.evidence import Baseline as Baseline
-from walkback.records.evidence import BaselineName as BaselineName
-from walkback.records.evidence import Effort as Effort
-from walkback.records.evidence import Evidence as Evidence
-from walkback.records.evidence import doubts_of as doubts_of
-from walkback.records.evidence import half as half
-from walkback.records.folder import Run as Run
-from walkback.records.folder import RunFolder as RunFolder
-from walkback.records.folder import export_run as export_run
-from walkback.records.folder import find_runs as find_runs
-from walkback.records.folder import read_head as read_head
-from walkback.records.folder import read_run as read_run
-from walkback.records.folder import sittings_of as sittings_of
-from walkback.records.invariants import INVARIANTS as INVARIANTS
-from walkback.records.moment import Moment as Moment
-from walkback.records.moment import Training as Training
-from walkback.records.moment import moment_of_snapshot as moment_of_snapshot
-from walkback.records.rates import Choice as Choice
-from walkback.records.rates import choose as choose
-from walkback.records.readers import evidence_of_log as evidence_of_log
-from walkback.records.readers import join_seeds as join_seeds
-from walkback.records.readers import read_log as read_log
-from walkback.records.record import Record as Record
-from walkback.records.schema import Cosine as Cosine
-from walkback.records.schema import CostRecord as CostRecord
-from walkback.records.schema import DeepProbes as DeepProbes
-from walkback.records.schema import Environment as Environment
-from walkback.records.schema import IdentityRecord as IdentityRecord
-from walkback.records.schema import Null as Null
-from walkback.records.schema import Precision as Precision
-from walkback.records.schema import Reading as Reading
-from walkback.records.schema import Result as Result
-from walkback.records.schema import RunConfig as RunConfig
-from walkback.records.schema import Sitting as Sitting
-from walkback.records.schema import Snapshot as Snapshot
-from walkback.records.schema import Valued as Valued
-from walkback.records.subjects import Subject as Subject
-from walkback.records.subjects import evidence_of_runs as evidence_of_runs
-from walkback.records.subjects import subjects_of_runs as subjects_of_runs
+from walkback.records.card import Card, Transport
+from walkback.records.checkpoint import load_tensors
+from walkback.records.config_keys import subject_of
+from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, doubts_of, half
+from walkback.records.folder import Run, RunFolder, export_run, find_runs, read_head, read_run, sittings_of
+from walkback.records.invariants import INVARIANTS
+from walkback.records.moment import Moment, Training, moment_of_snapshot
+from walkback.records.rates import Choice, choose
+from walkback.records.readers import evidence_of_log, join_seeds, read_log
+from walkback.records.record import Record
+from walkback.records.schema import (
+    Cosine,
+    CostRecord,
+    DeepProbes,
+    Environment,
+    IdentityRecord,
+    Null,
+    Precision,
+    Reading,
+    Result,
+    RunConfig,
+    Sitting,
+    Snapshot,
+    Valued,
+)
+from walkback.records.subjects import Subject, evidence_of_runs, subjects_of_runs
+
+__all__ = [
+    "INVARIANTS", "Baseline", "BaselineName", "Card", "Choice", "Cosine", "CostRecord", "DeepProbes", "Effort",
+    "Environment", "Evidence", "IdentityRecord", "Moment", "Null", "Precision", "Reading", "Record", "Result",
+    "Run", "RunConfig", "RunFolder", "Sitting", "Snapshot", "Subject", "Training", "Transport", "Valued", "choose",
+    "doubts_of", "evidence_of_log", "evidence_of_runs", "export_run", "find_runs", "half", "join_seeds",
+    "load_tensors", "moment_of_snapshot", "read_head", "read_log", "read_run", "sittings_of", "subject_of",
+    "subjects_of_runs",
+]  # fmt: skip
