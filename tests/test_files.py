@@ -95,7 +95,9 @@ def test_in_a_run_folder_no_link_is_written_through(tmp_path):
     folder.mkdir(parents=True)
     for name in ("snapshots.jsonl", "environment.json", "result.json", "checkpoint.safetensors"):
         (folder / name).symlink_to(tmp_path / "nowhere" if name == "snapshots.jsonl" else outside)
+    (folder / ".result.json.1-00.part").write_text("what a killed writer left is swept away by the next")
     with RunFolder(tmp_path / "runs", config) as opened:
+        assert not leftovers(folder)
         opened.keep_snapshots(-1)
         opened.write("result.json", config)
         opened.save_checkpoint({}, {})
@@ -169,15 +171,6 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert seen <= {(200_000, 1)}
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
-def test_what_a_killed_writer_left_is_swept_away_by_the_next(tmp_path):
-    (config,) = small_plan(epochs=1)
-    with RunFolder(tmp_path, config) as folder:
-        pass
-    (folder.path / ".result.json.1-00.part").write_text("torn")
-    with RunFolder(tmp_path, config):
-        assert not leftovers(folder.path)
 
 
 def test_permissions_follow_the_umask(tmp_path):
@@ -279,11 +272,10 @@ def test_a_formula_is_text_in_a_spreadsheet():
     assert rows == [["'+a", "b"], ["'=cmd()|'x'!A0", "'@x"], ["-2.4", "one two"], ["'=x", "a,b"]]
 
 
-@pytest.mark.parametrize("name", NASTY)
 @pytest.mark.parametrize("form", ["markdown", "csv", "latex", "text"])
-def test_a_name_is_one_cell_of_every_table(name, form):
-    table = Table("t", name, [name, "b"], [[name, "end"]], [name])
-    assert not dirty(table_text(table, form))
+def test_a_name_is_one_cell_of_every_table(form):
+    for name in NASTY:
+        assert not dirty(table_text(Table("t", name, [name, "b"], [[name, "end"]], [name]), form)), name
 
 
 @pytest.mark.parametrize(

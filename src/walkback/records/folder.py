@@ -102,10 +102,6 @@ class Run(Training):
         self.path, self.config, self.environment, self.result = path, config, environment, result
         self._given = contents
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Without its contents, which another process reads itself."""
-        return type(self), (self.path, self.config, self.environment, self.result, self._given)
-
     @property
     def contents(self) -> Contents:
         """All of its records; refused if the folder cannot be true."""
