@@ -53,7 +53,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
         try:
             for name, ask in invariants_of(type(self)):
                 value = getattr(self, name)
-                if value is not None and (kept := ask(value)) is not value:
+                if value and (kept := ask(value)) is not value:  # what is 0 or empty keeps all of them
                     msgspec.structs.force_setattr(self, name, kept)
         except ValueError as error:
             raise _inside(name, error) from None

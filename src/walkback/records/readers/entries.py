@@ -70,7 +70,7 @@ def _evidence(name: str, rule: str | None, entries: Item, log: Item, end: str = 
     """
     notes: list[str] = []
     config = Config(log)
-    trainings = _by_seed(entries, _moments(entries, rule, config, notes), config, notes)
+    trainings = _trainings(entries, rule, config, notes)
     final = log.of(end).number() if end else None
     if final is not None:
         if len(trainings) > 1:
@@ -95,9 +95,11 @@ def _evidence(name: str, rule: str | None, entries: Item, log: Item, end: str = 
     )  # fmt: skip
 
 
-def _moments(entries: Item, method: str | None, config: Config, notes: list[str]) -> list[Moment]:
-    """The entries in the order in which they are written, and a note on the keys that nothing is read from: one may be
-    a norm under another name."""
+def _trainings(entries: Item, method: str | None, config: Config, notes: list[str]) -> dict[int | None, list[Moment]]:
+    """The moments of each training in their order. Most logs are of one; where entries state seeds, of one per seed.
+
+    A note names the keys that nothing is read from: one may be a norm under another name.
+    """
     depth, batch, every = config.whole(DEPTH), config.whole(BATCH), entries.entries()
     if depth is not None and depth * len(every) > CELLS:
         raise RecordError(
@@ -106,16 +108,24 @@ def _moments(entries: Item, method: str | None, config: Config, notes: list[str]
         )
     gammas = (f"gamma_{method}", "gamma")
     known = {*HIDDEN, *GRADIENTS, *gammas, "epoch", "seed", "acc_eval", "loss"}
-    moments, unread = [], dict[str, None]()
+    own: dict[int | None, list[tuple[Item, Moment]]] = {}
+    unread: dict[str, None] = {}
     for entry in every:
-        moments.append(_moment(entry, depth, batch, gammas))
+        moment = _moment(entry, depth, batch, gammas)
+        own.setdefault(entry.of("seed").seed(), []).append((entry, moment))
         stated = [key for key, value in entry.value.items() if value is not None]
         unread |= dict.fromkeys(key for key in stated if not (key in known or SINGLE.fullmatch(key)))
+    if None in own and len(own) > 1:
+        silent, _ = own[None][0]
+        raise silent.refused("states no seed, and others do", "state the seed of every entry, or of none")
     if unread:
         first, more = [short(key) for key in unread][:NAMED], len(unread) - NAMED
         named = ", ".join(first) + (f" and {more} more" if more > 0 else "")
         notes.append(f"nothing is read from {named} in its entries; docs/judge-a-log.md lists the names that are read")
-    return moments
+    trainings = {seed: _in_order(found, config, notes) for seed, found in own.items()} or {None: []}
+    if len(trainings) > 1:
+        notes.append(f"its entries are of {len(trainings)} seeds, and each is a training of its own")
+    return trainings
 
 
 def _moment(entry: Item, depth: int | None, batch: int | None, gammas: Sequence[str]) -> Moment:
@@ -172,24 +182,6 @@ def _check_same(
         if listed is None or math.isclose(listed, single, rel_tol=0.01) or (math.isnan(listed) and math.isnan(single)):
             continue
         raise item.refused(f"is {single:g}, and {name} has {listed:g} there", remedy)
-
-
-def _by_seed(
-    entries: Item, moments: Sequence[Moment], config: Config, notes: list[str]
-) -> dict[int | None, list[Moment]]:
-    """The entries of each training in their order. Most logs are of one; where entries state seeds, of one per seed."""
-    every = entries.entries()
-    seeds = [entry.of("seed").seed() for entry in every]
-    if None in seeds and len(set(seeds)) > 1:
-        silent = every[seeds.index(None)]
-        raise silent.refused("states no seed, and others do", "state the seed of every entry, or of none")
-    own: dict[int | None, list[tuple[Item, Moment]]] = {}
-    for seed, entry, moment in zip(seeds, every, moments, strict=True):
-        own.setdefault(seed, []).append((entry, moment))
-    trainings = {seed: _in_order(found, config, notes) for seed, found in own.items()} or {None: []}
-    if len(trainings) > 1:
-        notes.append(f"its entries are of {len(trainings)} seeds, and each is a training of its own")
-    return trainings
 
 
 def _in_order(found: Sequence[tuple[Item, Moment]], config: Config, notes: list[str]) -> list[Moment]:
