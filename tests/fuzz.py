@@ -15,7 +15,6 @@ import sys
 import tempfile
 import traceback
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,19 +238,14 @@ class Outcome:
     accepted: int = 0
     refused: int = 0
     faults: dict[str, list[int]] = field(default_factory=dict)
-    said: Counter[str] = field(default_factory=Counter)
 
     def fault(self, what: str, number: int) -> None:
         """Note one."""
         self.faults.setdefault(what, []).append(number)
 
-    @property
-    def raw(self) -> int:
-        """How many cases had a fault."""
-        return len({number for numbers in self.faults.values() for number in numbers})
-
     def __str__(self) -> str:
-        ends = f"{self.accepted} accepted, {self.refused} refused, {self.raw} faults"
+        raw = len({number for numbers in self.faults.values() for number in numbers})
+        ends = f"{self.accepted} accepted, {self.refused} refused, {raw} faults"
         lines = [f"{self.door}: {self.cases} cases, {ends}"]
         lines += [f"  {len(numbers)} × {what} (case {numbers[0]})" for what, numbers in sorted(self.faults.items())]
         return "\n".join(lines)
@@ -285,8 +279,7 @@ def _one(doors: Doors, door: str, number: int, seed: int, outcome: Outcome, show
         outcome.refused += 1
         if not error.remedy:
             outcome.fault(f"no remedy: {type(error).__name__}", number)
-        words.write(said := error_words(error))
-        outcome.said[said] += 1
+        words.write(error_words(error))
     except Hung:
         outcome.fault("hung", number)
     except Exception as error:
