@@ -202,7 +202,6 @@ class Precision(Record, gc=False):
     differences: bool = False  # the gradient is by finite differences in float64, and the chord by two step sizes
 
 
-
 UPDATE = "update on the probe"  # a watched training's reading of that name
 
 
