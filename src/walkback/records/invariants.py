@@ -149,25 +149,6 @@ def cross_entropy(value: float) -> float:
     return value
 
 
-def speaks_for(alive: int, total: int, status: str) -> None:
-    """Some sample is behind a value with status "ok", and no more of them than there were."""
-    if alive < 0 or (status == "ok" and alive < 1):
-        raise Broken("alive", f'the status is "{status}", and it speaks for {alive} samples')
-    if alive > total:
-        raise Broken("alive", f"it speaks for {alive} of {total} samples")
-
-
-def can_be_null(mean: float, std: float, n: int) -> None:
-    """n numbers between −1 and 1 with that mean have a variance (ddof = 1) of at most (1 − mean²) n / (n − 1)."""
-    if n < 2 or not (math.isfinite(mean) and math.isfinite(std)):  # not known, and no check takes it for a null
-        return
-    if abs(mean) > 1 + ROUNDING:
-        raise Broken("null", f"the mean of cosines lies between −1 and 1, and {mean:g} does not")
-    most = math.sqrt(max(0.0, 1 - mean * mean) * n / (n - 1))
-    if std > most + 1e-3:
-        raise Broken("null", f"the spread of {n} cosines with mean {mean:.3g} is at most {most:.3g}, not {std:g}")
-
-
 def enough_loss(accuracy: float, loss: float) -> None:
     """loss ≥ (1 − accuracy) ln 2: the true class of a misclassified sample has a probability of at most 1/2."""
     least = (1 - accuracy) * math.log(2)

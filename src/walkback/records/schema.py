@@ -14,6 +14,7 @@ from msgspec.structs import fields, force_setattr
 
 from walkback.files import DEEPEST, check_depth
 from walkback.records import invariants
+from walkback.records.invariants import ROUNDING, Broken
 from walkback.records.record import BY_BLOCK, BY_STATE, Fault, Record
 
 BLOCKS = 100_000  # ten times the deepest net that was ever trained
@@ -148,8 +149,15 @@ class Null(Record, gc=False):  # there are hundreds of measurements in a run, an
     kind: str
 
     def possible(self) -> None:
-        """Numbers between −1 and 1 can have this mean and std."""
-        invariants.can_be_null(self.mean, self.std, self.n)
+        """n numbers between −1 and 1 with that mean have a variance (ddof = 1) of at most (1 − mean²) n / (n − 1)."""
+        if self.n < 2 or not (math.isfinite(self.mean) and self.known):  # no check takes it for a null
+            return
+        if abs(self.mean) > 1 + ROUNDING:
+            raise Broken("null", f"the mean of cosines lies between −1 and 1, and {self.mean:g} does not")
+        most = math.sqrt(max(0.0, 1 - self.mean * self.mean) * self.n / (self.n - 1))
+        if self.std > most + 1e-3:
+            words = f"the spread of {self.n} cosines with mean {self.mean:.3g} is at most {most:.3g}, not {self.std:g}"
+            raise Broken("null", words)
 
     @property
     def known(self) -> bool:
@@ -187,8 +195,11 @@ class Cosine(Record, gc=False):
             super().__post_init__()
 
     def possible(self) -> None:
-        """Some sample is behind a value that counts."""
-        invariants.speaks_for(self.alive, self.total, self.status)
+        """Some sample is behind a value with status "ok", and no more of them than there were."""
+        if self.alive < 0 or (self.status == "ok" and self.alive < 1):
+            raise Broken("alive", f'the status is "{self.status}", and it speaks for {self.alive} samples')
+        if self.alive > self.total:
+            raise Broken("alive", f"it speaks for {self.alive} of {self.total} samples")
 
 
 class Precision(Record, gc=False):
@@ -250,7 +261,7 @@ class Snapshot(Record):
         counts = self.block_counts()
         if len(set(counts.values())) > 1 or min(counts.values()) < 0:
             stated = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise invariants.Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
+            raise Broken("blocks", f"its lists are not of one net; they mean so many blocks: {stated}")
         invariants.enough_loss(self.accuracy, self.loss)
         cosines = (((c.value, c.status) for c in each) for each in (self.cosine, self.cosine_out))
         invariants.mean_cosine(self.gamma, {self.gamma_blocks}, *cosines)
