@@ -393,14 +393,17 @@ def test_a_good_checkpoint_is_no_trouble(folder: Path) -> None:
 def test_planted_logs_with_the_same_norms_are_copies() -> None:
     """Another seed and another accuracy on the same norms; and the repair, norms of its own."""
 
-    def log(seed: int, accuracy: float, last: float = 11.3) -> Any:
-        entry = {"hidden_norms": [9.0, 9.7, last], "bp_grad_norms_per_sample_med": [4e-4, 3e-4, 2e-4]}
-        return evidence_of_log({"seed": seed, "fa_log": [{"epoch": 5, "acc_eval": accuracy, "loss": 1.0} | entry]})[0]
+    def entry(seed: int, accuracy: float, last: float = 11.3) -> dict[str, Any]:
+        norms = {"hidden_norms": [9.0, 9.7, last], "bp_grad_norms_per_sample_med": [4e-4, 3e-4, 2e-4]}
+        return {"seed": seed, "epoch": 5, "acc_eval": accuracy, "loss": 1.0} | norms
 
-    (copies,) = join_seeds([log(1, 0.5), log(2, 0.51)])
-    assert doubts_of(copies) == ["seeds 1 and 2 measured the same [same-records]"]
-    (repaired,) = join_seeds([log(1, 0.5), log(2, 0.51, 11.4)])
-    assert doubts_of(repaired) == []
+    def of_logs(*logs: list[dict[str, Any]]) -> list[str]:
+        (found,) = join_seeds([each for log in logs for each in evidence_of_log({"fa_log": log})])
+        return doubts_of(found)
+
+    for copies in ([[entry(1, 0.5)], [entry(2, 0.51)]], [[entry(1, 0.5), entry(2, 0.51)]]):
+        assert of_logs(*copies) == ["seeds 1 and 2 measured the same [same-records]"]
+    assert of_logs([entry(1, 0.5)], [entry(2, 0.51, 11.4)]) == []
 
 
 @pytest.mark.parametrize("change", [0.0, 1e-9, -1e-6, 5e-5])
