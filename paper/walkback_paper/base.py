@@ -17,7 +17,6 @@ from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of
 from walkback.registry import Registry
 from walkback.report import (
     GLYPHS,
-    VERDICT_GLYPHS,
     Cell,
     Stat,
     Table,
@@ -384,5 +383,5 @@ def answer_cells(judgement: Judgement | None) -> list[str]:
     """Our answers as cells: on accuracy, the gains by depth, the lower half, Γ and for how many blocks it stands."""
     if judgement is None:
         return ["–"] * 5
-    answer = f"{VERDICT_GLYPHS[judgement.verdict]} {judgement.answer}"
+    answer = f"{GLYPHS[judgement.verdict]} {judgement.answer}"
     return [answer, depth_cell(judgement), lower_cell(judgement), *gamma_cells(judgement)]

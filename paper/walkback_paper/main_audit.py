@@ -8,13 +8,7 @@ rounds its displacements away.
 from collections.abc import Sequence
 from typing import Any
 
-from walkback.report import (
-    KEY,
-    LEGEND,
-    VERDICT_GLYPHS,
-    Cell,
-    Table,
-)
+from walkback.report import GLYPHS, KEY, LEGEND, Cell, Table
 from walkback_paper import published
 from walkback_paper.base import Arm, Collected, Extent, Study, answer_cells, both, known_of, register
 from walkback_paper.figures import INKS
@@ -67,7 +61,7 @@ def tables(g: Collected) -> list[Table]:
             judged = None if known is None else both(known)
             answer, *others = answer_cells(judged and judged.ours)
             rows.append([
-                title, answer, VERDICT_GLYPHS[judged.published.verdict] if judged else "–", *g.cells(arm, ACCURACY),
+                title, answer, GLYPHS[judged.published.verdict] if judged else "–", *g.cells(arm, ACCURACY),
                 published.CELLS[claim].text() if claim in published.CELLS else "–", *g.cells(frozen, ACCURACY),
                 *others, *g.cells(arm, UPDATE), g.seeds(arm, frozen),
             ])  # fmt: skip

@@ -142,7 +142,7 @@ def test_a_planted_check_has_its_place_on_the_page(planted: tuple[Path, dict[str
     page = words_of(out / "page.html")
     for words in (
         "quiet (symptom): Is the last hidden state small?", "It is loud in there.", "Close the door.", "quiet.norm",
-        "set by a test", "nothing at all, for it is planted", "quiet, planted", "The norm of the last hidden state.",
+        "set by a test", "nothing at all, for it is planted", "The norm of the last hidden state.",
         "limit 77",
     ):  # fmt: skip
         assert words in page, words

@@ -21,7 +21,7 @@ from walkback.records import load_tensors
 from walkback.records.looks import read_looks
 from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training
 from walkback.records.predictions import PREDICTIONS
-from walkback.report.form import fill, render
+from walkback.report.form import fill, rendered
 
 SEEDS = 5
 OPTIONS = {"residual": True, "credits": "backward", "jobs": 1, "say": None, "train_bp": loops.train_bp}
@@ -78,7 +78,7 @@ def test_second_way_the_folder_read_again_gives_the_same_audit(whole, tmp_path):
     assert wb.judge_paths(folder).text() == audit.text()
     (again,) = audits_of(folder)
     assert again.text() == audit.text()
-    assert "your training" in render([fill(case, again) for case in again.cases], "markdown")
+    assert "your training" in "".join(rendered([fill(case, again) for case in again.cases], "markdown"))
     assert "your training" in audit.to_html(tmp_path / "page.html").read_text()
     one = find_loop_trainings(folder)[0]
     assert wb.judge_paths(folder, protocol="published").protocol == "published"

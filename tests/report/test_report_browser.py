@@ -124,7 +124,7 @@ def test_both_colour_schemes_are_drawn(driver, pages):
     for scheme in ("light", "dark"):
         show(driver, pages["audit"], scheme=scheme)
         paper[scheme] = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-        red = driver.execute_script("return getComputedStyle(document.querySelector('.c-dfa .m')).fill")
+        red = driver.execute_script("return getComputedStyle(document.querySelector('.c-b2182b .m')).fill")
         assert red == {"light": "rgb(178, 24, 43)", "dark": "rgb(245, 118, 127)"}[scheme]
     assert paper == {"light": "rgb(253, 253, 252)", "dark": "rgb(23, 24, 26)"}
 
@@ -168,8 +168,8 @@ def test_it_can_be_read_without_a_script(driver, pages):
     from selenium.webdriver.common.by import By
 
     assert len(driver.find_elements(By.TAG_NAME, "h1")) == 1
-    # Two of each of seven checks, but one of chance, for three subjects; through training; on the first screen.
-    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 3 * 13 + 4 + 2
+    # One of each of seven checks and four curves, for three subjects; and on the first screen.
+    assert len(driver.find_elements(By.CSS_SELECTOR, "figure svg")) == 3 * (7 + 4) + 2
     assert "walked back" in driver.find_element(By.CSS_SELECTOR, "table.claims").text
     assert driver.find_elements(By.CLASS_NAME, "tip") == []
     assert len(driver.find_elements(By.CSS_SELECTOR, "figure path > title")) > 50

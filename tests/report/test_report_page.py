@@ -1,14 +1,9 @@
 """The page: what stands in it, that a stranger's words stay words, and that what is missing is said."""
 
 import base64
-import csv
-import doctest
 import hashlib
-import importlib
-import io
 import json
 import math
-import pkgutil
 import random
 import re
 import shlex
@@ -34,11 +29,10 @@ from walkback.checks import DEFAULT, Audit, Control, Interval, Protocol, Thresho
 from walkback.cli import app, main
 from walkback.errors import WalkbackError
 from walkback.records import Cosine, Evidence, Moment, Subject, Training
-from walkback.records.evidence import Effort
 from walkback.report.case import Case
 from walkback.report.harmless import clean
-from walkback.report.page import _environment, chart, only_seen, page, piece, view, write_page
-from walkback.report.page.markup import num, plain, prose, tag
+from walkback.report.page import _environment, only_seen, page, piece, view, write_page
+from walkback.report.page.markup import prose, tag
 from walkback.report.page.reproduce import commands
 from walkback.train import plan
 
@@ -132,19 +126,11 @@ def test_property_any_text_is_read_back_as_that_text(content):
     assert found.name == "p"
     assert found.children == []
     assert "".join(found.pieces()) == clean(content)
-    assert list(found.attributes) == ["title"]
-    assert found.attributes["title"] == clean(content)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text())
-def test_property_nothing_unseen_survives(content):
-    shown = clean(content)
-    assert len(shown) == len(content)
-    assert all(
-        c.isprintable() or c in "\u00a0\u1680\u2000\u202f\u205f\u3000" or "\u2000" <= c <= "\u200a" for c in shown
-    )
-    shown.encode()
+    assert found.attributes == {"title": clean(content)}
+    blanks = "\u00a0\u1680\u2000\u202f\u205f\u3000"
+    assert len(clean(content)) == len(content)
+    assert all(c.isprintable() or c in blanks or "\u2000" <= c <= "\u200a" for c in clean(content))
+    clean(content).encode()
 
 
 @settings(max_examples=200, deadline=None)
@@ -192,25 +178,6 @@ def test_what_a_template_lacks_is_an_error_and_not_a_blank():
         piece("validity.html.j2")
 
 
-def test_numbers_are_set():
-    assert plain("4.2e-09") == "4.2\u202f×\u202f10⁻⁹"
-    assert plain("from -2 to -0.5, k-2, 2026-11-15") == "from −2 to −0.5, k-2, 2026-11-15"
-    assert prose("‖h_L‖ of h_L_norm") == "‖<i>h</i><sub>L</sub>‖ of h_L_norm"
-    assert [num(v) for v in (math.nan, math.inf, None, 0.0)] == ["NaN", "inf", "not known", "0"]
-    both_sides = chart.Axis(-0.06, 0.06, 0, 1).ticks(3)
-    assert [words for _, words in both_sides] == ["−0.05", "0.00", "0.05"]  # a sign is never lost
-
-
-def test_the_examples_in_the_docstrings_hold():
-    for found in pkgutil.iter_modules(room.__path__):
-        outcome = doctest.testmod(importlib.import_module(f"walkback.report.page.{found.name}"))
-        assert outcome.failed == 0, found.name
-    for name in ("blocks", "case", "harmless"):
-        outcome = doctest.testmod(importlib.import_module(f"walkback.report.{name}"))
-        assert outcome.attempted > 0
-        assert outcome.failed == 0, name
-
-
 # --- structure ------------------------------------------------------------------------------------------------------
 
 
@@ -251,18 +218,12 @@ def test_headings_are_in_order_and_links_lead_somewhere(root):
 
 def test_tables_and_figures_say_what_they_are(root):
     for table in root.all("table"):
-        assert len(table.all("caption")) == 1
-        assert table.all("caption")[0].words
+        assert [bool(caption.words) for caption in table.all("caption")] == [True]
         assert all(th.attributes.get("scope") for th in table.all("th"))
-        widths = {
-            sum(int(c.attributes.get("colspan", 1)) for c in tr.children) for tr in table.all("thead")[0].all("tr")
-        }
-        assert len(widths - {max(widths)}) <= 1  # a second row of headings may stand under a group
     for svg in root.all("svg"):
         named = svg.attributes.get("role") == "img" and len(svg.attributes.get("aria-label", "")) > 20
         assert named or svg.attributes.get("aria-hidden") == "true"
-    # Of seven checks (two figures each, but for chance and reference's pair), through training, on the first screen.
-    assert len(root.all("figure")) == 3 * 13 + 4 + 2
+    assert len(root.all("figure")) == 3 * (7 + 4) + 2  # each check and curve of each subject; at the top
 
 
 # --- content --------------------------------------------------------------------------------------------------------
@@ -273,92 +234,43 @@ def rows(root: Node, caption: str) -> list[list[str]]:
     return [[cell.words for cell in tr.children] for body in table.all("tbody") for tr in body.all("tr")]
 
 
-def test_the_first_screen_has_the_answers_most_serious_first(runs, root):
-    judged = {s.name: s for s in report_paths(runs).subjects}
-    assert {name: s.verdict for name, s in judged.items()} == {"bp": "holds", "fa": "walked back", "dfa": "walked back"}
-    found = rows(root, "The answers, most serious first")
-    assert [row[0] for row in found] == ["dfa", "fa", "bp"]
-    for name, accuracy, gains, half, gamma, rates in found:
-        subject = judged[name]
-        mean, parts = subject.accuracy, {part: i for f in subject.findings for part, i in f.parts.items()}
-        assert f"{mean.mean:.3f} ± {mean.std:.3f} (n = 5)" in accuracy
-        assert accuracy.startswith("✓ holds at one rate" if name == "bp" else "✗ walked back")
-        for over in ("frozen", "shallow"):
-            value, low = (100 * end for end in (parts[over].value, parts[over].low))
-            assert plain(f"{over} net: {value:+.1f} points ({low:+.1f} to ") in gains
-        assert half.startswith(f"? {subject.verdicts.lower_half}")
-        assert plain(f"{100 * parts['half'].value:+.1f} points (") in half
-        assert gamma.startswith("✓ even" if name == "bp" else "✗ carried by few")
-        assert f"stands for {'3.0' if name == 'bp' else '1.0'} of 3 blocks" in gamma
-        assert f"median block {subject.median_cosine:.2f}" in gamma
-        assert rates == "one rate for all"
-    listed = {row[0]: row[1] for row in found}
-    assert "0 of 5 seeds gain nothing; at most 45" in listed["bp"]
-    assert "5 of 5 seeds gain nothing" in listed["fa"]  # over the shallow net, though each gains over its frozen net
-
-
 def test_the_heat_map_has_a_cell_for_every_finding_with_its_seeds_against_the_limit(runs, root):
     audit = report_paths(runs)
     (table,) = [t for t in root.all("table") if t.attributes.get("class") == "heat"]
-    body = [tr for tr in table.all("tr") if "data-place" in tr.attributes]
-    assert [tr.attributes["data-verdict"] for tr in body] == ["walked back", "walked back", "holds"]
-    for tr in body:
+    for tr in [tr for tr in table.all("tr") if "data-place" in tr.attributes]:
         subject = audit.subjects[int(tr.attributes["data-place"])]
+        assert tr.attributes["data-verdict"] == subject.verdict
         for td, finding in zip(tr.all("td"), subject.findings, strict=True):
             assert td.attributes["class"] == f"h-{finding.outcome.replace(' ', '-')}"
             assert f"{finding.check} {finding.outcome}" in td.words
-            (strip,) = td.all("svg")
-            kinds = [n.attributes["class"] for n in strip.all("path")]
+            kinds = [n.attributes["class"] for n in td.all("svg")[0].all("path")]
             assert kinds.count("dots") == kinds.count("limit") == 1
-    fa = next(row for row in rows(root, "Subjects and checks") if row[0] == "fa")
-    assert fa[4] == "✗spread fires 1.0"
-    assert fa[1].startswith("✗depth fires −2")  # the lesser of the two gains, which is over the shallow net
 
 
-def letters(sentence: str) -> str:
-    return "".join(c for c in sentence if c.isalpha())
-
-
-def test_every_finding_is_told_with_its_threshold_and_what_it_means(runs, root):
+def test_every_check_stands_open_or_folded_with_its_threshold_and_what_to_do(runs, root):
     for place, subject in enumerate(report_paths(runs).subjects, 1):
         (part,) = [n for n in root.all("article") if n.attributes["aria-labelledby"] == f"subject-{place}"]
         checks = [n for n in part.everything() if n.attributes.get("class") == "check"]
-        assert len(checks) == 7
         found = {finding.check: finding for finding in subject.findings}
         for check in checks:
-            heading = check.all("h4")[0].words
-            finding = found.pop(heading.partition(":")[0].removesuffix(" (symptom)").rpartition(" ")[2])
-            assert finding.outcome in heading
-            assert (check.name == "div") == (
-                finding.outcome in ("fires", "open") and finding.check != "scale"
-            )  # else folded: what a symptom says stands above
-            listed = dict(zip([n.words for n in check.all("dt")], [n.words for n in check.all("dd")], strict=True))
-            assert {"Found", "Threshold", "Same outcome", "Means"} <= listed.keys()
-            assert ("Basis" in listed) == (finding.basis != "exact")  # what is routine is not said
-            assert ("What to do" in listed) == (finding.outcome in ("fires", "open"))
-            assert letters(plain(finding.says)) in letters(check.words)
-            assert len(check.all("figure")) == (1 if finding.check == "chance" else 2)
+            finding = found.pop(check.all("h4")[0].words.partition(":")[0].removesuffix(" (symptom)").split()[-1])
+            wrong = finding.outcome in ("fires", "open")
+            assert (check.name == "div") == (wrong and finding.check != "scale")  # a symptom stands above, so it folds
+            listed = {n.words for n in check.all("dt")}
+            assert {"Threshold", "Same outcome", "Means"} <= listed
+            assert ("What to do" in listed, "Basis" in listed) == (wrong, finding.basis != "exact")
         assert not found
-        last = checks[-1].all("h4")[0].words
-        assert "scale (symptom)" in last  # it decides nothing, so it stands below what does
+        assert "scale (symptom)" in checks[-1].all("h4")[0].words  # it decides nothing, so it stands below what does
 
 
-def test_the_first_firing_is_marked_on_the_curve_and_listed(runs, root):
-    first = report_paths(runs).subjects
-    dfa = next(s for s in first if s.name == "dfa").first_fired["scale"].epochs
-    assert set(dfa.values()) == {1}
+def test_the_first_firing_is_marked_on_the_curve(root):
     rings = [n.words for n in root.everything() if n.attributes.get("class") == "first"]
     assert {f"dfa, seed {seed}: scale first fires at epoch 1" for seed in range(1, 6)} <= set(rings)
-    listed = {row[0]: row[1:] for row in rows(root, "The first epoch at which each check fired")}
-    assert listed == {"dfa": ["1 (every seed)"]}
-    assert "What was measured at the end alone has no first epoch." in root.words
     assert not any("spread first fires" in ring or "reference" in ring for ring in rings)  # measured at the end only
 
 
-def test_by_the_published_protocol_the_floor_judges_and_spread_is_not_asked(runs):
-    found = tree(page(report_paths(runs, protocol="published")))
-    assert "published floor 10⁻⁷, judges" in found.words  # in a figure: the rest is in the golden text
-    assert len(found.all("figure")) == 3 * 6 + 4 + 2
+def test_by_the_published_protocol_the_floor_judges(runs):
+    assert "published floor 10⁻⁷, judges" in tree(page(report_paths(runs, protocol="published"))).words
 
 
 def configs_of(words: list[str]) -> list[str]:
@@ -374,13 +286,14 @@ def configs_of(words: list[str]) -> list[str]:
     return [c.hash() for c in plan(rules=rules, **more, **recipe.settings())]
 
 
-def test_every_option_of_a_net_has_words_on_the_command_line(tmp_path):
+def test_the_commands_have_words_for_every_option_of_a_net_and_name_what_has_none(tmp_path):
     (c,) = plan(data="digits", net="vit-mini", net_options={"heads": 2}, rules=["dfa"], seeds=[1], epochs=1)
-    write_run(tmp_path, c, 1.1, 0.5, [0.5] * 4)
-    audit = report_paths(tmp_path)
+    write_run(tmp_path / "net", c, 1.1, 0.5, [0.5] * 4)
+    audit = report_paths(tmp_path / "net")
     (line,), unsaid = commands(audit, audit.cases, audit.runs)
-    assert unsaid == []
-    assert line[line.index("heads=2") - 1] == "--net-option"
+    assert (unsaid, line[line.index("heads=2") - 1]) == ([], "--net-option")
+    write_run(tmp_path / "odd", config(probe_images=77), 1.1, 0.5, [0.5] * 3)
+    assert "The command line has no option for probe_images=77" in tree(page(report_paths(tmp_path / "odd"))).words
 
 
 def test_oracle_the_commands_train_the_same_configs():
@@ -409,11 +322,6 @@ def test_oracle_the_command_of_an_audit_trains_all_its_runs(tmp_path):
     assert unsaid == []
     assert sorted(configs_of(line)) == sorted(c.hash() for c in planned)
     assert "--seeds 5,6" in shlex.join(line)
-
-
-def test_what_the_command_line_cannot_say_is_named(tmp_path):
-    write_run(tmp_path, config(probe_images=77), 1.1, 0.5, [0.5] * 3)
-    assert "The command line has no option for probe_images=77" in tree(page(report_paths(tmp_path))).words
 
 
 # --- controls -------------------------------------------------------------------------------------------------------
@@ -460,17 +368,6 @@ def test_an_invalid_audit_says_so_at_the_top_and_strikes_every_answer_through(tm
     assert not [n for n in root.all("strong") if n.attributes["class"] in ("verdict v-holds", "verdict v-even")]
 
 
-def test_an_audit_beside_its_runs_vouches_for_nothing(own_runs):
-    control = Control(name="bp", expected="holds", got="holds", ok=True)
-    judged = judge_paths(own_runs, thresholds=DEFAULT.but("scale.growth", 60))
-    judged.changed(valid=True, not_controlled=[], controls=[control], says="Fine.").write(own_runs)
-    audit = report_paths(own_runs)
-    assert audit.controls == []
-    assert audit.thresholds == DEFAULT
-    words = tree(page(audit)).all("header")[0].words
-    assert "Not controlled. Judged from records alone, and no controls were trained beside them." in words
-
-
 def test_a_subject_without_controls_has_a_badge_and_no_other_has(controlled, tmp_path):
     alone = write_run(tmp_path, config("dfa", 1, 7), 5.0, 0.3, [0.4] * 3)  # more epochs: another setting
     audit = report_paths(controlled, alone)
@@ -481,12 +378,6 @@ def test_a_subject_without_controls_has_a_badge_and_no_other_has(controlled, tmp
     assert "Some subjects are not controlled. Every control behaved as expected. Not" in root.all("header")[0].words
     assert len(rows(root, "The controls")) == 3
     assert not root.all("s")  # each answer stands
-
-
-def test_an_audit_of_nobody_is_a_page_too(tmp_path, runs):
-    judge_paths(runs).changed(subjects=[]).write(tmp_path)
-    root = tree(page(report_paths(tmp_path)))
-    assert "No subject was judged." in root.all("header")[0].words
 
 
 def test_an_audit_without_its_runs_is_shown_as_it_was_judged(runs, tmp_path):
@@ -525,22 +416,6 @@ def test_the_intervals_on_the_page_are_those_that_judged_and_are_not_computed_ag
     assert "fa over shallow: -1.2" in words or "fa over shallow: −1.2" in words  # what the audit adds
 
 
-def test_rates_are_said_with_their_trials_and_an_answer_without_them_is_at_one_rate(runs):
-    (bp,) = [case for case in report_paths(runs).cases if case.name == "bp"]
-    arms = ["subject", *bp.evidence.baselines]
-    for effort, answer, rates in (
-        (None, "✓ holds at one rate", "one rate for all"),
-        (Effort(tuned=True, trials=dict.fromkeys(arms, 5)), "✓ holds", f"tuned, 5 trials for each of {len(arms)} nets"),
-        (Effort(tuned=False, why="bp's best is at an edge"), "✓ holds at one rate", "one rate for all"),
-    ):
-        evidence = bp.evidence.changed(effort=effort)
-        root = tree(page(judged(evidence)))
-        ((_, accuracy, *_, listed),) = rows(root, "The answers, most serious first")
-        assert accuracy.partition(" not controlled")[0] == answer
-        assert listed == rates
-        assert ("Symptom: The learning rates do not count as tuned" in root.words) == bool(effort and effort.why)
-
-
 # --- what is missing ------------------------------------------------------------------------------------------------
 
 
@@ -574,37 +449,33 @@ def test_property_whatever_is_missing_the_page_is_whole_and_draws_no_nan(number,
     assert len(set(names)) == count  # however alike they were, their names differ
 
 
-def test_a_value_that_is_not_finite_leaves_a_gap_and_a_reason():
+def test_what_has_no_place_in_a_figure_leaves_a_gap_and_a_reason():
     norms = [[9.0, 9.5], [9.0, 12.0], [9.0, math.nan], [9.0, 30.0], [9.0, 40.0]]
     moments = [Moment(epoch=n, accuracy=0.1 * n, hidden_norms=h, reference_batch=128) for n, h in enumerate(norms)]
-    evidence = Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=moments)])
-    root = tree(page(judged(evidence)))
+    root = tree(page(judged(Evidence(name="x", residual=True, seeds=[Training(seed=1, moments=moments)]))))
     (chart,) = [n for n in root.all("svg") if n.attributes.get("aria-label", "").startswith("‖h_L‖ by epoch")]
     lines = [n.attributes["d"].count("L") for n in chart.everything() if n.attributes.get("class") == "mean"]
     assert lines == [1, 1]  # two pieces of two points: the third moment is drawn nowhere
-    gaps = rows(root, "What is missing or odd, and why")
-    assert ["curve of ‖hL‖", "not drawn", "1 of 5 values are not finite, or not above zero, and leave a gap.",
-            "x"] in gaps  # fmt: skip
-    assert ["curve of Γ", "missing", "No moment has it.", "x"] in gaps
-    assert any(row[0] == "baselines" and row[1] == "missing" for row in gaps)
-
-
-def test_numbers_at_the_ends_of_floats_are_no_trouble():
-    for value in (5e-324, 1e-300, 1e300, 1.7e308):
-        norms = [1.0, value, 5e-324, 1.7e308]
-        moment = Moment(epoch=1, accuracy=0.5, hidden_norms=norms, gradient_norms=norms, reference_batch=1, gamma=0.5)
-        seeds = [Training(seed=1, moments=[moment]), Training(seed=2, moments=[moment])]
-        root = tree(page(judged(Evidence(name="x", residual=True, seeds=seeds))))
-        assert not any(re.search(r"nan|inf", place) for place in drawn_places(root))
-
-
-def test_a_gradient_of_unknown_batch_is_not_held_against_the_floor():
+    gaps = {row[0]: row[1:] for row in rows(root, "What is missing or odd, and why")}
+    assert gaps["curve of ‖hL‖"][:1] == ["in part"]
+    assert "1 of these values are not drawn: not finite" in gaps["curve of ‖hL‖"][1]
+    assert gaps["curve of Γ"] == ["missing", "No moment has it.", "x"]
+    assert gaps["baselines"][0] == "missing"
     moment = Moment(epoch=1, gradient_norms=[1e-9, 1e-9])
     root = tree(page(judged(Evidence(name="x", seeds=[Training(seed=1, moments=[moment])]))))
     assert "published floor 10" not in " ".join(n.words for n in root.all("text"))
     assert "at a batch that is not known: it cannot be held against the published floor" in root.words
-    gaps = rows(root, "What is missing or odd, and why")
-    assert ["curve of ‖gL‖", "missing", "The batch of its norms is not known.", "x"] in gaps
+    gaps = {row[0]: row[1:] for row in rows(root, "What is missing or odd, and why")}
+    assert gaps["curve of ‖gL‖"] == ["missing", "The batch of its norms is not known.", "x"]
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300, 1.7e308])
+def test_numbers_at_the_ends_of_floats_are_no_trouble(value):
+    norms = [1.0, value, 5e-324, 1.7e308]
+    moment = Moment(epoch=1, accuracy=0.5, hidden_norms=norms, gradient_norms=norms, reference_batch=1, gamma=0.5)
+    seeds = [Training(seed=seed, moments=[moment]) for seed in (1, 2)]
+    root = tree(page(judged(Evidence(name="x", residual=True, seeds=seeds))))
+    assert not any(re.search(r"nan|inf", place) for place in drawn_places(root))
 
 
 # --- strangers ------------------------------------------------------------------------------------------------------
@@ -658,18 +529,13 @@ def test_strangers_words_stay_words(tmp_path):
 # --- many subjects --------------------------------------------------------------------------------------------------
 
 
-def test_a_page_shows_the_most_serious_and_offers_all_as_data(controlled, monkeypatch):
+def test_a_page_shows_the_most_serious_subjects(controlled, monkeypatch):
     audit = report_paths(controlled)
-    assert "data:text/csv" not in page(audit)
     monkeypatch.setattr(view, "SHOWN", 1)
     root = tree(page(audit))
     assert [row[0] for row in rows(root, "Subjects and checks")] == ["dfa"]  # the first of those walked back
     assert root.all("h1")[0].words == "Audit of 3 subjects"
-    assert "By accuracy, of 3 subjects: 2 walked back and 1 holds." in root.words
-    assert "This page shows 1 of them, the most serious. All 3 as a table (CSV)" in root.words
-    (link,) = root.all("a", download="subjects.csv")
-    content = base64.b64decode(link.attributes["href"].partition("base64,")[2]).decode()
-    assert [row["subject"] for row in csv.DictReader(io.StringIO(content))] == ["bp", "dfa", "fa"]
+    assert "This page shows 1 of them, the most serious. walkback table --format csv has all of them" in root.words
     folders = [row[0] for row in rows(root, "All 50 runs behind this page")]  # dfa, random, and their baselines
     assert len(set(folders)) == 50 < len(audit.runs) == 65
     assert not any("-fa-" in folder for folder in folders)
@@ -694,8 +560,7 @@ def test_twenty_subjects_of_a_hundred_epochs_are_a_small_page_soon_written(tmp_p
     assert time.process_time() - began < 3
     assert path.stat().st_size < 2_000_000
     root = tree(path.read_text())
-    (table,) = [t for t in root.all("table") if t.attributes.get("class") == "sparks"]
-    assert len(table.all("svg")) == 20 * (1 + 4)  # small multiples: a mark and four curves for each
+    assert len(root.all("div", class_="four")) == 20  # the curves of each
     assert all(n.name == "details" for n in root.everything() if n.attributes.get("class") == "subject")
     assert all(n.attributes.get("data-place") for n in root.all("details", class_="subject"))
 

@@ -28,7 +28,6 @@ class Gain(NamedTuple):
     task: tuple[BaselineName, BaselineName]  # bp, and what it is held against
     task_words: str
     beside: Mapping[BaselineName, str] = {}  # further baselines that do not judge
-    shown: Sequence[BaselineName] = ()  # whose accuracies are drawn below
 
 
 Figure = Literal["hidden norms", "gradient norms", "cosines"] | Gain
@@ -66,12 +65,10 @@ class Check(ABC):
     not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
-    share_of: str = ""  # of what a share is
     spread: Literal["seeds", "mean"] = "seeds"
     means: Mapping[Outcome, str] = {}
     do: Mapping[Outcome, str] = {}
-    judged: str = ""  # below the figure of its value
-    layers: str = ""  # below the figure by layer
+    caption: str = ""  # below its figure
     figure: Figure | None = None
 
     answer: Answer = "symptom"  # what it is about; a symptom explains and never decides
@@ -109,10 +106,10 @@ class Check(ABC):
         del evidence
         return {}
 
-    def captions(self, finding: Finding) -> tuple[str, str]:
-        """Below the figure of its value, and below that by layer."""
+    def caption_of(self, finding: Finding) -> str:
+        """Below the figure of a finding."""
         del finding
-        return self.judged, self.layers
+        return self.caption
 
     def noun(self, finding: Finding) -> str:
         """What stands before its value where the form alone does not tell what it is."""

@@ -132,7 +132,7 @@ class Chance(Check):
             allowed=(0, 1),
         ),
     }  # fmt: skip
-    judged = "Γ, the mean cosine at the blocks' outputs. One dot is one seed; the bar is the interval of the mean."
+    caption = "Γ, the mean cosine at the blocks' outputs. One dot is one seed; the bar is the interval of the mean."
     means: Mapping[Outcome, str] = {
         "fires": "Γ says nothing: credits turned at random would give as much.",
         "passes": "Γ is above chance.",

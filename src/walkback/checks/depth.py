@@ -219,13 +219,11 @@ class Depth(Check):
         over="frozen", over_words="over its own frozen net", absent="no frozen net is known",
         task=("bp", "frozen_bp"), task_words="bp over its own frozen net",
         beside={"shallow": "over the shallow net", "frozen_bp": "over bp's frozen net (not decisive)"},
-        shown=SHOWN,
     )  # fmt: skip
-    judged = (
+    caption = (
         "The accuracy gained over the frozen net and over the shallow net, seed by seed; the bar is the {confidence} "
         "interval of the mean. Both judge."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "Training the blocks does not help, or does harm: without them the net would do as well.",
         "passes": "On the typical seed the trained blocks do something that neither frozen blocks nor no blocks do.",

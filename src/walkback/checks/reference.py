@@ -183,11 +183,7 @@ class Reference(Check):
         Date("reference floor", "reference, by the floor", "gradient", "the published floor",
              before="below the published floor from ", stops="‖g_L‖ is below 1e-7"),
     )  # fmt: skip
-    judged = (
-        "The chord between the direction of the deepest gradient in the net's own precision and in float64. One dot is "
-        "one seed; the bar spans them."
-    )
-    layers = (
+    caption = (
         "The size of the true gradient at every state, ‖g_l‖, as in a batch-mean loss over {batch} samples. Below the "
         "floor is a warning, not a finding: small is not noise."
     )

@@ -126,15 +126,8 @@ class Scale(Check):
         ),
     }  # fmt: skip
     dates = (Date("scale", "scale", "hidden", "scale", stops="one block's growth is above 50"),)
-    judged = (
-        "The largest growth of the stream over one block of the final net. One dot is one seed; the bar spans them."
-    )
-    layers = "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, on every seed."
-    plain_captions = (
-        "The largest growth over one block of the final net, over what it was at init. One dot is one seed; the bar "
-        "spans them.",
-        "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, over what it was at init, on every seed.",
-    )
+    caption = "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, on every seed."
+    plain_caption = "The growth over each block, ‖h_{l+1}‖ / ‖h_l‖, over what it was at init, on every seed."
     means: Mapping[Outcome, str] = {
         "fires": "Nothing limits the size of that block's output. Behind a terminal LayerNorm the true gradient "
         "shrinks as the stream grows, so cosines are soon taken against something very small.",
@@ -167,9 +160,9 @@ class Scale(Check):
         above = grown.above(thresholds[name])
         return {self.name: above if above or grown.high is not None else None}
 
-    def captions(self, finding: Finding) -> tuple[str, str]:
+    def caption_of(self, finding: Finding) -> str:
         """A plain net is held against itself at init."""
-        return super().captions(finding) if NAME in finding.ranges else self.plain_captions
+        return self.caption if NAME in finding.ranges else self.plain_caption
 
     def by_seed(self, evidence: Evidence) -> Mapping[str, float | None]:
         """The largest growth, or the bound that is known of it."""

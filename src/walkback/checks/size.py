@@ -51,7 +51,6 @@ class Size(Check):
     raised = "never: where it does not pass, Γ is open"
     heading = "blocks"
     form = "share"
-    share_of = "of blocks"
     quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose Frobenius cosine is shown to be positive"}
     not_asked = "The published protocol does not ask about the sizes of credits."
     spread = "mean"
@@ -59,7 +58,7 @@ class Size(Check):
     limits: Mapping[str, Limit] = {
         SHARE: Limit(0.5, OURS, "not calibrated: most of the blocks", allowed=(0, 1), form="percent"),
     }
-    judged = "The share of blocks in which ⟨A, G⟩ / (‖A‖ ‖G‖) is shown to be positive."
+    caption = "The share of blocks in which ⟨A, G⟩ / (‖A‖ ‖G‖) is shown to be positive."
     means: Mapping[Outcome, str] = {
         "passes": "With sizes counted, credit points along the gradient in most blocks.",
         "open": "It is not shown that credit descends the loss: a mean of cosines does not see sizes.",

@@ -133,8 +133,7 @@ class Spread(Check):
             "all of four, the published FA 1.2", allowed=(0, 1), form="percent",
         ),
     }  # fmt: skip
-    judged = "How many blocks Γ speaks for, (Σc)²/Σc². The bar is the interval over seeds."
-    layers = (
+    caption = (
         "The cosine of {of} and true gradient in each block, {title}, at the block's output, on every seed. Γ, on the "
         "right, is the average."
     )

@@ -5,33 +5,42 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from walkback.checks import Finding, Interval, Judgement, check_named
-from walkback.checks.depth import TASK, WORDS
+from walkback.checks import Finding, Interval, Judgement, Thresholds, VerdictName, check_named
+from walkback.checks.depth import CONFIDENCE, TASK, WORDS
+from walkback.checks.sequential import seeds_advice, seeds_needed
 from walkback.report.numbers import number
-from walkback.report.summary import finding_of
 
-GLYPHS = {
-    "passes": "✓", "fires": "✗", "open": "?", "not asked": "–", "inconclusive": "?", "not applicable": "–",
-}  # fmt: skip
-VERDICT_GLYPHS = {"holds": "✓", "walked back": "✗", "open": "?", "inconclusive": "?", "not applicable": "–"}
-LOWER_GLYPHS = {"trained": "✓", "not trained": "✗", "open": "?", "not asked": "–"}
-GAMMA_GLYPHS = {
-    "even": "✓", "carried by few": "✗", "chance": "✗", "not measurable": "–", "open": "?", "not reported": "–",
-}  # fmt: skip
+SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
+
+GLYPHS = {  # of the outcomes of checks, and of the three answers
+    **dict.fromkeys(("passes", "holds", "trained", "even"), "✓"),
+    **dict.fromkeys(("fires", "walked back", "not trained", "carried by few", "chance"), "✗"),
+    **dict.fromkeys(("open", "inconclusive"), "?"),
+    **dict.fromkeys(("not asked", "not applicable", "not measurable", "not reported"), "–"),
+}
 STYLES = {"holds": "green", "walked back": "red", "open": "yellow", "inconclusive": "yellow", "not applicable": "dim"}
 FAILING = re.compile(r"Seeds that gain nothing: (\d+) of (\d+); their share is at most (\d+) %")
 
 
-class Answer(NamedTuple):
-    """One answer: what it is about, its word as it is printed, its sign, and what stands beside it.
+def most_serious_first(judgements: Sequence[Judgement]) -> list[int]:
+    """The places of the judgements: those walked back first, those that hold last; else in their order."""
+    return sorted(range(len(judgements)), key=lambda place: SEVERITY.index(judgements[place].verdict))
 
-    kind    the word that it is coloured by
+
+def finding_of(judgement: Judgement, check: str) -> Finding | None:
+    """What one check found; None where it was not asked."""
+    return next((finding for finding in judgement.findings if finding.check == check), None)
+
+
+class Answer(NamedTuple):
+    """One answer: what it is about, its word as it is printed, and what stands beside it.
+
+    kind    the word that gives its sign and colour
     beside  one phrase each
     """
 
     about: str
     word: str
-    sign: str
     kind: str
     beside: list[str]
 
@@ -39,17 +48,16 @@ class Answer(NamedTuple):
 def answers(judgement: Judgement) -> list[Answer]:
     """Accuracy, lower half and Γ; by the published protocol its one verdict."""
     given = judgement.verdicts
-    sign = VERDICT_GLYPHS[judgement.verdict]
     if given is None:
-        return [Answer("verdict", judgement.verdict, sign, judgement.verdict, [])]
+        return [Answer("verdict", judgement.verdict, judgement.verdict, [])]
     depth, reach = finding_of(judgement, "depth"), finding_of(judgement, "reach")
     failing = None if depth is None else FAILING.search(depth.says)
     seeds = [] if failing is None else ["{} of {} seeds gain nothing; at most {} % do (95 %)".format(*failing.groups())]
     half = [] if reach is None or "half" not in reach.parts else [_gain(reach.parts["half"])]
     return [
-        Answer("accuracy", judgement.answer, sign, judgement.verdict, seeds),
-        Answer("lower half", given.lower_half, LOWER_GLYPHS[given.lower_half], given.lower_half, half),
-        Answer("Γ", given.gamma, GAMMA_GLYPHS[given.gamma], given.gamma, _gamma_words(judgement)),
+        Answer("accuracy", judgement.answer, judgement.verdict, seeds),
+        Answer("lower half", given.lower_half, given.lower_half, half),
+        Answer("Γ", given.gamma, given.gamma, _gamma_words(judgement)),
     ]
 
 
@@ -117,6 +125,34 @@ def _gain(part: Interval) -> str:
     return f"{100 * part.value:+.1f} points{ends}"
 
 
+def sentence(judgement: Judgement) -> str:
+    """Why the verdict is what it is: what the checks that decided it found."""
+    decided = [finding for name in judgement.decided_by if (finding := finding_of(judgement, name)) is not None]
+    if not decided or judgement.verdict == "not applicable":
+        return judgement.says
+    words = "; ".join(check_named(finding.check).phrase(finding) for finding in decided)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def seeds_wanted(finding: Finding, n: int, thresholds: Thresholds) -> str:
+    """How many seeds would settle a gain that is open; empty where seeds would not, or are too few to say.
+
+    A gain that is large enough, while another baseline is missing, stays open with any number of seeds.
+    """
+    gain = check_named(finding.check).form == "points" and finding.value is not None and finding.low is not None
+    if not gain or not finding.wants_seeds or n < 2:
+        return ""
+    if finding.basis != "exact" and (finding.value or 0.0) >= finding.threshold:
+        return ""
+    return f"{seeds_advice(seeds_needed(finding, n, thresholds[CONFIDENCE]))}; there are {n}"
+
+
+def remedy(finding: Finding, judgement: Judgement, thresholds: Thresholds) -> str:
+    """What to do about a finding; empty where there is nothing to do."""
+    wanted = seeds_wanted(finding, judgement.accuracy.n, thresholds)
+    return f"More seeds: {wanted}." if wanted else check_named(finding.check).advice(finding)
+
+
 # --- cells, where there is little room --------------------------------------------------------------------------------
 
 
@@ -125,22 +161,24 @@ def asked(subjects: Sequence[Judgement]) -> list[str]:
     return list(dict.fromkeys(finding.check for subject in subjects for finding in subject.findings))
 
 
-def finding_cell(finding: Finding | None) -> str:
-    """The outcome's sign and the number behind it, in the form of its check; empty where nothing was asked."""
-    if finding is None:
-        return ""
-    value, form, glyph = finding.value, check_named(finding.check).form, GLYPHS[finding.outcome]
+def value_words(finding: Finding) -> str:
+    """The number that a check found, in its form; empty where there is none."""
+    value, form = finding.value, check_named(finding.check).form
     if value is None:
-        return glyph
+        return ""
     if form == "share":
         ends = (value if end is None else end for end in (finding.low, finding.high))
-        low, high = (f"{100 * end:.0f}" for end in ends)
-        return f"{glyph} {high}%" if low == high else f"{glyph} {low}–{high}%"
+        return "–".join(dict.fromkeys(f"{100 * end:.0f}" for end in ends)) + "%"
     if form == "points":
-        return f"{glyph} {100 * value:+.1f}"
+        return f"{100 * value:+.1f}"
     if form == "size":
-        return f"{glyph} {value:.0e}"
-    return f"{glyph} {number(value, 2)}{'×' if form == 'times' else ''}"
+        return f"{value:.0e}"
+    return f"{number(value, 2)}{'×' if form == 'times' else ''}"
+
+
+def finding_cell(finding: Finding | None) -> str:
+    """The outcome's sign and the number behind it; empty where nothing was asked."""
+    return "" if finding is None else f"{GLYPHS[finding.outcome]} {value_words(finding)}".rstrip()
 
 
 def accuracy_cell(judgement: Judgement) -> str:
@@ -168,7 +206,7 @@ def lower_cell(judgement: Judgement) -> str:
     if judgement.verdicts is None:
         return ""
     value = value_of(judgement, "reach")
-    return LOWER_GLYPHS[judgement.verdicts.lower_half] + ("" if value is None else f" {100 * value:+.1f}")
+    return GLYPHS[judgement.verdicts.lower_half] + ("" if value is None else f" {100 * value:+.1f}")
 
 
 def gamma_cells(judgement: Judgement) -> tuple[str, str]:

@@ -12,12 +12,13 @@ from walkback.checks.words import listed
 from walkback.plain import one_line
 from walkback.records import BaselineName, Run, sittings_of
 from walkback.report.answers import (
+    GLYPHS,
     STYLES,
-    VERDICT_GLYPHS,
     accuracy_cell,
     asked,
     depth_cell,
     finding_cell,
+    finding_of,
     gamma_cells,
     lower_cell,
     stands_words,
@@ -25,8 +26,7 @@ from walkback.report.answers import (
 )
 from walkback.report.case import Case, variant_words
 from walkback.report.fitting import literal
-from walkback.report.measured import measured_table
-from walkback.report.summary import finding_of
+from walkback.report.layers import gain_cell, measured_table
 from walkback.report.tables import Cell, Column, Stat, Table
 from walkback.version import own_version
 
@@ -96,7 +96,7 @@ shown_name = of(lambda judged: literal(judged.name))
 
 def answer_text(case: Case, mark: str) -> Text:
     """The answer on accuracy; struck through where it does not count, and marked where it is not controlled."""
-    words = f"{VERDICT_GLYPHS[case.judgement.verdict]} {case.judgement.answer}"
+    words = f"{GLYPHS[case.judgement.verdict]} {case.judgement.answer}"
     if not case.counts:
         return Text(f"({words})", "dim strike")
     return Text(words if case.controlled else f"{words}{mark}", STYLES[case.judgement.verdict])
@@ -120,12 +120,6 @@ def _found(check: str, judged: Judgement) -> str:
 def _gain(name: BaselineName, judged: Judgement) -> Cell:
     part = next((f.parts[name] for f in reversed(judged.findings) if name in f.parts), None)
     return None if part is None or part.value is None else gain_cell(part, judged.accuracy.n)
-
-
-def gain_cell(part: Interval, n: int, mean: float | None = None) -> Stat:
-    """A gain in points with its interval."""
-    ends = None if part.low is None or part.high is None else (part.low, part.high)
-    return Stat(form="points", interval=ends, given=(part.value if mean is None else mean, None, n))
 
 
 def accuracy(known: Accuracy) -> Stat:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from walkback.checks import Finding, Interval, Judgement, check_named
-from walkback.checks.base import Gain
+from walkback.checks import Finding, Judgement, check_named
 from walkback.checks.finding import known
 from walkback.checks.gamma import gamma_of
 from walkback.checks.words import seeds_words
@@ -79,11 +78,6 @@ class Case:
         return [seed.final for seed in self.evidence.seeds]
 
     @property
-    def accuracies(self) -> dict[str, float | None]:
-        """The final accuracy of every seed."""
-        return {name: moment.accuracy for name, moment in self.by_seed}
-
-    @property
     def silent(self) -> str:
         """Why something is a blank where no record speaks of it."""
         if self.runs:
@@ -102,24 +96,16 @@ class Case:
         return "fresh feedback" in kinds if kinds and self.runs else None
 
     def gain_over(self, baseline: BaselineName) -> Finding | None:
-        """What the check found that asks for a gain over that baseline."""
-        return gain_over(self.judgement, baseline)
-
-
-def gain_over(judgement: Judgement, baseline: BaselineName) -> Finding | None:
-    """The finding that is about a gain over that baseline, with that gain as its value; None where none is.
-
-    A check that judges by several baselines has its least gain as its value, and each in its parts.
-    """
-    for finding in judgement.findings:
-        kind = check_named(finding.check).figure
-        if not isinstance(kind, Gain) or baseline not in (kind.over, *kind.beside):
-            continue
-        if judgement.protocol == "published":
-            return finding if kind.over == baseline else None
-        found = finding.parts.get(baseline, Interval())
-        return finding.changed(value=found.value, low=found.low, high=found.high)
-    return None
+        """The finding about a gain over that baseline, with that gain as its value; None where none is known."""
+        for finding in self.judgement.findings:
+            if check_named(finding.check).form != "points":
+                continue
+            if self.judgement.protocol == "published":  # it has one gain, over the frozen net
+                return finding if baseline == "frozen" else None
+            if baseline in finding.parts:
+                part = finding.parts[baseline]
+                return finding.changed(value=part.value, low=part.low, high=part.high)
+        return None
 
 
 def gammas_of(case: Case) -> list[float]:

@@ -1,64 +1,49 @@
 """Two audits side by side: what changed between them, and why, as far as the records tell."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 from rich.console import Console
 
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
-from walkback.report.answers import STYLES, Answer, answer_words, answers, asked, finding_cell
+from walkback.report.answers import STYLES, Answer, answer_words, answers, asked, finding_cell, finding_of
 from walkback.report.case import settings
 from walkback.report.fitting import literal, print_words
-from walkback.report.summary import finding_of
 
 ARROW = " → "
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One of the two: what it is called, and what it says."""
 
     label: str
     audit: Audit
 
-    @cached_property
-    def settings(self) -> Mapping[str, Mapping[str, str]]:
+    @property
+    def settings(self) -> dict[str, dict[str, str]]:
         """The settings of its subjects, where its runs are at hand."""
         return {case.judgement.name: settings(case.config) for case in self.audit.cases if case.config is not None}
 
 
-@dataclass(frozen=True)
-class Change:
-    """One check of one subject, whose outcome differs or whose value does; None: that audit did not ask it."""
+class Change(NamedTuple):
+    """One check of one subject, whose outcome differs (`turned`) or whose value does; in words, and why."""
 
     check: str
-    before: Finding | None
-    after: Finding | None
+    words: str
     why: Sequence[str]
-
-    @property
-    def turned(self) -> bool:
-        """Whether the outcome is another one, or was asked for once only."""
-        return self.before is None or self.after is None or self.before.outcome != self.after.outcome
+    turned: bool
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A subject that both audits judge."""
+class Pair(NamedTuple):
+    """A subject that both audits judge: each answer before and after, and what else differs."""
 
     name: str
-    before: Judgement
     after: Judgement
+    answers: Sequence[tuple[str, Answer, Answer]]
+    accuracy: str
     settings: Sequence[str]
     changes: Sequence[Change]
-
-    @property
-    def answers(self) -> list[tuple[str, Answer, Answer]]:
-        """Each answer before and after; only the one word where one of the two has a single verdict."""
-        before, after = answers(self.before), answers(self.after)
-        about = "verdict" if len(before) != len(after) else ""
-        return [(about or old.about, old, new) for old, new in zip(before, after, strict=False)]
 
     @property
     def turned(self) -> bool:
@@ -68,11 +53,10 @@ class Pair:
     @property
     def same(self) -> bool:
         """Whether nothing differs at all."""
-        return not (self.turned or self.changes or self.settings or accuracy_of(self.before) != accuracy_of(self.after))
+        return not (self.turned or self.changes or self.settings or ARROW in self.accuracy)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """All that differs between two audits."""
 
     before: Side
@@ -95,12 +79,16 @@ class Comparison:
 
 def compare(before: Side, after: Side) -> Comparison:
     """Match the subjects by name, and say of each what differs and why."""
-    one, two = ({j.name: j for j in side.audit.subjects} for side in (before, after))
-    pairs = [_pair(j, two[name], before, after) for name, j in one.items() if name in two]
-    return Comparison(
-        before, after, _of_audits(before.audit, after.audit), pairs,
-        [j for name, j in one.items() if name not in two], [j for name, j in two.items() if name not in one],
-    )  # fmt: skip
+    one, two = ({judged.name: judged for judged in side.audit.subjects} for side in (before, after))
+    thresholds, trained = (before.audit.thresholds, after.audit.thresholds), (before.settings, after.settings)
+    pairs = []
+    for name, a in one.items():
+        if name in two:
+            old, new = (side.get(name, {}) for side in trained)
+            pairs.append(_pair(a, two[name], thresholds, _settings(old, new)))
+    only_before = [judged for name, judged in one.items() if name not in two]
+    only_after = [judged for name, judged in two.items() if name not in one]
+    return Comparison(before, after, _of_audits(before.audit, after.audit), pairs, only_before, only_after)
 
 
 def differs(what: str, old: object, new: object) -> list[str]:
@@ -112,13 +100,11 @@ def _of_audits(a: Audit, b: Audit) -> list[str]:
     """What differs in the audits themselves: validity, protocol, thresholds, controls."""
     valid = {None: "not controlled", True: "valid", False: "invalid"}
     one, two = ({control.name: control.got for control in audit.controls} for audit in (a, b))
-    return [
-        *differs("validity:", valid[a.valid], valid[b.valid]),
-        *differs("protocol:", a.protocol, b.protocol),
-        *_thresholds(a.thresholds, b.thresholds, [*a.thresholds.table, *b.thresholds.table]),
-        *(words for name in dict.fromkeys([*one, *two])
-          for words in differs(f"control {name}:", one.get(name, "not there"), two.get(name, "not there"))),
-    ]  # fmt: skip
+    found = differs("validity:", valid[a.valid], valid[b.valid]) + differs("protocol:", a.protocol, b.protocol)
+    found += _thresholds(a.thresholds, b.thresholds, [*a.thresholds.table, *b.thresholds.table])
+    for name in dict.fromkeys([*one, *two]):
+        found += differs(f"control {name}:", one.get(name, "not there"), two.get(name, "not there"))
+    return found
 
 
 def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str]) -> list[str]:
@@ -129,17 +115,27 @@ def _thresholds(a: Thresholds, b: Thresholds, names: Sequence[str]) -> list[str]
     return found
 
 
-def _pair(a: Judgement, b: Judgement, before: Side, after: Side) -> Pair:
-    one, two = before.settings.get(a.name, {}), after.settings.get(b.name, {})
-    names = dict.fromkeys([*one, *two]) if one and two else ()
-    found = [words for name in names for words in differs(name, one.get(name, "–"), two.get(name, "–"))]
+def _settings(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """What was trained differently, where that is known of both."""
+    names = dict.fromkeys([*old, *new]) if old and new else ()
+    return [words for name in names for words in differs(name, old.get(name, "–"), new.get(name, "–"))]
+
+
+def _pair(a: Judgement, b: Judgement, thresholds: tuple[Thresholds, Thresholds], trained: Sequence[str]) -> Pair:
+    before, after = answers(a), answers(b)
+    one_word = "verdict" if len(before) != len(after) else ""  # one of the two has a single verdict
+    each = [(one_word or old.about, old, new) for old, new in zip(before, after, strict=False)]
     changes = []
     for check in asked([a, b]):
         old, new = finding_of(a, check), finding_of(b, check)
-        if old is None or new is None or finding_cell(old) != finding_cell(new):
-            why = _why(old, new, before.audit.thresholds, after.audit.thresholds) if old and new else []
-            changes.append(Change(check, old, new, why))
-    return Pair(a.name, a, b, [*found, *differs("seeds", a.accuracy.n, b.accuracy.n)], changes)
+        cells = ["not asked" if finding is None else finding_cell(finding) for finding in (old, new)]
+        if cells[0] != cells[1]:
+            turned = old is None or new is None or old.outcome != new.outcome
+            why = _why(old, new, *thresholds) if old and new else []
+            reason = f" ({'; '.join(why)})" if why else ""
+            changes.append(Change(check, f"{check}: {ARROW.join(cells)}{reason}", why, turned))
+    changes.sort(key=lambda change: not change.turned)
+    return Pair(a.name, b, each, _accuracy(a, b), [*trained, *differs("seeds", a.accuracy.n, b.accuracy.n)], changes)
 
 
 def _why(a: Finding, b: Finding, old: Thresholds, new: Thresholds) -> list[str]:
@@ -164,26 +160,13 @@ def _interval(finding: Finding) -> str:
     return f"{factor * finding.low:{digits}} to {factor * finding.high:{digits}}"
 
 
-def accuracy_of(judgement: Judgement) -> str:
-    """An accuracy as it is shown."""
-    return "–" if judgement.accuracy.mean is None else f"{judgement.accuracy.mean:.3f}"
-
-
-def accuracies(pair: Pair) -> str:
+def _accuracy(a: Judgement, b: Judgement) -> str:
     """Both accuracies, and by how many points they differ."""
-    words = [accuracy_of(pair.before), accuracy_of(pair.after)]
+    one, two = a.accuracy.mean, b.accuracy.mean
+    words = ["–" if mean is None else f"{mean:.3f}" for mean in (one, two)]
     if words[0] == words[1]:
         return f"{words[0]}, as before"
-    ends = [pair.before.accuracy.mean, pair.after.accuracy.mean]
-    by = "" if ends[0] is None or ends[1] is None else f" ({100 * (ends[1] - ends[0]):+.1f} points)"
-    return f"{ARROW.join(words)}{by}"
-
-
-def change_words(change: Change) -> str:
-    """A check before and after, and why."""
-    cells = ["not asked" if f is None else finding_cell(f) for f in (change.before, change.after)]
-    why = f" ({'; '.join(change.why)})" if change.why else ""
-    return f"{change.check}: {ARROW.join(cells)}{why}"
+    return ARROW.join(words) + ("" if one is None or two is None else f" ({100 * (two - one):+.1f} points)")
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
@@ -204,11 +187,11 @@ def print_comparison(found: Comparison, console: Console) -> None:
         if pair.same:
             line("nothing differs", 2, "dim")
             continue
-        line(f"accuracy {accuracies(pair)}", 2)
+        line(f"accuracy {pair.accuracy}", 2)
         if pair.settings:
             line(f"trained differently: {'; '.join(pair.settings)}", 2)
-        for change in sorted(pair.changes, key=lambda change: not change.turned):
-            line(change_words(change), 2, "" if change.turned else "dim")
+        for change in pair.changes:
+            line(change.words, 2, "" if change.turned else "dim")
     for side, alone in ((found.before, found.only_before), (found.after, found.only_after)):
         for judgement in alone:
             console.print()

@@ -1,11 +1,10 @@
 """The reporting form: what a paper on training without backprop should disclose, filled in from its records.
 
-`fill` makes it as data, `render` writes it as Markdown with GitHub's check boxes, or as a piece of LaTeX to put in a
+`fill` makes it as data, `rendered` writes it as Markdown with GitHub's check boxes, or as a piece of LaTeX to put in a
 paper. What no record tells is a blank to fill in by hand, with a word why.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +26,13 @@ from walkback.report.audit_tables import (
     trained_with,
 )
 from walkback.report.case import Case, gammas_of, net_sizes
-from walkback.report.form_tables import BLANK, baselines, layers, mean_null
 from walkback.report.harmless import for_markdown
+from walkback.report.layers import baselines_table, layers_table, mean_null
 from walkback.report.pitfalls import pitfalls
-from walkback.report.tables import Stat, Table
+from walkback.report.tables import Stat, Table, with_n
 from walkback.rules import RuleWords, rule_words
 
+BLANK = "____"
 HOW = "Filled in from records; a line is a blank to fill in by hand."
 AGGREGATED = (
     "mean over the blocks of the mean over samples of cos(a_l, {1}), with the gradient at the block's {0}; dead "
@@ -43,7 +43,23 @@ FEEDBACK = {
     True: "drawn once from their own random stream, derived from the run's seed; saved with the run",
     False: "none: fresh feedback changes no block's credit",
 }
-NET: Mapping[str, Callable[[RunConfig], str]] = {
+SECTIONS = {
+    "Method": ["Rule", "In words", "Credit of block l", "Credits normalised", "Embedding learns from",
+               "Readout learns from", "Further options"],
+    "Net": ["Net", "Sizes", "Blocks L", "Skip connections", "Options of the net", "Blocks that train"],
+    "Data": ["Data set", "Fingerprint of the data", "Augmentation", "Classes"],
+    "Recipe": ["Epochs", "Batch size", "Optimiser", "Learning rate", "Weight decay", "Penalty λ‖f_l‖²"],
+    "Seeds": ["Number of seeds", "Seeds", "Feedback weights and their seed", "Trained with"],
+    "Accuracy": ["Test accuracy, mean ± std", "By seed", "Measured on"],
+    "Alignment": ["Γ, mean ± std", "Γ stands for", "Γ is the", "Blocks with a value", "Test images probed",
+                  "Γ of credit that knows nothing, mean ± std"],
+}  # fmt: skip
+WHERE_KNOWN = {  # else they are left out, and are no blank
+    "Embedding learns from", "Readout learns from", "Further options", "Fingerprint of the data", "Classes",
+    "Γ stands for",
+}  # fmt: skip
+CONFIG: Mapping[str, Callable[[RunConfig], str]] = {
+    "Rule": lambda c: c.rule.rpartition("/")[2],
     "Net": lambda c: _about(c.net, NETS),
     "Sizes": net_sizes,
     "Blocks L": lambda c: str(c.blocks),
@@ -53,15 +69,15 @@ NET: Mapping[str, Callable[[RunConfig], str]] = {
         f"all {c.blocks}" if c.train_last == c.blocks
         else f"the last {c.train_last} of {c.blocks}; the others stay at their random init"
     ),
-}  # fmt: skip
-RECIPE: Mapping[str, Callable[[RunConfig], str]] = {
+    "Augmentation": lambda c: "random crop (pad 4) and flip" if c.augment else "none",
     "Epochs": lambda c: f"{c.epochs}{', fewer where a check fires' if c.stop_when_fired else ''}",
     "Batch size": lambda c: str(c.batch_size),
     "Optimiser": lambda _: "AdamW",
     "Learning rate": lambda c: f"{c.lr:g}, {SCHEDULES[c.schedule]}",
     "Weight decay": lambda c: f"{c.weight_decay:g}",
     "Penalty λ‖f_l‖²": lambda c: f"λ = {c.penalty:g}" if c.penalty else "none",
-}
+}  # fmt: skip
+Facts = dict[str, str | None]
 
 
 class Entry(NamedTuple):
@@ -75,18 +91,16 @@ class Entry(NamedTuple):
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the form. Tables come after its rows; `asks`: the rows are questions."""
+class Section(NamedTuple):
+    """A part of the form. Its table comes after its rows; `asks`: the rows are questions."""
 
     title: str
     rows: Sequence[Entry] = ()
-    tables: Sequence[Table] = ()
+    table: Table | None = None
     asks: bool = False
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A subject's whole form; `made` says by what it was judged and filled in."""
 
     subject: str
@@ -96,119 +110,88 @@ class Form:
 
 def fill(case: Case, audit: Audit) -> Form:
     """The form of one subject."""
+    facts, reasons, controls = _described(case), dict[str, str](), controls_table(audit, "controls")
+    facts |= _of_runs(case, case.config, reasons) if case.config is not None else _of_log(case, reasons)
+    sections = []
+    for title, labels in SECTIONS.items():
+        asked = [label for label in labels if label in facts or label not in WHERE_KNOWN]
+        rows = [Entry(label, facts.get(label), reasons.get(label, case.silent)) for label in asked]
+        sections.append(Section(title, rows, layers_table(case, audit.thresholds) if title == "Alignment" else None))
+    sections.append(Section("Baselines", table=baselines_table(case, audit.thresholds)))
+    sections.append(Section("Checks", _checks(case, audit), _findings(case)))
+    lacking = [] if controls.rows else [Entry("Controls", None, audit.says)]
+    sections.append(Section("Controls", lacking, controls if controls.rows else None))
+    sections.append(Section("Pitfalls", [Entry(*each) for each in pitfalls(case, audit)], asks=True))
     notes = [Entry(f"Note {place}", note) for place, note in enumerate(case.judgement.notes, 1)]
-    controls = controls_table(audit, "controls")
-    questions = [Entry(*each) for each in pitfalls(case, audit)]
-    sections = [
-        Section("Method", _filled(case, _method(case))),
-        Section("Net", _filled(case, _net(case))),
-        Section("Data", _filled(case, _data(case))),
-        Section("Recipe", _filled(case, _recipe(case))),
-        Section("Seeds", _filled(case, _seeds(case))),
-        Section("Accuracy", _filled(case, _accuracy(case))),
-        Section("Alignment", _filled(case, _alignment(case)), layers(case, audit)),
-        Section("Baselines", tables=[baselines(case, audit)]),
-        Section("Checks", _checks(case, audit), [_findings(case)]),
-        Section("Controls", tables=[controls]) if controls.rows
-        else Section("Controls", [Entry("Controls", None, audit.says)]),
-        Section("Pitfalls", questions, asks=True),
-        *([Section("Notes on the records", notes)] if notes else []),
-    ]  # fmt: skip
+    sections += [Section("Notes on the records", notes)] if notes else []
     made = footnote(audit)
     return Form(case.judgement.name, sections, made if case.counts else f"{audit.void_words} {made}")
 
 
-def _filled(case: Case, rows: Iterable[Entry]) -> list[Entry]:
-    """A blank without a reason of its own has that of the records."""
-    return [row if row.why else row._replace(why=case.silent) for row in rows]
+def _described(case: Case) -> Facts:
+    """What is known of any subject: its seeds, its accuracy, its Γ."""
+    evidence, finals, scored = case.evidence, case.finals, case.judgement.accuracy
+    ends = [f"{label} ({seed.ended})" if seed.ended else label for label, seed in evidence.labelled()]
+    by_seed = [f"{label}: {final.accuracy:.4f}" for label, final in case.by_seed if known(final.accuracy)]
+    gammas, stands = Stat(tuple(gammas_of(case)), "cosine"), stands_words(case.judgement)
+    counts = sorted({sum(c is not None and c.status == "ok" for c in m.cosine) for m in finals if m.cosine})
+    published = case.judgement.protocol == "published"
+    null = mean_null([moment.null_gamma if published else moment.rotated_gamma for moment in finals])
+    facts: Facts = {
+        "Number of seeds": str(len(ends)) if ends else None,
+        "Seeds": ", ".join(ends) or None,
+        "Test accuracy, mean ± std": with_n(accuracy(scored)) if scored.n else None,
+        "By seed": ", ".join(by_seed) or None,
+        "Γ, mean ± std": with_n(gammas) if gammas.n else None,
+        "Blocks with a value": f"{_range(counts)} of {evidence.blocks}" if counts else None,
+        "Γ of credit that knows nothing, mean ± std": None if null is None else str(null),
+    }
+    return facts if published else facts | {"Γ stands for": f"{stands} blocks" if stands else None}
 
 
-def _method(case: Case) -> list[Entry]:
-    config = case.config
-    if config is None:
-        blanks = [Entry(label, None) for label in ("In words", "Credit of block l", "Credits normalised")]
-        return [Entry("Rule", case.evidence.rule), *blanks]
-    words, why = RuleWords("", "", {}), ""
+def _of_log(case: Case, reasons: dict[str, str]) -> Facts:
+    """What somebody's log says of its training."""
+    last = max((moment.epoch for moment in case.finals if moment.epoch is not None), default=None)
+    if last is not None:
+        reasons["Epochs"] = f"the last one logged is {last}"
+    evidence = case.evidence
+    return {
+        "Rule": evidence.rule, "Blocks L": _shown(evidence.blocks), "Skip connections": _shown(evidence.residual),
+        "Classes": _shown(evidence.classes),
+    }  # fmt: skip
+
+
+def _of_runs(case: Case, config: RunConfig, reasons: dict[str, str]) -> Facts:
+    """What the folders of runs say of theirs."""
+    words, options = RuleWords("", "", {}), dict(config.rule_options)
     try:
         words = rule_words(config.rule, config.rule_source)
+        reasons["Credits normalised"] = "the rule does not say"
     except WalkbackError as error:
-        why = error.what
-    options = dict(config.rule_options)
+        reasons |= dict.fromkeys(("In words", "Credit of block l", "Credits normalised"), error.what)
+    reasons["Fingerprint of the data"] = "the runs came without their environment"
+    reasons["Feedback weights and their seed"] = "the null, which would show it, was not measured"
     normalised = _shown(options.pop("normalize", None)) or words.parts.get("normalize")
-    return [
-        Entry("Rule", config.rule.rpartition("/")[2]),
-        Entry("In words", words.summary or None, why),
-        Entry("Credit of block l", words.parts.get("credit") or words.text or None, why),
-        Entry("Credits normalised", normalised, why or "the rule does not say"),
-        *(Entry(f"{part.capitalize()} learns from", words.parts[part]) for part in ("embedding", "readout")
-          if part in words.parts),
-        *([Entry("Further options", _options(options))] if options else []),
-    ]  # fmt: skip
-
-
-def _net(case: Case) -> list[Entry]:
-    logged = {"Blocks L": _shown(case.evidence.blocks), "Skip connections": _shown(case.evidence.residual)}
-    return [Entry(label, take(case.config) if case.config else logged.get(label)) for label, take in NET.items()]
-
-
-def _data(case: Case) -> list[Entry]:
-    config = case.config
-    if config is None:
-        return [Entry("Data set", None), Entry("Augmentation", None), Entry("Classes", _shown(case.evidence.classes))]
     prints = sorted({run.environment.data_fingerprint[:12] for run in case.runs if run.environment})
     summary = DATASETS.get(config.data).summary.partition(";")[0] if config.data in DATASETS else ""
-    return [
-        Entry("Data set", f"{config.data}: {summary}" if summary else config.data),
-        Entry("Fingerprint of the data", ", ".join(prints) or None, "the runs came without their environment"),
-        Entry("Augmentation", "random crop (pad 4) and flip" if config.augment else "none"),
-    ]
-
-
-def _recipe(case: Case) -> list[Entry]:
-    if case.config is not None:
-        return [Entry(label, take(case.config)) for label, take in RECIPE.items()]
-    last = max((moment.epoch for moment in case.finals if moment.epoch is not None), default=None)
-    logged = "" if last is None else f"the last one logged is {last}"
-    return [Entry(label, None, logged if label == "Epochs" else "") for label in RECIPE]
-
-
-def _seeds(case: Case) -> list[Entry]:
-    ends = [f"{label} ({seed.ended})" if seed.ended else label for label, seed in case.evidence.labelled()]
-    feedback = None if case.feedback is None else FEEDBACK[case.feedback]
-    return [
-        Entry("Number of seeds", str(len(ends)) if ends else None),
-        Entry("Seeds", ", ".join(ends) or None),
-        Entry("Feedback weights and their seed", feedback,
-              "the null, which would show it, was not measured" if case.runs else ""),
-        Entry("Trained with", trained_with(case.runs) or None),
-    ]  # fmt: skip
-
-
-def _accuracy(case: Case) -> list[Entry]:
-    scored = case.judgement.accuracy
-    by_seed = [f"{label}: {value:.4f}" for label, value in case.accuracies.items() if known(value)]
-    return [
-        Entry("Test accuracy, mean ± std", f"{accuracy(scored)} (n = {scored.n})" if scored.n else None),
-        Entry("By seed", ", ".join(by_seed) or None),
-        Entry("Measured on", "the whole test split, at the last epoch and not the best" if case.runs else None),
-    ]
-
-
-def _alignment(case: Case) -> list[Entry]:
-    gammas, stands = tuple(gammas_of(case)), stands_words(case.judgement)
-    counts = sorted({sum(c is not None and c.status == "ok" for c in m.cosine) for m in case.finals if m.cosine})
     images = sorted({run.snapshots[-1].probe_images for run in case.runs if run.snapshots})
-    published = case.judgement.protocol == "published"
-    null = mean_null([moment.null_gamma if published else moment.rotated_gamma for moment in case.finals])
-    means = AGGREGATED.format("input" if published else "output", "g_l" if published else "g_{l+1}")
-    return [
-        Entry("Γ, mean ± std", f"{Stat(gammas, 'cosine')} (n = {len(gammas)})" if gammas else None),
-        *([] if published else [Entry("Γ stands for", f"{stands} blocks" if stands else None)]),
-        Entry("Γ is the", means if case.runs else None),
-        Entry("Blocks with a value", f"{_range(counts)} of {case.evidence.blocks}" if counts else None),
-        Entry("Test images probed", _range(images) or None),
-        Entry("Γ of credit that knows nothing, mean ± std", None if null is None else str(null)),
-    ]
+    place = ("input", "g_l") if case.judgement.protocol == "published" else ("output", "g_{l+1}")
+    facts: Facts = {label: take(config) for label, take in CONFIG.items()}
+    facts |= {
+        "In words": words.summary or None,
+        "Credit of block l": words.parts.get("credit") or words.text or None,
+        "Credits normalised": normalised,
+        "Data set": f"{config.data}: {summary}" if summary else config.data,
+        "Fingerprint of the data": ", ".join(prints) or None,
+        "Feedback weights and their seed": None if case.feedback is None else FEEDBACK[case.feedback],
+        "Trained with": trained_with(case.runs) or None,
+        "Measured on": "the whole test split, at the last epoch and not the best",
+        "Γ is the": AGGREGATED.format(*place),
+        "Test images probed": _range(images) or None,
+    }
+    learns = {f"{part.capitalize()} learns from": words.parts.get(part) for part in ("embedding", "readout")}
+    facts |= {label: value for label, value in learns.items() if value}
+    return facts | ({"Further options": _options(options)} if options else {})
 
 
 def _checks(case: Case, audit: Audit) -> list[Entry]:
@@ -226,8 +209,10 @@ def _checks(case: Case, audit: Audit) -> list[Entry]:
         effort = effort_words(judgement) or None
         rows += [Entry("Why", judgement.says), Entry("Learning rates", effort, "no baseline is recorded")]
     rows += [Entry("Symptom, which decides nothing", words) for words in judgement.symptoms]
-    return [*rows, *(Entry(f.check, " ".join([f.says, *(f"Warning: {w.rstrip('.')}." for w in f.warnings)]))
-                     for f in judgement.findings)]  # fmt: skip
+    for finding in judgement.findings:
+        warnings = [f"Warning: {words.rstrip('.')}." for words in finding.warnings]
+        rows.append(Entry(finding.check, " ".join([finding.says, *warnings])))
+    return rows
 
 
 def _findings(case: Case) -> Table:
@@ -260,14 +245,9 @@ def _range(values: Sequence[int]) -> str:
 # --- written down ---------------------------------------------------------------------------------------------------
 
 
-def render(forms: Iterable[Form], form: str) -> str:
-    """One document of one or more forms."""
-    return "".join(rendered(forms, form))
-
-
 def rendered(forms: Iterable[Form], form: str) -> Iterator[str]:
-    """That document in pieces. Each form is looked at once and then dropped; a LaTeX document begins with what its
-    pieces need, so their text is kept until the last is there."""
+    """One document of one or more forms, in pieces: each form is written and then dropped. A LaTeX document begins with
+    what its pieces need, so their text is kept until the last is there."""
     between = "\n\n---\n\n" if form == "markdown" else "\n\n"
     pieces: Iterable[str] = map(_markdown if form == "markdown" else _latex, forms)
     if form != "markdown":
@@ -297,7 +277,8 @@ def _markdown(form: Form) -> str:
                 rows.append(f"- [{box}] {words} {answer}{reason}")
             else:
                 rows.append(f"- **{words}**: {BLANK + reason if value is None else for_markdown(value)}")
-        parts += [*(["\n".join(rows)] if rows else []), *(table.markdown() for table in section.tables)]
+        parts += ["\n".join(rows)] if rows else []
+        parts += [section.table.markdown()] if section.table else []
     return "\n\n".join(parts)
 
 
@@ -315,8 +296,8 @@ def _latex(form: Form) -> str:
                     shown = latex.line("3cm") + reason if value is None else latex.escape(value)
                     lines.append(rf"\item[{words}] {shown}")
             lines.append(r"\end{description}")
-        for table in section.tables:
-            title = rf"\par\medskip\noindent\textbf{{{latex.escape(table.title)}}}\par\smallskip"
-            lines += [title, r"{\centering", table.tabular(), *latex.below(table.notes), r"\par}"]
+        if section.table:
+            title = rf"\par\medskip\noindent\textbf{{{latex.escape(section.table.title)}}}\par\smallskip"
+            lines += [title, r"{\centering", section.table.tabular(), *latex.below(section.table.notes), r"\par}"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -5,7 +5,7 @@ What comes out is ASCII, so it needs no input encoding. A character that we have
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from walkback.report.harmless import COMMAND
@@ -35,26 +35,23 @@ GREEK = {
 }  # fmt: skip
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿᵀˢ", "0123456789+-nTs", strict=True))
 MATHS = SIGNS | GREEK | {sign: f"{{}}^{{{plain}}}" for sign, plain in RAISED.items()}
-BETWEEN = {MATHS[sign] for sign in "±−×·≤≥≈≠→∈"}  # they stand between two things, with the blanks around them
 ACCENTS = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
     "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c",
 }  # fmt: skip
 SIZE = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+SYMBOL = r"(?<![\w\\])[A-Za-z" + "".join(GREEK) + r"]_(?:\{[A-Za-z0-9+−-]{1,8}\}|[A-Za-z0-9](?!\w))"
+ATOM = re.compile(rf"{SYMBOL}|[{''.join(map(re.escape, MATHS))}]", re.ASCII)
 PARTS = re.compile(
-    rf"`(?P<command>{COMMAND})`"
-    r"|(?P<symbol>(?<![\w\\])[A-Za-z" + "".join(GREEK) + r"]_(?:\{[A-Za-z0-9+−-]{1,8}\}|[A-Za-z0-9](?!\w)))"
-    rf"|(?P<number>(?<![\w.])[+−-]?{SIZE}(?P<spread> ± {SIZE})?(?!\w|\.\d))"
-    r"|(?P<one>.)",
+    rf"`(?P<command>{COMMAND})`|(?P<maths>(?:{ATOM.pattern})+)|(?P<hyphens>--+)"
+    rf"|(?P<number>(?<![\w.])[+−-]?{SIZE}(?P<spread> ± {SIZE})?(?!\w|\.\d))|(?P<one>.)",
     re.DOTALL | re.ASCII,
 )
+BEGIN, END = "\x0e", "\x0f"  # of mathematics, until neighbours are joined: `$$` would begin a display
 DEFINED = {  # what we use and LaTeX may not have; an author's own, or a package's, is kept
     r"\checkmark": r"\providecommand{\checkmark}{\ensuremath{\surd}}",
     r"\xmark": r"\providecommand{\xmark}{\textsf{\textbf{x}}}",
 }
-
-
-Part = tuple[bool, str]  # a stretch of LaTeX: whether it is mathematics, and the text
 
 
 @lru_cache(maxsize=1024)  # the forms of one audit say much the same
@@ -68,26 +65,30 @@ def escape(text: str, numbers: bool = False) -> str:
     >>> print(escape(r"\input{/etc/passwd}"))
     \textbackslash{}input\{/etc/passwd\}
     """
-    return "".join(
-        f"${words}$" if maths else words for maths, words in _joined(_parts(" ".join(text.split()), numbers))
-    )
+    parts = "".join(_part(found, numbers) for found in PARTS.finditer(" ".join(text.split())))
+    return parts.replace(f"{END}{BEGIN}", " ").replace(BEGIN, "$").replace(END, "$")
 
 
-def _parts(text: str, numbers: bool) -> Iterator[Part]:
-    for found in PARTS.finditer(text):
-        if found["command"]:
-            yield (False, rf"\texttt{{{found['command']}}}")
-        elif found["symbol"]:
-            letter, _, below = found["symbol"].partition("_")
-            yield (True, f"{MATHS.get(letter, letter)}_{{{below.strip('{}').replace('−', '-')}}}")
-        elif found["number"] and (numbers or re.search(r"[+−e±-]", found["number"])):
-            yield (True, r" \pm ".join(map(_number, found["number"].replace("−", "-").split(" ± "))))
-        elif found["number"]:
-            yield (False, found["number"])
-        elif found["one"] in MATHS:
-            yield (True, MATHS[found["one"]])
-        else:
-            yield (False, WORDS.get(found["one"]) or _character(found["one"]))
+def _part(found: re.Match[str], numbers: bool) -> str:
+    if found["command"]:
+        return rf"\texttt{{{found['command']}}}"
+    if found["maths"]:
+        return f"{BEGIN}{' '.join(map(_symbol, ATOM.findall(found['maths'])))}{END}"
+    if found["hyphens"]:
+        return "{}".join(found["hyphens"])  # they do not join to a dash
+    if found["number"] and (numbers or re.search(r"[+−e±-]", found["number"])):
+        sizes = map(_number, found["number"].replace("−", "-").split(" ± "))
+        return BEGIN + r" \pm ".join(sizes) + END
+    if found["number"]:
+        return found["number"]
+    return WORDS.get(found["one"]) or _character(found["one"])
+
+
+def _symbol(text: str) -> str:
+    """A sign, or a letter with its index."""
+    letter, _, below = text.partition("_")
+    index = f"_{{{below.strip('{}').replace('−', '-')}}}" if below else ""
+    return MATHS.get(letter, letter) + index
 
 
 def _number(text: str) -> str:
@@ -107,23 +108,6 @@ def _character(c: str) -> str:
     if letter.isascii() and letter.isalpha() and len(marks) == 1 and marks[0] in ACCENTS:
         return rf"\{ACCENTS[marks[0]]}{{{letter if letter not in 'ij' else chr(92) + letter}}}"
     return f"U+{ord(c):04X}"
-
-
-def _joined(parts: Iterator[Part]) -> list[Part]:
-    """Neighbouring mathematics as one, over the blanks beside a sign that stands between; and no hyphens that join."""
-    joined: list[Part] = []
-    for maths, words in parts:
-        after_maths = len(joined) > 1 and joined[-1][1] == " " and joined[-2][0]
-        if maths and after_maths and (words in BETWEEN or joined[-2][1].rpartition(" ")[2] in BETWEEN):
-            joined.pop()
-        last_maths, last = joined[-1] if joined else (False, "")
-        if maths and last_maths:
-            joined[-1] = True, f"{last} {words}"
-        elif words == "-" and last.endswith("-"):
-            joined.append((False, "{}-"))
-        else:
-            joined.append((maths, words))
-    return joined
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------

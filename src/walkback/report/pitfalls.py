@@ -5,9 +5,9 @@ from walkback.checks.depth import CONFIDENCE
 from walkback.checks.finding import known
 from walkback.checks.stream import growth
 from walkback.checks.words import listed, range_words
-from walkback.report.answers import effort_words
-from walkback.report.case import Case, gain_over
-from walkback.report.summary import finding_of
+from walkback.records import Cosine
+from walkback.report.answers import effort_words, finding_of
+from walkback.report.case import Case
 
 Answered = tuple[str | None, str]  # yes, no or not known, with the reason
 
@@ -86,7 +86,7 @@ def _either_frozen(case: Case, audit: Audit) -> Answered:
         return None, f"missing: {listed(missing)}"
     swapped = evidence.changed(baselines={**evidence.baselines, "frozen": other})
     by_other = judge(swapped, audit.thresholds, judged.protocol)
-    found = [gain_over(judgement, "frozen") for judgement in (judged, by_other)]
+    found = [finding_of(judgement, "depth") for judgement in (judged, by_other)]
     outcomes = [f"{f.check} {f.outcome}" if f else "not asked" for f in found]
     says = f"by its own, which judges: {outcomes[0]}, {judged.verdict}; by bp's: {outcomes[1]}, {by_other.verdict}"
     return "yes" if judged.verdict == by_other.verdict else "no", says
@@ -103,14 +103,11 @@ def _growth(case: Case) -> Answered:
 
 
 def _no_clamp(case: Case) -> Answered:
-    if not _has_cosines(case):
-        return None, "no cosine of a block is recorded"
-    if not case.runs:
+    if not _scored(case):
         return None, case.silent
     off = [m.precision.clamped for m in case.finals if m.precision is not None and m.precision.status == "ok"]
-    return "yes", (
-        f"F.cosine_similarity would be off by {range_words(off)} at g_L" if off else "what a clamp does is not measured"
-    )
+    words = f"F.cosine_similarity would be off by {range_words(off)} at g_L" if off else ""
+    return "yes", words or "what a clamp does is not measured"
 
 
 def _precision(case: Case) -> Answered:
@@ -125,9 +122,10 @@ def _precision(case: Case) -> Answered:
 
 
 def _own_feedback(case: Case) -> Answered:
-    if not case.runs or not _has_cosines(case):
+    cosines = _scored(case)
+    if not cosines:
         return None, case.silent
-    if any(c.status == "not available" for m in case.finals for c in m.cosine or [] if c is not None):
+    if any(cosine.status == "not available" for cosine in cosines):
         return "no", "the credit of some block was not available"
     if case.feedback is None:
         return "yes", "scored by the rule as it trains; its weights are in the run's checkpoint"
@@ -137,9 +135,10 @@ def _own_feedback(case: Case) -> Answered:
 
 
 def _dead_samples(case: Case) -> Answered:
-    if not case.runs or not _has_cosines(case):
+    cosines = _scored(case)
+    if not cosines:
         return None, case.silent
-    dead, total = max((c.total - c.alive, c.total) for m in case.finals for c in m.cosine or [] if c is not None)
+    dead, total = max((cosine.total - cosine.alive, cosine.total) for cosine in cosines)
     return "yes", f"at most {dead} of {total} in a block" if dead else f"there is none among {total} in any block"
 
 
@@ -172,5 +171,7 @@ def _symptoms(case: Case) -> Answered:
     return "no" if noted else "yes", " ".join(noted) or "none was found in what is recorded"
 
 
-def _has_cosines(case: Case) -> bool:
-    return any(c is not None for moment in case.finals for c in moment.cosine or [])
+def _scored(case: Case) -> list[Cosine]:
+    """The cosines of all blocks and seeds, where walkback measured them: then it is known how."""
+    found = [cosine for moment in case.finals for cosine in moment.cosine or [] if cosine is not None]
+    return found if case.runs else []

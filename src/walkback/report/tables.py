@@ -201,6 +201,15 @@ def text(cell: Cell) -> str:
     return number(cell) if cell is None or isinstance(cell, float) else one_line(str(cell))
 
 
+def with_n(stat: Stat) -> str:
+    """A quantity with its number of seeds.
+
+    >>> with_n(Stat((0.5, 0.6))), with_n(Stat())
+    ('0.550 ± 0.071 (n = 2)', 'not known')
+    """
+    return "not known" if stat.mean is None else f"{stat} (n = {stat.n})"
+
+
 def _is_number(cell: Cell) -> bool:
     return not isinstance(cell, str) or is_number(cell) or cell in ("", "–")
 

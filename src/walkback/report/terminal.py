@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -53,9 +52,7 @@ class LiveTable:
             self._live.start()
         return self.tell
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.console.is_terminal:
             self._live.stop()
 

@@ -4,13 +4,10 @@ from rich.console import Console
 from rich.text import Text
 
 from walkback.checks import Audit
-from walkback.checks.depth import CONFIDENCE
-from walkback.checks.sequential import seeds_advice, seeds_needed
-from walkback.report.answers import GLYPHS, effort_words
+from walkback.report.answers import GLYPHS, SEVERITY, effort_words, most_serious_first, seeds_wanted
 from walkback.report.audit_tables import KEYS, answer_columns
 from walkback.report.case import Case
 from walkback.report.fitting import literal, print_whole, print_words
-from walkback.report.summary import SEVERITY, most_serious_first, waits_for_seeds
 from walkback.report.tables import terminal_table
 
 MARK = " *"  # of an answer that is not controlled, where others are
@@ -19,16 +16,6 @@ LEGEND = (
     "depth f / s: points over its own frozen net / over the shallow net. Lower half: points over training the upper "
     "half alone. Stands for: of how many blocks Γ speaks."
 )
-
-
-def _counted(audit: Audit, shown: int) -> str:
-    """How many subjects have each verdict, and where those are that are not named."""
-    verdicts = [subject.verdict for subject in audit.subjects]
-    counts = ", ".join(f"{verdicts.count(name):,} {name}" for name in SEVERITY if name in verdicts)
-    return (
-        f"These are {shown} of {len(verdicts):,} subjects ({counts}). All of them: walkback table … --format csv, or "
-        "--out FOLDER for audit.json; more here: --rows."
-    )
 
 
 def print_audit(audit: Audit, console: Console, most: int | None = None, below: str = "") -> None:
@@ -61,7 +48,12 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
     if below:
         print_words(console, below, 0, "dim")
     if len(cases) < len(audit.subjects):
-        console.print(literal(_counted(audit, len(cases))))
+        verdicts = [subject.verdict for subject in audit.subjects]
+        counts = ", ".join(f"{verdicts.count(name):,} {name}" for name in SEVERITY if name in verdicts)
+        words = (
+            f"These are {len(cases)} of {len(verdicts):,} subjects ({counts}). All of them: walkback table … --format "
+        )
+        console.print(literal(f"{words}csv, or --out FOLDER for audit.json; more here: --rows."))
     for case in cases:
         _print_reasons(audit, case, console)
     console.print()
@@ -70,9 +62,8 @@ def print_audit(audit: Audit, console: Console, most: int | None = None, below: 
         console.print(sign, literal(f"control {control.name}: expected {control.expected}; got {control.got}"))
     if len(controls) < len(audit.controls):
         wrong = sum(not control.ok for control in audit.controls)
-        print_words(
-            console, f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
-        )
+        counted = f"These are {len(controls)} of {len(audit.controls):,} controls. In all, {wrong:,} failed."
+        print_words(console, counted)
     void = audit.valid is False
     console.print(literal(audit.void_words if void else audit.says), style="bold red" if void else "")
     print_words(console, intervals_words(audit), 0, "dim")
@@ -101,9 +92,8 @@ def _print_reasons(audit: Audit, case: Case, console: Console) -> None:
             continue
         basis = f" (basis: {finding.basis})" if finding.basis != "exact" else ""
         print_words(console, f"{GLYPHS[finding.outcome]} {finding.check}: {finding.says}{basis}", 2)
-        if waits_for_seeds(finding, subject.accuracy.n):
-            need = seeds_needed(finding, subject.accuracy.n, audit.thresholds[CONFIDENCE])
-            print_words(console, f"{seeds_advice(need)}; there are {subject.accuracy.n}", 4)
+        if wanted := seeds_wanted(finding, subject.accuracy.n, audit.thresholds):
+            print_words(console, wanted, 4)
         for warning in finding.warnings:
             print_words(console, f"! {warning}", 4, "yellow")
     for symptom in subject.symptoms:

@@ -22,21 +22,20 @@ from markupsafe import Markup
 from walkback.checks import LIMITS, Audit
 from walkback.checks.words import listed
 from walkback.files import make_folder, write_whole
-from walkback.report.answers import GLYPHS, VERDICT_GLYPHS, answer_words, finding_cell
-from walkback.report.audit_tables import KEYS
+from walkback.report.answers import GLYPHS, SEVERITY, answer_words, value_words
+from walkback.report.audit_tables import KEYS, accuracy
 from walkback.report.blocks import MOST, rows
 from walkback.report.cards import NOTES
 from walkback.report.case import distinct
-from walkback.report.compare import Comparison, accuracies, change_words
+from walkback.report.compare import Comparison
 from walkback.report.harmless import clean, clip
 from walkback.report.numbers import duration
 from walkback.report.page.chart import key
-from walkback.report.page.curves import QUANTITIES
-from walkback.report.page.gain_figures import MANY
-from walkback.report.page.markup import free, num, plain, prose, share_words
+from walkback.report.page.glance import MANY
+from walkback.report.page.markup import free, num, plain, prose
 from walkback.report.page.reproduce import units
-from walkback.report.page.view import DRAWN, audit_view, value_of
-from walkback.report.summary import SEVERITY
+from walkback.report.page.view import audit_view
+from walkback.report.tables import text, with_n
 
 __all__ = ["comparison_page", "in_notebook", "page", "write_page"]
 
@@ -55,8 +54,7 @@ def comparison_page(found: Comparison) -> str:
     """The page of two audits side by side: what differs, subject by subject, and why."""
     pairs = list(zip(distinct([pair.name for pair in found.pairs]), found.pairs, strict=True))
     pairs.sort(key=lambda one: (not one[1].turned, one[1].same))
-    return document("comparison.html.j2", title="Two audits side by side", found=found, pairs=pairs,
-                    accuracies=accuracies, change_words=change_words)  # fmt: skip
+    return document("comparison.html.j2", title="Two audits side by side", found=found, pairs=pairs)
 
 
 def write_comparison(found: Comparison, to: Path | str) -> Path:
@@ -108,15 +106,14 @@ def _environment() -> Environment:
         loader=PackageLoader("walkback.report", "page"), autoescape=True, undefined=StrictUndefined, finalize=_seen,
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"],
     )  # fmt: skip
-    made.filters |= {each.__name__: each for each in (clip, duration, key, listed, num, plain, prose, free)}
+    made.filters |= {each.__name__: each for each in (clip, duration, key, listed, num, plain, prose, free, text)}
     made.filters |= {
         "finite": math.isfinite, "dashed": lambda words: words.replace(" ", "-"),
-        "share": lambda a: share_words(a.mean, a.std, a.n),
+        "share": lambda found: with_n(accuracy(found)),
     }  # fmt: skip
     made.globals |= {
-        "GLYPHS": GLYPHS, "VERDICTS": VERDICT_GLYPHS, "KEYS": KEYS, "LIMITS": LIMITS, "SEVERITY": SEVERITY,
-        "NOTES": NOTES, "QUANTITIES": QUANTITIES, "MANY": MANY, "DRAWN": DRAWN, "finding_cell": finding_cell,
-        "value_of": value_of, "units": units,
+        "GLYPHS": GLYPHS, "KEYS": KEYS, "LIMITS": LIMITS, "SEVERITY": SEVERITY,
+        "NOTES": NOTES, "MANY": MANY, "value_words": value_words, "units": units,
     }  # fmt: skip
     return made
 

@@ -5,6 +5,7 @@ whether a value has a place, and a line has a gap where it has none.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,17 +16,13 @@ from walkback.records import Evidence
 from walkback.report.case import Case, distinct
 from walkback.report.harmless import clean
 from walkback.report.inks import INKS, Ink
-from walkback.report.page.markup import SUPERSCRIPT, THIN, Child, join, num, plain, runs, shown, spread, tag
+from walkback.report.page.markup import Child, join, num, plain, shown, tag
 
 WIDTH, HEIGHT = 360, 176  # as wide as a phone shows it, so that the letters keep their size there
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 24, 34
 ACROSS, UP = (LEFT, WIDTH - RIGHT), (HEIGHT - BOTTOM, TOP)  # a chart's axes: from left to right, from bottom to top
 ENDS = (8.0, WIDTH - 10.0)  # of a strip's axis
 ROW, LETTERS = 29, 60  # of a strip: how high a row is, and how many letters fit above it
-CLASSES = {
-    "#2166ac": "c-bp", "#e08214": "c-fa", "#b2182b": "c-dfa", "#1b7837": "c-ep", "#762a83": "c-cb", "#bf812d": "c-sb",
-    "#777777": "c-random", "#4d9221": "c-1", "#80cdc1": "c-2", "#c51b7d": "c-3", "#8c510a": "c-4", "#35978f": "c-5",
-}  # fmt: skip
 
 
 class Figure(NamedTuple):
@@ -92,7 +89,7 @@ class Axis:
             if last - first < 1 and self.low >= 0.01 and self.high <= 1000:
                 fine = [m * 10.0**e for e in range(first - 1, last + 1) for m in (1, 2, 5)]
                 values = [v for v in fine if self.low <= v <= self.high]
-            return [(v, f"{v:g}" if 1e-2 <= v <= 1e3 else power(v)) for v in values]
+            return [(v, f"{v:g}" if 1e-2 <= v <= 1e3 else plain(f"{v:.0e}")) for v in values]
         rough = (self.high - self.low) / most
         size = 10.0 ** math.floor(math.log10(rough))
         step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough * (1 - 1e-9))
@@ -107,17 +104,6 @@ def drawable(value: float, log: bool = False) -> bool:
     return 1e-250 < value < 1e250 if log else -1e100 < value < 1e100
 
 
-def power(value: float) -> str:
-    """A round number on a log scale.
-
-    >>> power(1e4), power(2e-5)
-    ('10⁴', '2\\u202f×\\u202f10⁻⁵')
-    """
-    mantissa, _, exponent = f"{value:.0e}".partition("e")
-    raised = "10" + str(int(exponent)).translate(SUPERSCRIPT)
-    return raised if mantissa == "1" else f"{mantissa}{THIN}×{THIN}{raised}"
-
-
 # --- marks: how a rule looks, here and on paper, in every figure ------------------------------------------------------
 
 
@@ -127,8 +113,8 @@ def ink_of(case: Case) -> Ink:
 
 
 def inked(ink: Ink | None, *parts: Child) -> Markup:
-    """Parts in the colour of an ink."""
-    return tag("g", *parts, class_=None if ink is None else CLASSES[ink.colour])
+    """Parts in the colour of an ink, by the class that the style sheet has for it."""
+    return tag("g", *parts, class_=None if ink is None else f"c-{ink.colour[1:]}")
 
 
 def outline(marker: str, x: float, y: float, r: float) -> str:
@@ -201,23 +187,14 @@ def polyline(points: Sequence[tuple[float, float] | None], class_: str) -> Marku
 
 
 def label(x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None) -> Markup:
-    """Words, with indices such as those of ‖h_L‖ below the line; what follows an index goes back up to it."""
-    parts: list[Child] = []
-    for before, letter, index in runs(clean(words)):
-        parts.append(tag("tspan", before, dy="-3") if parts and before else before)
-        parts += [letter, tag("tspan", index, class_="sub", dy="3")] if letter else []
-    return tag("text", *parts, x=x, y=y, class_=class_, text_anchor=anchor)
+    """Words; an index stands on the line, as in a terminal."""
+    shown = plain(re.sub(r"_\{([^{}]*)\}", r"_\1", words))
+    return tag("text", shown, x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def picture(parts: Sequence[Markup], height: float, spoken: str, width: float = WIDTH) -> Markup:
-    """The SVG element. A role of img and a label stand for all that is in it."""
+    """The SVG element. A role of img and a label stand for all that is in it; the page's tables have the numbers."""
     return tag("svg", *parts, viewBox=f"0 0 {shown(width)} {shown(height)}", role="img", aria_label=plain(spoken))
-
-
-def listing(by_place: Mapping[str, Sequence[float | None]], words: Callable[[float], str], most: int = 16) -> str:
-    """What a figure shows, place by place, for readers who hear it."""
-    parts = [f"{place}: {spread([v for v in values if v is not None], words)}" for place, values in by_place.items()]
-    return "; ".join(parts[:most]) + (f"; and {len(parts) - most} more" if len(parts) > most else "") + "."
 
 
 # --- charts: two axes -------------------------------------------------------------------------------------------------
@@ -231,11 +208,11 @@ class Chart:
 
     def __init__(
         self, x: Axis, y: Axis, x_label: str, y_label: str, x_ticks: Sequence[tuple[float, str]], *,
-        y_ticks: bool = True, width: float = WIDTH,
+        width: float = WIDTH,
     ):  # fmt: skip
         self.x, self.y, self.width = x, y, width
         self.parts: list[Markup] = []
-        for tick, words in y.ticks(4) if y_ticks else ():
+        for tick, words in y.ticks(4):
             self.across(tick, "grid")
             self.parts.append(label(x.start - 5, y.at(tick) + 3.5, words, "tick", "end"))
         self.parts.append(line(x.start, y.start, x.end, y.start, "axis"))
@@ -255,16 +232,12 @@ class Chart:
     def limit(self, value: float, words: str) -> None:
         """A threshold; its name stands above the axes, so that no line runs through it."""
         self.across(value, "limit")
-        self.above(f"┄ {words}")
-
-    def above(self, words: str) -> None:
-        """Words above the axes, at the right."""
-        self.parts.append(label(self.x.end, 12, words, "limit-name", "end"))
+        self.parts.append(label(self.x.end, 12, f"┄ {words}", "limit-name", "end"))
 
     def by_seed(
         self, ink: Ink, seeds: Mapping[str, Sequence[Point | None]], words: Callable[[float], str], joined: bool = True
-    ) -> str:
-        """The points of each seed, side by side and joined by a line, which has a gap at None. All of it in words."""
+    ) -> None:
+        """The points of each seed, side by side and joined by a line, which has a gap at None."""
         for shift, (name, found) in zip(shifts(len(seeds)), seeds.items(), strict=True):
             points = [p and (self.x.at(p[0] + shift), self.y.at(p[1])) for p in found]
             marks = []
@@ -274,8 +247,6 @@ class Chart:
                     spoken = f"seed {name}, {what}: {words(value)}{note and f', {note}'}"
                     marks.append(mark(ink.marker, *at, spoken, "m open" if note else "m"))
             self.parts.append(inked(ink, polyline(points, "seed-line") if joined else None, *marks))
-        drawn = sorted((p[0], p[2], p[1]) for found in seeds.values() for p in found if p)
-        return listing({name: [v for _, what, v in drawn if what == name] for _, name, _ in drawn}, words)
 
     def svg(self, spoken: str) -> Markup:
         """The figure; `spoken` is what is read out in its place."""
@@ -311,7 +282,6 @@ class Track(NamedTuple):
     high: float | None = None
     seeds: Sequence[tuple[str, float | None]] = ()
     ink: Ink | None = None
-    marker: str = ""  # another than the ink's
 
     def drawn(self) -> list[float | None]:
         """All that needs a place on the axis."""
@@ -356,7 +326,7 @@ def strip(
             ends = f"M{shown(left)} {shown(y - 4)}v8M{shown(right)} {shown(y - 4)}v8"
             drawn += [line(left, y, right, y, "interval"), tag("path", class_="interval-end", d=ends)]
         if row.mean is not None and axis.holds(row.mean):
-            marker = row.marker or (row.ink.marker if row.ink else "o")
+            marker = row.ink.marker if row.ink else "o"
             drawn.append(mark(marker, axis.at(row.mean), y, f"{row.name}: {row.numbers}", "m", 4.4))
         parts.append(inked(row.ink, *drawn))
     spoken = "; ".join([*(f"{row.name}: {row.numbers}" for row in rows), *([limit[1]] if limit else [])])

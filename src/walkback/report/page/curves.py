@@ -1,9 +1,8 @@
-"""Through training: accuracy, the stream, the gradient and Γ by epoch, and when each check first fired."""
+"""Through training: accuracy, the stream, the gradient and Γ by epoch, with a ring where a check first fires."""
 
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -15,13 +14,14 @@ from walkback.checks.reference import BATCH, FLOOR
 from walkback.records import Moment
 from walkback.report.case import Case
 from walkback.report.page import chart
-from walkback.report.page.markup import free, num, tag
+from walkback.report.page.markup import num
+from walkback.report.tables import Table
 
-TOGETHER = 5  # so many subjects share their axes; more would look alike
 MARKS = 9  # along a mean
-POINTS, FEW = 160, 32  # of a line, and of a small one; a longer one is thinned
-WIDE, SPARK = 290, (150, 40)  # how wide a figure is, four beside each other; and how large one without axes
+POINTS = 160  # of a line; a longer one is thinned
+WIDE = 290  # how wide a figure is, four beside each other
 
+Remark = tuple[str, str, str]  # what, its status, and why
 Points = dict[int, float | None]  # by epoch; None: no number that could be drawn, so the line has a gap there
 
 
@@ -67,7 +67,7 @@ class SubjectCurve(NamedTuple):
 
     seeds: dict[str, Points]
     mean: Points
-    gaps: list[tuple[str, str, str]]  # what, its status, and why
+    gaps: list[Remark]
 
     def known(self) -> dict[int, float]:
         """The mean where there is one."""
@@ -81,32 +81,37 @@ class SubjectCurve(NamedTuple):
 def subject_curves(case: Case, thresholds: Thresholds) -> list[SubjectCurve]:
     """What can be drawn of a subject, quantity by quantity, and what cannot."""
     evidence, found = case.evidence, []
-    every = [(name, seed.moments) for name, seed in evidence.labelled()]
+    every = [(name, moment) for name, seed in evidence.labelled() for moment in seed.moments]
     at_output = case.judgement.protocol == "ours" and gamma_of(evidence).reported
     for quantity in QUANTITIES:
         of = _gamma_at_output if quantity.curve == "gamma" and at_output else quantity.of
-        moments = [(name, m, of(m, thresholds[BATCH])) for name, of_seed in every for m in of_seed]
-        fit = [value is not None and chart.drawable(value, quantity.log) for *_, value in moments]
-        seeds: dict[str, Points] = {name: {} for name, _ in every}
-        for (name, moment, value), good in zip(moments, fit, strict=True):
+        seeds: dict[str, Points] = {name: {} for name in evidence.labels()}
+        known = drawn = 0
+        for name, moment in every:
+            value = of(moment, thresholds[BATCH])
+            known += value is not None
+            fit = value is not None and chart.drawable(value, quantity.log)
             if moment.epoch is not None:
-                seeds[name][moment.epoch] = value if good else None
-        gaps, what = [], f"curve of {quantity.name}"
-        numbers = sum(value is not None for *_, value in moments)
-        unplaced = sum(good and moment.epoch is None for (_, moment, _), good in zip(moments, fit, strict=True))
-        if moments and not numbers:
-            stated = [m.reference_batch for _, m, _ in moments if m.gradient_norms or m.deepest_gradient is not None]
-            unstated = quantity.of is _gradient and None in stated
-            gaps.append((what, "missing", "The batch of its norms is not known." if unstated else "No moment has it."))
-        elif numbers < len(moments):
-            gaps.append((what, "in part", f"Known at {numbers} of {len(moments)} moments."))
-        if sum(fit) < numbers:
-            reason = f"not finite{', or not above zero,' if quantity.log else ''} and leave a gap."
-            gaps.append((what, "not drawn", f"{numbers - sum(fit)} of {numbers} values are {reason}"))
-        if unplaced:
-            gaps.append((what, "not drawn", f"{unplaced} of {numbers} values have no epoch."))
-        found.append(SubjectCurve(seeds, _mean(seeds, quantity.log), gaps))
+                seeds[name][moment.epoch] = value if fit else None
+                drawn += fit
+        found.append(SubjectCurve(seeds, _mean(seeds, quantity.log), _gap(quantity, every, known, drawn)))
     return found
+
+
+def _gap(quantity: CurveQuantity, every: Sequence[tuple[str, Moment]], known: int, drawn: int) -> list[Remark]:
+    """What is missing of a curve; nothing if it is drawn whole."""
+    if drawn == len(every):
+        return []
+    what = f"curve of {quantity.name}"
+    if not known:
+        stated = [m.reference_batch for _, m in every if m.gradient_norms or m.deepest_gradient is not None]
+        unstated = quantity.of is _gradient and None in stated
+        return [(what, "missing", "The batch of its norms is not known." if unstated else "No moment has it.")]
+    why = f"Known at {known} of {len(every)} moments."
+    if drawn < known:
+        positive = ", not above zero" if quantity.log else ""
+        why += f" {known - drawn} of these values are not drawn: not finite{positive}, or without an epoch."
+    return [(what, "in part", why)]
 
 
 def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
@@ -122,20 +127,15 @@ def _mean(seeds: Mapping[str, Points], log: bool) -> Points:
 
 
 class Curves:
-    """The curves of all subjects on axes that every figure shares."""
+    """The curves of each subject, bp's dashed behind them, on axes that all subjects share."""
 
     def __init__(self, cases: Sequence[Case], found: Sequence[Sequence[SubjectCurve]], thresholds: Thresholds):
         self.cases, self.found, self.floor = cases, found, thresholds[FLOOR]
         self._axes = [self._axes_of(number) for number in range(len(QUANTITIES))]
-        self.bp = next((i for i, s in enumerate(cases) if (s.evidence.rule or "").lower() == "bp"), None)
-
-    def together(self) -> bool:
-        """Whether all are drawn on the same axes: they are few, and no two look alike."""
-        looks = {(ink.colour, ink.marker) for ink in map(chart.ink_of, self.cases)}
-        return len(self.cases) <= TOGETHER and len(looks) == len(self.cases)
+        self._bp = next((i for i, s in enumerate(cases) if (s.evidence.rule or "").lower() == "bp"), None)
 
     def _axes_of(self, number: int) -> tuple[chart.Axis, chart.Axis] | None:
-        """x and y, shared by all subjects; None if no subject has anything to draw."""
+        """x and y; None if no subject has anything to draw."""
         drawn = [point for found in self.found for point in found[number].values()]
         if not drawn:
             return None
@@ -144,46 +144,24 @@ class Curves:
         first, last = min(e for e, _ in drawn), max(e for e, _ in drawn)
         return chart.Axis(first - (first == last), last + (first == last), chart.LEFT + 4, WIDE - chart.RIGHT - 4), y
 
-    def sparks(self, place: int) -> list[tuple[Markup | None, float | None]]:
-        """One subject's curves without their axes, small, each with its last mean; bp's dashed behind them."""
-        return [self._spark(place, number) for number in range(len(QUANTITIES))]
+    def figures(self, place: int) -> list[chart.Figure]:
+        """What was recorded of one subject through training."""
+        every = enumerate(zip(QUANTITIES, self._axes, self.found[place], strict=True))
+        return [self._figure(place, q, axes, n) for n, (q, axes, found) in every if axes and found.values()]
 
-    def _spark(self, place: int, number: int) -> tuple[Markup | None, float | None]:
-        axes, found = self._axes[number], self.found[place][number]
-        if axes is None or not found.values():
-            return None, None
-        x, y = replace(axes[0], start=3, end=SPARK[0] - 3), replace(axes[1], start=SPARK[1] - 3, end=3)
-        parts, mean = [], found.known()
-        if self.bp is not None and self.bp != place:
-            behind = self.found[self.bp][number].mean
-            parts.append(chart.inked(chart.ink_of(self.cases[self.bp]), _line(behind, x, y, "beside", FEW)))
-        drawn = [_line(points, x, y, "mean", FEW) for points in ([found.mean] if mean else found.seeds.values())]
-        parts.append(chart.inked(chart.ink_of(self.cases[place]), *drawn))
-        svg = tag("svg", *parts, class_="spark", viewBox=f"0 0 {SPARK[0]} {SPARK[1]}", aria_hidden="true")
-        return svg, mean[max(mean)] if mean else None
-
-    def figures(self) -> list[chart.Figure]:
-        """The four figures, with every subject in each."""
-        return [self._figure(number) for number in range(len(QUANTITIES))]
-
-    def _figure(self, number: int) -> chart.Figure:
-        q, axes = QUANTITIES[number], self._axes[number]
-        if axes is None:
-            return chart.Figure(None, f"{q.name}: nothing to draw. The last section says what was not measured.")
+    def _figure(self, place: int, q: CurveQuantity, axes: tuple[chart.Axis, chart.Axis], number: int) -> chart.Figure:
         x, y = axes
         epochs = [(tick, f"{tick:g}") for tick, _ in x.ticks() if tick == int(tick)]
         plot = chart.Chart(x, y, "epoch", q.title, epochs, width=WIDE)
         plot.zero()
         if q.name == "‖g_L‖":
             plot.limit(self.floor, f"floor {self.floor:g}")
-        spoken = []
-        for case, found in zip(self.cases, self.found, strict=True):
-            mean = found[number].known()
-            plot.parts.append(_curve(case, q, found[number], x, y))
-            ends = [f"{num(mean[e])} at epoch {e}" for e in (min(mean), max(mean))] if mean else ["no mean over seeds"]
-            spoken.append(f"{case.name}: {', '.join(ends)}")
-        scale = ", on a logarithmic axis" if q.log else ""
-        return chart.Figure(plot.svg(f"{q.name} by epoch{scale}. {'; '.join(spoken)}."), "")
+        if self._bp is not None and self._bp != place:
+            behind = _line(self.found[self._bp][number].mean, x, y, "beside")
+            plot.parts.append(chart.inked(chart.ink_of(self.cases[self._bp]), behind))
+        plot.parts.append(_curve(self.cases[place], q, self.found[place][number], x, y))
+        spoken = f"{q.name} by epoch through the training of {self.cases[place].name}"
+        return chart.Figure(plot.svg(f"{spoken}{', on a logarithmic axis' * q.log}."), "")
 
 
 def _curve(case: Case, q: CurveQuantity, found: SubjectCurve, x: chart.Axis, y: chart.Axis) -> Markup:
@@ -204,8 +182,8 @@ def _curve(case: Case, q: CurveQuantity, found: SubjectCurve, x: chart.Axis, y: 
     return chart.inked(ink, *parts)
 
 
-def _line(points: Points, x: chart.Axis, y: chart.Axis, class_: str, most: int = POINTS) -> Markup:
-    places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in some(sorted(points), most)]
+def _line(points: Points, x: chart.Axis, y: chart.Axis, class_: str) -> Markup:
+    places = [(x.at(e), y.at(v)) if (v := points[e]) is not None else None for e in some(sorted(points), POINTS)]
     return chart.polyline(places, class_)
 
 
@@ -221,45 +199,10 @@ def some(epochs: Sequence[int], most: int = 11) -> list[int]:
     return [epochs[i] for i in sorted({math.floor(n * (count - 1) / (most - 1) + 0.5) for n in range(most)})]
 
 
-def history(found: Sequence[SubjectCurve]) -> list[list[str]]:
+def history_table(found: Sequence[SubjectCurve]) -> Table:
     """The mean over seeds of each quantity, at some epochs."""
     means = [each.known() for each in found]
     epochs = some(sorted({epoch for mean in means for epoch in mean}))
-    return [[str(e), *(num(mean[e]) if e in mean else "–" for mean in means)] for e in epochs]
-
-
-def first_firings(cases: Sequence[Case]) -> tuple[list[str], list[tuple[Case, list[str]]], str]:
-    """Headings and rows: seed by seed the first epoch of each check that was followed and fired. And a note."""
-    names = {date.key: date.name for check in in_order() for date in check.dates}
-    found = [case for case in cases if any(_epochs(case, key) for key in case.judgement.first_fired)]
-    kept = [key for key in names if any(_epochs(case, key) for case in found)]
-    note = "No check that was followed through training fired. "
-    if found:
-        note = "Never, in the others. " if len(found) < len(cases) else ""
-    note += " ".join(f"{c.name.capitalize()} cannot be dated: {c.undated}." for c in in_order() if not c.dates)
-    note += " What was measured at the end alone has no first epoch."
-    return [names[key] for key in kept], [(case, [first_epochs(case, key) for key in kept]) for case in found], note
-
-
-def _epochs(case: Case, key: str) -> Mapping[str, int | None]:
-    """By seed the first epoch; nothing where it never fired, or was not followed."""
-    fired = case.judgement.first_fired.get(key)
-    if fired is None or not fired.followed or all(epoch is None for epoch in fired.epochs.values()):
-        return {}
-    return fired.epochs
-
-
-def first_epochs(case: Case, key: str) -> str:
-    """When something first fired, in words, or why that is not known."""
-    fired = case.judgement.first_fired.get(key)
-    if fired is None:
-        return "not known"
-    if not fired.followed:
-        return "measured at the end only" if fired.known_at else free(fired.says)
-    partly = f" (known at {fired.known_at} of {fired.moments} moments)" if fired.in_part else ""
-    epochs = _epochs(case, key)
-    if not epochs:
-        return f"never{partly}" if fired.fired is False else free(fired.says)
-    if len(set(epochs.values())) == 1:
-        return f"{next(iter(epochs.values()))}{'' if len(epochs) == 1 else ' (every seed)'}{partly}"
-    return ", ".join(f"{'never' if e is None else e} (seed {s})" for s, e in epochs.items()) + partly
+    rows = [[e, *(num(mean[e]) if e in mean else None for mean in means)] for e in epochs]
+    title = "Through training: mean over seeds at some epochs (–: not known on every seed)"
+    return Table("history", title, ["epoch", *(quantity.name for quantity in QUANTITIES)], rows)

@@ -6,11 +6,10 @@ drawn, and by the environment (page/__init__.py) for what templates write.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 
 from markupsafe import Markup, escape
 
-from walkback.checks.finding import known
 from walkback.report.harmless import clean, clip
 from walkback.report.numbers import number
 
@@ -75,16 +74,6 @@ def plain(sentence: str) -> str:
     return TOKEN.sub(put, sentence)
 
 
-def runs(sentence: str) -> Iterator[tuple[str, str, str]]:
-    """Words with their numbers set, then the letter and the index that follow them, as in h_l or g_{l+1}."""
-    done = 0
-    for match in TOKEN.finditer(sentence):
-        if match["letter"]:
-            yield plain(sentence[done : match.start()]), match["letter"], match["index"].strip("{}")
-            done = match.end()
-    yield plain(sentence[done:]), "", ""
-
-
 def prose(sentence: str) -> Markup:
     """A sentence as markup, its numbers set, with the indices of h_l, g_l, f_l and a_l set below the line.
 
@@ -92,9 +81,13 @@ def prose(sentence: str) -> Markup:
     '‖<i>h</i><sub>l+1</sub>‖ &lt; 10⁻⁷'
     """
     parts: list[Child] = []
-    for words, letter, index in runs(sentence):
-        parts += [words, tag("i", letter), tag("sub", index)] if letter else [words]
-    return join(parts)
+    done = 0
+    for match in TOKEN.finditer(sentence):
+        if match["letter"]:
+            index = match["index"].strip("{}")
+            parts += [plain(sentence[done : match.start()]), tag("i", match["letter"]), tag("sub", index)]
+            done = match.end()
+    return join([*parts, plain(sentence[done:])])
 
 
 def free(sentence: str, most: int = LONG) -> Markup:
@@ -111,26 +104,6 @@ def num(value: float | None, digits: int = 3) -> str:
     return "not known" if value is None else plain(number(value, digits))
 
 
-def times(value: float) -> str:
-    """A growth.
-
-    >>> times(168.2), times(1.34)
-    ('168×', '1.34×')
-    """
-    return f"{num(value)}×"
-
-
-def share_words(mean: float | None, std: float | None, n: int) -> str:
-    """An accuracy over seeds.
-
-    >>> share_words(0.27, 0.007, 4), share_words(0.5, None, 1), share_words(None, None, 0)
-    ('0.270 ± 0.007 (n = 4)', '0.500 (n = 1)', 'not known')
-    """
-    if not known(mean):
-        return "not known"
-    return f"{mean:.3f}" + (f" ± {std:.3f}" if known(std) else "") + f" (n = {n})"
-
-
 def ranged(value: float | None, low: float | None, high: float | None, words: Callable[[float], str]) -> str:
     """A value with the range it comes from.
 
@@ -141,13 +114,3 @@ def ranged(value: float | None, low: float | None, high: float | None, words: Ca
         return "not known on every seed"
     ends = [] if low is None or high is None else [words(low), words(high)]
     return words(value) + (f" ({ends[0]} to {ends[1]})" if len(set(ends)) > 1 else "")
-
-
-def spread(values: Sequence[float], words: Callable[[float], str]) -> str:
-    """One number, or from the least to the largest.
-
-    >>> spread([2.0, 1.0], gain), spread([], gain)
-    ('+1.0 to +2.0', 'not known')
-    """
-    ends = dict.fromkeys(words(end(values)) for end in (min, max) if values)
-    return " to ".join(ends) or "not known"
