@@ -1,7 +1,6 @@
 """What a rule and a net promise to the trainer: saved feedback, options that rename nothing, controls, devices."""
 
 import json
-import math
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from walkback.errors import BadValue
 from walkback.nets import make_net, recorded
 from walkback.records import RunConfig, read_run
 from walkback.rules import Batch, Credits, Rule, make_rule
-from walkback.train import Trainer, plan, train_all
+from walkback.train import Trainer, train_all
 from walkback.train.streams import stream
 from walkback_paper import Arm, Extent, in_order, left, next_up, studies
 
@@ -115,18 +114,6 @@ def test_property_what_a_config_says_of_its_net_cannot_be_edited_unseen():
 # --- schedule, labels, device, budget -------------------------------------------------------------------------------
 
 
-def test_closed_form_schedules():
-    data = load("mnist1d")
-    (cosine,) = small_plan(epochs=4)
-    (constant,) = small_plan(epochs=4, schedule="constant")
-    decayed, flat = Trainer(cosine, data), Trainer(constant, data)
-    assert [flat.lr(e) for e in range(4)] == [1e-3] * 4
-    assert [decayed.lr(e) for e in range(4)] == [1e-3 * (1 + math.cos(math.pi * e / 4)) / 2 for e in range(4)]
-    assert constant.label() == "dfa constant rate"
-    with pytest.raises(BadValue, match="--schedule"):
-        small_plan(schedule="linear")
-
-
 def test_property_random_labels_are_fresh_per_minibatch_and_teach_nothing():
     data = load("mnist1d")
     seen = []
@@ -162,7 +149,7 @@ def test_error_a_device_that_is_not_here(out):
 
 def test_property_a_budget_stops_cleanly_and_the_same_call_resumes(out):
     configs = small_plan(rules=["dfa", "bp"], epochs=400)
-    assert train_all(configs, out, jobs=1, budget=1.5) == [None, None]
+    assert train_all(configs, out, jobs=1, budget=1.0) == [None, None]
     before = read_run(out / configs[0].folder())
     assert before.result is None
     assert (before.path / "checkpoint.safetensors").exists()
@@ -199,31 +186,3 @@ def test_property_runs_come_by_rank_and_each_once():
     assert order == sorted(order)
     first = [c for c in configs if ranks[c.hash()] == 1]
     assert {c.rule for c in first} == {"random"}
-
-
-# --- BatchNorm ------------------------------------------------------------------------------------------------------
-
-
-def test_planted_a_rule_that_runs_the_net_three_times_moves_the_statistics_once():
-    class Thrice(Rule):
-        def credits(self, signal):
-            for _ in range(3):
-                signal.net(signal.inputs)
-            return Credits([torch.ones_like(h) for h in signal.hidden[1:]], embed=torch.ones_like(signal.hidden[0]))
-
-    wb.register_rule("thrice", Thrice)
-    data = load("digits")
-    found = []
-    for rule in ("thrice", "random"):
-        (config,) = plan(rules=[rule], net="small-resnet", data="digits", epochs=1, probe_images=32)
-        trainer = Trainer(config, data)
-        before = [b.clone() for n, b in trainer.net.named_buffers() if "num_batches" in n]
-        trainer.statistics.begin()
-        inputs, labels = trainer.batches.batch(torch.arange(32), torch.Generator())
-        trainer.rule.backward(trainer.net, Batch(inputs, labels, torch.Generator()))
-        trainer.snapshot()
-        after = [b for n, b in trainer.net.named_buffers() if "num_batches" in n]
-        assert before
-        assert all(int(b - a) == 1 for a, b in zip(before, after, strict=True))
-        found.append({n: b.clone() for n, b in trainer.net.named_buffers()})
-    assert all(torch.equal(found[0][n], found[1][n]) for n in found[0])

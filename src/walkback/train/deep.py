@@ -66,7 +66,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         nudging=_without_null(nudging),
         functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
-        output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at),
+        output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe),
     )
 
 
