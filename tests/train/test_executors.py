@@ -36,6 +36,7 @@ from walkback.records.plan_file import (
 from walkback.rules import RULES
 from walkback.train import Event, train_all
 from walkback.train.executors import EXECUTORS, make_executor
+from walkback.train.executors.processes import one_crew
 from walkback.train.task import Settings
 from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
 from walkback_paper.sizing import makespan
@@ -149,6 +150,17 @@ def test_lost_tasks_of_ray_are_sent_again_and_not_for_ever(out, serial, monkeypa
         assert sorted(known(*events)) == kinds
         assert all("lost 4 times" in event.says for event in events if event.kind == "failed")
         events.clear()
+    assert same(serial, out)
+
+
+def test_processes_stay_for_the_next_round_and_none_is_left(out, serial):
+    with one_crew():
+        train_all(small(epochs=1, seeds=1), out, jobs=2)
+        first = {process.pid for process in mp.active_children()}
+        train_all(small(epochs=1, seeds=2), out, jobs=2)
+        assert {process.pid for process in mp.active_children()} == first
+        assert len(first) == 2
+    assert not mp.active_children()
     assert same(serial, out)
 
 

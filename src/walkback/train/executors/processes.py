@@ -5,14 +5,16 @@ Each process has one thread, and the process that trains a run writes it.
 
 import signal
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from walkback.errors import BadValue
 from walkback.records import RunConfig
 from walkback.train.crew import Crew, Lost, cores
 from walkback.train.executors.base import EXECUTORS, Brought, Executor, Note, bring, brought, sending
 from walkback.train.task import Event, Settings, train_one
+
+Task = tuple[int, RunConfig, Settings]
 
 
 class Serial(Executor):
@@ -44,13 +46,9 @@ class Processes(Executor):
             Serial().run(configs, settings, note, interrupted)
             return
 
-        def unsent() -> AbstractContextManager[None]:
-            return sending(", or use one job (--jobs 1)")
-
-        # On SIGTERM a process stops after its current step.
-        crew = Crew(_begin, settings, brought(), jobs=jobs, interrupted=interrupted, around=unsent)
-        with crew:
-            for (index, _), message in crew.do(enumerate(configs)):
+        with nullcontext(_kept[-1]) if _kept else _new_crew() as crew:
+            crew.jobs, crew.interrupted = jobs, interrupted
+            for (index, *_), message in crew.do([(index, config, settings) for index, config in enumerate(configs)]):
                 if isinstance(message, Lost):
                     then = "; the same command resumes the run"
                     early = ", before this run could begin; then give the same command"
@@ -58,15 +56,34 @@ class Processes(Executor):
                 note(message)
 
 
-def _begin(tell: Note, settings: Settings, things: Brought) -> Callable[[tuple[int, RunConfig]], Event]:
-    """What trains a run in a process of its own, and returns its end."""
+_kept: list[Crew] = []
+
+
+@contextmanager
+def one_crew() -> Iterator[None]:
+    """Inside, and in a function that it decorates, processes wait for the next call of `train_all`: their start takes
+    seconds."""
+    with _new_crew() as crew:
+        _kept.append(crew)
+        try:
+            yield
+        finally:
+            _kept.remove(crew)
+
+
+def _new_crew() -> Crew:
+    return Crew(_begin, brought(), jobs=1, around=lambda: sending(", or use one job (--jobs 1)"))
+
+
+def _begin(tell: Note, things: Brought) -> Callable[[Task], Event]:
+    """What trains a run in a process of its own, and returns its end. On SIGTERM it stops after its current step."""
     bring(things)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
-    def train(task: tuple[int, RunConfig]) -> Event:
+    def train(task: Task) -> Event:
         ends: list[Event] = []
-        train_one(*task, settings, lambda e: tell(e) if e.kind == "progress" else ends.append(e), stop.is_set)
+        train_one(*task, lambda e: tell(e) if e.kind == "progress" else ends.append(e), stop.is_set)
         return ends[0]
 
     return train
