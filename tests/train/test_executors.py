@@ -7,7 +7,6 @@ import json
 import multiprocessing as mp
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -39,7 +38,6 @@ from walkback.train.executors import EXECUTORS, make_executor
 from walkback.train.executors.processes import one_crew
 from walkback.train.task import Settings
 from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
-from walkback_paper.sizing import makespan
 
 ROOT = Path(__file__).parents[2]
 
@@ -400,48 +398,3 @@ def test_a_crowd_on_one_folder_trains_each_run_once(count, tmp_path, out):
     worker(0, str(out))
     assert files(out) == serially(small(epochs=1), tmp_path / "serial")
     assert all(len(each) == 1 for each in sittings(out).values()), sittings(out)
-
-
-# --- how long it takes ------------------------------------------------------------------------------------------------
-
-
-def test_the_arithmetic_of_a_queue():
-    """Closed form where there is one; else within the bounds of every list schedule."""
-    assert makespan([1, 1, 5], 2) == 6
-    assert makespan([5, 1, 1], 2) == 5
-    lengths = [float(7 * i % 11 + 1) for i in range(40)]
-    assert makespan(lengths, 1) == sum(lengths)
-    assert makespan(lengths, 40) == makespan(lengths, 1000) == max(lengths)
-    for cores in (2, 3, 7):
-        least = max(sum(lengths) / cores, max(lengths))
-        assert least <= makespan(lengths, cores) <= sum(lengths) / cores + max(lengths)
-
-
-def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
-    from walkback_paper import Extent, in_order, sizing, studies
-
-    page = (ROOT / "docs/cluster.md").read_text()
-    overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
-    arms = in_order(studies(), Extent(False, (42, 123, 456), None), ROOT / "results")
-    configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
-    _, table, *notes = sizing(configs, [ROOT / "results"], [2, 32, 512], overhead).markdown().split("\n\n")
-    assert table in page
-    assert all(note in page.replace("\n", " ") for note in notes)
-
-
-def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
-    from walkback_paper import sizing
-
-    out.mkdir()
-    with pytest.raises(BadValue, match="is not known"):
-        sizing(small(epochs=1), [out], [2], 0.0)
-    known_one, *others = small(rules=["bp"], seeds=3, epochs=1)
-    train_all([known_one], out, executor="serial")
-    other_data = small(rules=["bp"], seeds=1, epochs=1, data="digits")
-    table = sizing([known_one, *others, *other_data], [out], [1, 3], 10.0)
-    assert "3 runs" in table.notes[0]
-    assert "1 of them measured" in table.notes[0]
-    assert "1 runs (resmlp bp on digits)" in table.notes[1]
-    assert [row[0] for row in table.rows] == ["1", "3"]
-    with pytest.raises(BadValue, match="0 cores"):
-        sizing([known_one], [out], [0], 0.0)

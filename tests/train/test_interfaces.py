@@ -9,6 +9,9 @@ from torch.nn import functional as F
 
 import walkback as wb
 from conftest import small_plan
+from fake_runs import snapshot
+from report_material import config
+from walkback.audits import fired_by, stopping
 from walkback.cli.options import read_seconds
 from walkback.data import load
 from walkback.errors import BadValue
@@ -27,36 +30,28 @@ def net(**options):
 # --- feedback is saved, or the rule is refused ----------------------------------------------------------------------
 
 
+SAVE_IT = r"would not be saved[\s\S]*self\.feedback"
+
+
 @pytest.mark.parametrize(
-    "keep",
+    ("keep", "words"),
     [
-        lambda rule: setattr(rule, "Bs", [torch.zeros(2)]),
-        lambda rule: setattr(rule, "_hidden", {"a": (torch.zeros(2),)}),
-        lambda rule: setattr(rule, "heads", [nn.Linear(2, 2)]),
+        (lambda rule, _: setattr(rule, "Bs", [torch.zeros(2)]), SAVE_IT),
+        (lambda rule, _: setattr(rule, "_hidden", {"a": (torch.zeros(2),)}), SAVE_IT),
+        (lambda rule, _: setattr(rule, "heads", [nn.Linear(2, 2)]), SAVE_IT),
+        (lambda rule, net: setattr(rule, "net", net), "keeps the net"),
     ],
-    ids=["list", "nested", "modules"],
+    ids=["list", "nested", "modules", "the net"],
 )
-def test_planted_feedback_in_a_plain_attribute_is_refused_with_the_remedy(keep):
+def test_planted_what_a_rule_keeps_in_a_plain_attribute_is_refused_with_the_remedy(keep, words):
     class Forgetful(Rule):
         def __init__(self, net, generator):
             super().__init__(net, generator)
-            keep(self)
+            keep(self, net)
 
-    wb.register_rule(f"forgetful-{id(keep)}", Forgetful)
-    with pytest.raises(BadValue, match="would not be saved") as caught:
-        make_rule(f"forgetful-{id(keep)}", net(), torch.Generator(), {})
-    assert "self.feedback" in str(caught.value)
-
-
-def test_planted_a_rule_that_keeps_the_net_is_refused():
-    class Clingy(Rule):
-        def __init__(self, net, generator):
-            super().__init__(net, generator)
-            self.net = net
-
-    wb.register_rule("clingy", Clingy)
-    with pytest.raises(BadValue, match="keeps the net"):
-        make_rule("clingy", net(), torch.Generator(), {})
+    wb.register_rule("forgetful", Forgetful)
+    with pytest.raises(BadValue, match=words):
+        make_rule("forgetful", net(), torch.Generator(), {})
 
 
 def test_property_feedbacks_of_several_sizes_are_in_the_checkpoint():
@@ -186,3 +181,18 @@ def test_property_runs_come_by_rank_and_each_once():
     assert order == sorted(order)
     first = [c for c in configs if ranks[c.hash()] == 1]
     assert {c.rule for c in first} == {"random"}
+
+
+# --- --stop-when-fired: what a single snapshot tells, in a net with a stream and in a plain one -----------------------
+
+
+def test_a_plain_net_is_not_stopped_by_the_rule_for_streams():
+    """One block makes the last state 1,000 times larger: growth of a stream, and nothing where there is none."""
+    stream_net, plain_net = config(depth=4), config(depth=4, net_options={**config(depth=4).net_options, "skip": False})
+    loud, faint = snapshot(stream_net, 3, 0.5, 9e3, 1e-3), snapshot(stream_net, 3, 0.5, 9.0, 1e-9)
+    assert fired_by(loud) == "one block's growth is above 50"
+    assert fired_by(loud, residual=False) is None
+    assert fired_by(faint) == fired_by(faint, residual=False) == "‖g_L‖ is below 1e-7"
+    assert fired_by(snapshot(stream_net, 3, 0.5, 9e3, 1e-9)) == "one block's growth is above 50 and ‖g_L‖ is below 1e-7"
+    assert stopping([stream_net])(loud) is not None
+    assert stopping([plain_net])(loud) is None
