@@ -63,6 +63,9 @@ class Crew:
         none is left, the tasks that are left are `Lost` too.
         """
         waiting, how, stopping = list(tasks)[::-1], "", False
+        for pipe in [pipe for pipe, process in self._processes.items() if not process.is_alive()]:
+            self._idle.discard(pipe)  # it was lost while it waited
+            del self._processes[pipe]
         self._start(min(self.jobs, len(waiting)))
         while self._tasks or (waiting and self._processes and not self.interrupted()):
             while waiting and self._idle and not self.interrupted():
