@@ -4,6 +4,7 @@ All processes of walkback are started here: those that train runs, train a user'
 that stop them.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -138,8 +139,11 @@ def start_worker(begin: Begin, *given: Any) -> tuple[Connection, Any]:
 
 def _work(pipe: Connection, begin: Begin, *given: Any) -> None:
     """The life of a process: one task after the other, until its pipe is closed or its parent is gone."""
-    _ignore_ctrl_c()
-    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what was held back so far is ignored for life
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform == "linux":  # killed when the parent dies, so that no orphan goes on holding a run
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     try:
         do = begin(lambda message: pipe.send((False, message)), *given)
         pipe.send((True, None))
@@ -213,18 +217,3 @@ def _ctrl_c_kept() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _ignore_ctrl_c() -> None:
-    """In a new process: ignore for life what was held back so far."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _die_with_parent() -> None:
-    """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
