@@ -122,7 +122,9 @@ def test_a_copy_walks_nothing_back_either_and_one_training_gives_no_interval() -
     low = {"accuracy": [0.3, 0.301, 0.3, 0.302, 0.3, 0.301]}
     assert judged(*nets(), **low).verdict == "walked back"
     assert judged(first, copy.deepcopy(first), *rest, **low).verdict == "open"
-    (depth,) = (f for f in judged(*[first] * 3, **low).findings if f.check == "depth")
+    few = {"accuracy": 0.3, "frozen": [0.35] * 3, "shallow": [0.35] * 3, "bp": [0.6, 0.61, 0.62],
+           "frozen_bp": [0.3, 0.31, 0.3]}  # fmt: skip
+    (depth,) = (f for f in judged(first, first, first, **few).findings if f.check == "depth")
     assert (depth.outcome, depth.low, depth.high) == ("open", None, None)
     assert "1 seed cannot settle it" in depth.says
 

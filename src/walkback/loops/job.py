@@ -72,7 +72,9 @@ class Job:
         """What trains it: the name of the argument, and the user's loop; or a plain one by backprop."""
         if who != "bp":
             return "train", self.train
-        return ("the plain loop", partial(plain_loop, self)) if self.train_bp is None else ("train_bp", self.train_bp)
+        if self.train_bp is not None:
+            return "train_bp", self.train_bp
+        return "the plain loop", partial(plain_loop, self)
 
     def takes_rate(self, who: Who) -> bool:
         """Whether the loop that trains it can be given a learning rate."""

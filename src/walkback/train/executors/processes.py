@@ -6,7 +6,7 @@ Each process has one thread, and the process that trains a run writes it.
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 
 from walkback.errors import BadValue
 from walkback.records import RunConfig
@@ -46,7 +46,8 @@ class Processes(Executor):
             Serial().run(configs, settings, note, interrupted)
             return
 
-        with nullcontext(_kept[-1]) if _kept else _new_crew() as crew:
+        with ExitStack() as stack:
+            crew = _kept[-1] if _kept else stack.enter_context(_new_crew())
             crew.jobs, crew.interrupted = jobs, interrupted
             for (index, *_), message in crew.do([(index, config, settings) for index, config in enumerate(configs)]):
                 if isinstance(message, Lost):
