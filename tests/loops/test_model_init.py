@@ -1,7 +1,5 @@
 """A plain net of somebody's own is judged by scale once its init is given; what cannot be an init is refused."""
 
-import copy
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -52,8 +50,8 @@ def scale(factor: float = 1.0, residual: bool | None = False, **options: object)
 
 
 def test_planted_a_layer_that_was_scaled_fires_and_passes_after_the_repair():
-    assert scale().outcome == "open"
-    assert scale(init=made).outcome == "passes"
+    assert scale().outcome == scale(residual=None).outcome == "open"
+    assert scale(init=made).outcome == scale(residual=None, init=made).outcome == "passes"
     sick = scale(factor=80.0, init=made)
     assert sick.outcome == "fires"
     assert sick.value == pytest.approx(80, rel=0.1)
@@ -66,18 +64,17 @@ def test_the_models_at_init_come_as_the_trained_ones_do(form):
     assert scale(init=given).outcome == "passes"
 
 
-def test_a_quiet_net_passes_whatever_it_is_once_its_init_is_known():
-    assert scale(residual=None).outcome == "open"
-    assert scale(residual=None, init=made).outcome == "passes"
+SAME = [trained(seed) for seed in SEEDS]
+DEEPER = nn.Sequential(nn.Linear(8, 16), *(nn.Linear(16, 16) for _ in range(4)), nn.Linear(16, 4))
 
 
-def test_error_what_cannot_be_an_init_is_refused():
-    same = [trained(seed) for seed in SEEDS]
-    with pytest.raises(BadValue, match="has the weights of the trained one"):
-        scale(init=same)
-    with pytest.raises(BadValue, match="has the weights of the trained one"):
-        scale(init=copy.deepcopy(same[0]))
-    with pytest.raises(BadValue, match="other parameters than the trained one"):
-        scale(init=nn.Sequential(nn.Linear(8, 16), *(nn.Linear(16, 16) for _ in range(4)), nn.Linear(16, 4)))
-    with pytest.raises(BadValue, match="no model for seed 2"):
-        scale(init={0: made(0), 1: made(1)})
+@pytest.mark.parametrize(
+    ("init", "words"),
+    [
+        (SAME, "has the weights of the trained one"), (SAME[0], "has the weights of the trained one"),
+        (DEEPER, "other parameters than the trained one"), ({0: made(0), 1: made(1)}, "no model for seed 2"),
+    ],
+)  # fmt: skip
+def test_error_what_cannot_be_an_init_is_refused(init, words):
+    with pytest.raises(BadValue, match=words):
+        scale(init=init)

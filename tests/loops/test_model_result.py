@@ -1,7 +1,7 @@
 """What wb.audit gives back: three lines, a table for notebooks, the page, the rows per block, and other metrics."""
 
 import json
-from html.parser import HTMLParser
+import re
 from typing import Any
 
 import pytest
@@ -29,32 +29,21 @@ def audit() -> Audit:
     return wb.audit(models, [(X, Y)], "layers.*", residual=True, credits=ones, name="mine", frozen=[0.2, 0.21])
 
 
-def test_repr_is_three_lines(audit: Audit) -> None:
-    lines = repr(audit).splitlines()
+def test_repr_is_three_lines_whatever_the_name(audit: Audit) -> None:
+    first, second, third = repr(audit).splitlines()
     assert str(audit) == repr(audit)
-    assert len(lines) == 3
-    assert lines[0].startswith("mine: accuracy open, lower half open, Γ ")
-    assert "(2 seeds, accuracy 0." in lines[0]
-    assert "✓ scale passes (" in lines[1]
-    assert "spread" in lines[1]
-    assert audit.subjects[0].says in lines[2]
-    assert "No controls were trained" in lines[2]
+    assert first.startswith("mine: accuracy open, lower half open, Γ ")
+    assert "(2 seeds, accuracy 0." in first
+    assert "✓ scale passes (" in second
+    assert "spread" in second
+    assert audit.subjects[0].says in third
+    assert "No controls were trained" in third
     nasty = wb.audit(Net(), [(X, Y)], "layers.*", name=NASTY)
     assert len(repr(nasty).split("\n")) == 3
     assert "\x1b" not in repr(nasty)
     assert "accuracy 0." in repr(nasty).split("\n")[0]
     failed = Control(name="bp", expected="gains", got="nothing", ok=False)
-    invalid = nasty.changed(valid=False, controls=[failed])
-    assert "invalid audit" in repr(invalid).split("\n")[0]
-
-
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
+    assert "invalid audit" in repr(nasty.changed(valid=False, controls=[failed])).split("\n")[0]
 
 
 def test_html_for_notebooks_is_small_and_escaped(audit: Audit) -> None:
@@ -63,24 +52,25 @@ def test_html_for_notebooks_is_small_and_escaped(audit: Audit) -> None:
     assert "layers.1" in html
     assert len(html) < 20_000
     nasty = wb.audit(Net(), [(X, Y)], "layers.*", name=NASTY)._repr_html_()
-    parsed = Tags()
-    parsed.feed(nasty)
-    assert set(parsed.tags) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "ul", "li",
-                                "i", "sub"}  # fmt: skip
+    allowed = ["div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "ul", "li", "i", "sub"]
+    assert set(re.findall(r"<(\w+)", nasty)) <= {*allowed}
     assert "&lt;script&gt;" in nasty
     deep = wb.audit([Net(seed=s) for s in range(3)], [(X, Y)], "layers.*")
     deep.with_records(layers={seed: layers * 30 for seed, layers in deep.layers.items()})
     assert "210 more rows in audit.blocks()" in deep._repr_html_()
 
 
-def test_the_page_is_the_page_of_walkback_report(audit: Audit, tmp_path: Any) -> None:
-    path = audit.to_html(tmp_path / "deep" / "mine.html")
-    content = path.read_text()
+def test_the_page_is_the_page_of_walkback_report_and_the_file_is_read_again(audit: Audit, tmp_path: Any) -> None:
+    content = audit.to_html(tmp_path / "deep" / "mine.html").read_text()
     assert content.startswith("<!doctype html>")
     assert "Audit of mine" in content
-    assert "Growth" in content or "growth" in content
-    again = audit.to_html(str(tmp_path / "again.html"))
-    assert again.read_text() == content
+    assert "growth" in content.lower()
+    assert audit.to_html(str(tmp_path / "again.html")).read_text() == content
+    audit.write(tmp_path)
+    read = Audit.read(tmp_path)
+    assert type(read) is Audit
+    assert (read == audit, audit == read) == (True, True)
+    assert audit not in (wb.audit(Net(), [(X, Y)], "layers.*"), "audit")
 
 
 def test_second_implementation_rows_per_block(audit: Audit) -> None:
@@ -98,16 +88,6 @@ def test_second_implementation_rows_per_block(audit: Audit) -> None:
     assert (rows[2]["cosine"], rows[2]["z"], rows[0]["cosine"]) == (None, None, None)
     assert {tuple(row) for row in rows} == {tuple(rows[0])}
     assert json.loads(json.dumps(rows))
-
-
-def test_an_audit_is_written_and_read_as_any_other(audit: Audit, tmp_path: Any) -> None:
-    audit.write(tmp_path)
-    read = Audit.read(tmp_path)
-    assert type(read) is Audit
-    assert read == audit
-    assert audit == read
-    assert audit != wb.audit(Net(), [(X, Y)], "layers.*")
-    assert audit != "audit"
 
 
 # --- tasks without accuracy -----------------------------------------------------------------------------------------
@@ -151,14 +131,10 @@ def test_a_metric_that_is_no_share_leaves_depth_unjudged(value: float) -> None:
 
 
 def test_without_a_metric_no_accuracy_is_made_up() -> None:
-    target = torch.randn(64, CLASSES)
-    audit = wb.audit(Net(), [(X, target)], "layers.*", loss=regression)
+    audit = wb.audit(Net(), [(X, torch.randn(64, CLASSES))], "layers.*", loss=regression)
     assert audit.evidence.seeds[0].final.accuracy is None
     assert any("give metric= or accuracy=" in note for note in audit.subjects[0].notes)
     assert "accuracy not known" in repr(audit)
-
-
-def test_error_a_metric_of_another_shape() -> None:
     with pytest.raises(BadValue, match="metric gives"):
         wb.audit(Net(), [(X, Y)], "layers.*", metric=lambda o, y: o)
 
@@ -171,6 +147,5 @@ def test_a_binary_model_with_one_logit_is_judged_with_its_own_loss() -> None:
         metric=lambda out, t: (out[:, 0] > 0) == t.bool(),
     )  # fmt: skip
     with torch.no_grad():
-        assert (
-            audit.evidence.seeds[0].final.accuracy == ((Net(classes=1)(X)[:, 0] > 0) == y.bool()).double().mean().item()
-        )
+        right = (Net(classes=1)(X)[:, 0] > 0) == y.bool()
+    assert audit.evidence.seeds[0].final.accuracy == right.double().mean().item()

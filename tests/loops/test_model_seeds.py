@@ -78,19 +78,17 @@ def test_planted_trainings_that_differ_hold_by_baselines_that_are_given_by_seed(
     assert "Given by seed, not measured here: bp, frozen, frozen_bp and shallow." in depth.says
 
 
-@pytest.mark.parametrize("name", ["frozen", "shallow", "bp", "frozen_bp"])
-def test_one_number_for_all_seeds_is_no_baseline_to_hold_by(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [*((name, GOOD[name][0], f"Typed in, not measured here, and so without a spread: {name}.")
+       for name in ("frozen", "shallow", "bp", "frozen_bp")), ("shallow", None, "Not here: shallow")],
+)  # fmt: skip
+def test_one_number_for_all_seeds_is_no_baseline_to_hold_by_and_neither_is_none(name: str, given: Any, words: str):
     """However far below the subject it lies: a number without a spread shows nothing about a difference."""
-    found = judged(*nets(), **{name: GOOD[name][0]})
+    found = judged(*nets(), **{name: given})
     (depth,) = (f for f in found.findings if f.check == "depth")
     assert found.verdict == depth.outcome == "open"
-    assert f"Typed in, not measured here, and so without a spread: {name}." in depth.says
-
-
-def test_without_the_shallow_net_it_stays_open() -> None:
-    found = judged(*nets(), shallow=None)
-    assert found.verdict == "open"
-    assert "Not here: shallow" in next(f.says for f in found.findings if f.check == "depth")
+    assert words in depth.says
 
 
 @pytest.mark.parametrize("protocol", ["ours", "published"])
@@ -118,21 +116,15 @@ def test_planted_one_training_given_twice_never_holds(copied: Any, words: str, c
         assert (found.verdicts.lower_half, found.verdicts.gamma) == ("open", "open")
 
 
-def test_a_copy_walks_nothing_back_either() -> None:
+def test_a_copy_walks_nothing_back_either_and_one_training_gives_no_interval() -> None:
     """The law: what makes seeds doubtful may only turn an answer into open."""
     first, _, *rest = nets()
     low = {"accuracy": [0.3, 0.301, 0.3, 0.302, 0.3, 0.301]}
     assert judged(*nets(), **low).verdict == "walked back"
     assert judged(first, copy.deepcopy(first), *rest, **low).verdict == "open"
-
-
-def test_the_same_model_thrice_gives_no_interval() -> None:
-    """A margin of one training has no spread, so it does not walk anything back either."""
-    model = Net()
-    low = {"accuracy": 0.3, "frozen": [0.35] * 3, "shallow": [0.35] * 3, "bp": [0.6, 0.61, 0.62],
+    few = {"accuracy": 0.3, "frozen": [0.35] * 3, "shallow": [0.35] * 3, "bp": [0.6, 0.61, 0.62],
            "frozen_bp": [0.3, 0.31, 0.3]}  # fmt: skip
-    found = judged(model, model, model, **low)
-    (depth,) = (f for f in found.findings if f.check == "depth")
+    (depth,) = (f for f in judged(first, first, first, **few).findings if f.check == "depth")
     assert (depth.outcome, depth.low, depth.high) == ("open", None, None)
     assert "1 seed cannot settle it" in depth.says
 

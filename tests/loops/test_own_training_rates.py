@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import own_audits
 import own_loops as loops
 import walkback as wb
+from own_audits import records
 from walkback.errors import BadValue, RecordError
-from walkback.records.loop_training import find_loop_trainings, read_loop_training, read_loops
+from walkback.records.loop_training import find_loop_trainings, read_loops
 from walkback.records.rates import TRIAL_SEED
 from walkback.train.rate_grid import GRID
 
@@ -27,13 +29,8 @@ def train(model, seed, lr=2e-2):
 
 def audited(out, loop=train, **more):
     said: list[str] = []
-    options = {"seeds": 1, "train_bp": train, "residual": True, "credits": "backward", "jobs": 1, "say": said.append}
-    audit = wb.audit_training(loops.make_model, loop, loops.test, "blocks.*", out=out, **options | more)
-    return audit, said
-
-
-def records(folder):
-    return [read_loop_training(path)[0] for path in find_loop_trainings(folder)]
+    options = {"seeds": 1, "train_bp": train, "reach": True, "say": said} | more
+    return own_audits.audited(out, loop, **options), said
 
 
 @pytest.fixture(scope="module")

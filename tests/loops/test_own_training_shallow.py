@@ -1,6 +1,6 @@
 """The shallow twin of somebody's net: its blocks left out by us where that is honest, else the user's make_shallow."""
 
-import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,30 +9,30 @@ from torch import nn
 
 import own_loops as loops
 import walkback as wb
-from walkback.audits.user_training import find_job
+from own_audits import audited, edit, finding, trained
 from walkback.errors import RecordError
-from walkback.loops.job import Wanted
-from walkback.loops.trainings import in_order
 from walkback.records import load_tensors
 from walkback.records.loop_training import WEIGHTS, find_loop_trainings, read_loop_training
 from walkback.records.predictions import PREDICTIONS, unpacked
 
-OPTIONS = {"residual": True, "jobs": 1, "say": None, "reach": False, "train_bp": loops.train_bp}
-
 
 def shallow(folder, make=loops.make_model, train_bp=loops.train, **more):
     """The record of a net's shallow twin."""
-    more = {"make_model": make, "train": loops.train, "train_bp": train_bp, "epochs": 1} | more
-    job = find_job(loops.test, "blocks.*", "loop", True, 42, None, **more)
-    return in_order(job, Wanted("bp", "none", 42), folder)
+    return trained(folder, who="bp", part="none", make=make, train_bp=train_bp, **more)
 
 
-def audited(out, train=loops.train, make=loops.make_model, **more):
-    return wb.audit_training(make, train, more.pop("test", loops.test), out=out, **{"seeds": 3, **OPTIONS, **more})
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory):
+    """The folder and the record of one."""
+    out = tmp_path_factory.mktemp("shallow")
+    found = shallow(out)
+    return out / found.folder(), found
 
 
-def depth_of(audit):
-    return next(f for f in audit.subjects[0].findings if f.check == "depth")
+@pytest.fixture
+def place(twin, tmp_path):
+    """A copy of it, to be spoilt."""
+    return shutil.copytree(twin[0], tmp_path / twin[0].name)
 
 
 class Unlike(loops.Net):
@@ -76,10 +76,10 @@ def in_tuples(seed):
     return model
 
 
-def test_the_shallow_twin_is_the_net_without_its_blocks_trained_by_bp(tmp_path):
-    record = shallow(tmp_path)
+def test_the_shallow_twin_is_the_net_without_its_blocks_trained_by_bp(twin):
+    folder, record = twin
     assert (record.status, record.moved, record.source, record.moments) == ("finished", [], None, [])
-    kept = load_tensors(tmp_path / record.folder() / WEIGHTS)[0]
+    kept = load_tensors(folder / WEIGHTS)[0]
     assert sorted(kept) == ["embed.bias", "embed.weight", "head.bias", "head.weight"]
 
     torch.manual_seed(42)
@@ -101,20 +101,18 @@ def test_the_shallow_twin_is_the_net_without_its_blocks_trained_by_bp(tmp_path):
         ("around", "something goes around the blocks"),
         ("attribute", "without its blocks the net does not run"),
         ("a plain list", "does not call its blocks by their names"),
+        ("tuple", "it gives a tuple, not a tensor"),
     ],
 )
 def test_where_an_identity_is_not_no_block_the_user_is_asked(tmp_path, way, words):
     """A skip outside a block would double the stream: such a twin is a strawman, and is never trained."""
-    why = shallow(tmp_path, lambda seed: Unlike(way)).why
+    make = in_tuples if way == "tuple" else lambda seed: Unlike(way)
+    why = shallow(tmp_path, make).why
     assert words in why
     assert "make_shallow(seed)" in why
-    own = shallow(tmp_path, lambda seed: Unlike(way), make_shallow=loops.shallow_model)
+    own = shallow(tmp_path, make, make_shallow=loops.shallow_model)
     assert own.status == "finished"
     assert own.source is not None
-
-
-def test_a_block_that_gives_a_tuple_is_not_left_out(tmp_path):
-    assert "it gives a tuple, not a tensor" in shallow(tmp_path, in_tuples).why
 
 
 def test_a_block_under_two_names_is_left_out_under_both(tmp_path):
@@ -129,15 +127,16 @@ def test_a_block_under_two_names_is_left_out_under_both(tmp_path):
     ]  # fmt: skip
 
 
-def test_make_shallow_that_gives_the_whole_net_or_nothing_to_train_is_refused(tmp_path):
-    assert "gives the net with its blocks" in shallow(tmp_path, make_shallow=loops.make_model).why
-    assert "nothing to train" in shallow(tmp_path, make_shallow=lambda seed: nn.Flatten()).why
-
-
-def test_a_shallow_twin_that_is_not_trained_is_no_baseline(tmp_path):
-    """An untrained net is the weakest strawman of all."""
-    untrained = shallow(tmp_path, train_bp=lambda model, seed: None)
-    assert "trains nothing" in untrained.why
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"make_shallow": loops.make_model}, "gives the net with its blocks"),
+        ({"make_shallow": lambda seed: nn.Flatten()}, "nothing to train"),
+        ({"train_bp": lambda model, seed: None}, "trains nothing"),  # an untrained net is the weakest strawman of all
+    ],
+)
+def test_a_shallow_twin_that_is_none_or_is_not_trained_is_no_baseline(tmp_path, options, words):
+    assert words in shallow(tmp_path, **options).why
 
 
 def test_a_loop_that_names_blocks_costs_the_baseline_and_not_the_audit(tmp_path):
@@ -145,7 +144,7 @@ def test_a_loop_that_names_blocks_costs_the_baseline_and_not_the_audit(tmp_path)
     (problem,) = [p for p in audit.problems if "without its blocks" in p]
     assert "optimizer got an empty parameter list (own_loops.py, line" in problem
     assert "define make_shallow(seed)" in problem
-    assert (depth_of(audit).outcome, audit.subjects[0].verdict) == ("open", "open")
+    assert (finding(audit).outcome, audit.subjects[0].verdict) == ("open", "open")
     assert any("the baseline shallow is not used" in note for note in audit.subjects[0].notes)
 
 
@@ -154,19 +153,19 @@ def test_the_remedy_keeps_every_other_training(tmp_path):
     make = loops.wide_model
     audit = audited(tmp_path, make=make, seeds=1)
     assert any("define make_shallow(seed)" in problem for problem in audit.problems)
-    before = {
-        p.name: (p / "training.json").stat().st_mtime_ns for p in find_loop_trainings(tmp_path) if "none" not in p.name
-    }
+
+    def kept():
+        files = (p / "training.json" for p in find_loop_trainings(tmp_path) if "none" not in p.name)
+        return {file: file.stat().st_mtime_ns for file in files}
+
+    before = kept()
     said = []
-    again = audited(tmp_path, make=make, seeds=1, make_shallow=loops.shallow_model, say=said.append)
-    assert depth_of(again).parts["shallow"].value is not None
+    again = audited(tmp_path, make=make, seeds=1, make_shallow=loops.shallow_model, say=said)
+    assert finding(again).parts["shallow"].value is not None
     assert again.problems == []
-    audited(tmp_path, make=make, seeds=1, make_shallow=loops.wider_shallow_model, say=said.append)
+    audited(tmp_path, make=make, seeds=1, make_shallow=loops.wider_shallow_model, say=said)
     assert [line.split(":")[0] for line in said if "[" in line] == ["bp without its blocks, seed 42"] * 2
-    after = {
-        p.name: (p / "training.json").stat().st_mtime_ns for p in find_loop_trainings(tmp_path) if "none" not in p.name
-    }
-    assert before == after
+    assert before == kept()
     assert len(list(tmp_path.glob("bp-none-*"))) == 1
 
 
@@ -174,8 +173,8 @@ def test_a_linear_task_needs_no_depth_however_poor_the_frozen_net_is(tmp_path, m
     """Random blocks that scramble the stream make a poor frozen net. The shallow net shows that none are needed."""
     monkeypatch.setattr(loops, "Y", (loops.X[:, 0] > 0).long())
     x = loops.samples(3000, 2)[0]
-    audit = audited(tmp_path, make=loops.scrambled_model, test=[(x, (x[:, 0] > 0).long())])
-    depth = depth_of(audit)
+    audit = audited(tmp_path, seeds=3, make=loops.scrambled_model, test=[(x, (x[:, 0] > 0).long())])
+    depth = finding(audit)
     assert depth.parts["frozen"].low > 0.02, "over the frozen net alone it would gain"
     assert audit.subjects[0].verdict == "open"
     assert "bp is worse than no depth" in depth.says
@@ -185,22 +184,21 @@ def test_a_linear_task_needs_no_depth_however_poor_the_frozen_net_is(tmp_path, m
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
-def test_predictions_are_those_of_the_kept_net_and_agree_with_its_accuracy(tmp_path):
-    record = shallow(tmp_path)
-    content = (tmp_path / record.folder() / PREDICTIONS).read_bytes()
-    table = np.load(tmp_path / record.folder() / PREDICTIONS)
+def test_predictions_are_those_of_the_kept_net_and_agree_with_its_accuracy(twin):
+    folder, record = twin
+    table = np.load(folder / PREDICTIONS)
     assert (table.dtype, table.shape) == (np.uint8, (2, 200))
     assert table[1].tolist() == loops.test[0][1].tolist()
-    found = unpacked(content)
+    found = unpacked((folder / PREDICTIONS).read_bytes())
     assert sum(found.hits) / 200 == record.accuracy
-    assert read_loop_training(tmp_path / record.folder())[1] == found
+    assert read_loop_training(folder)[1] == found
 
 
 def test_with_predictions_the_lower_half_can_be_trained_and_test_noise_is_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(loops, "STEPS", 200)
     test = [loops.samples(1000, 2)]
     audit = audited(tmp_path, make=loops.narrow_top_model, seeds=5, reach=True, test=test)
-    depth = depth_of(audit)
+    depth = finding(audit)
     assert "Test noise is not included" not in depth.says
     assert audit.subjects[0].verdicts.lower_half == "trained", audit.subjects[0].says
     for seed in audit.evidence.seeds:
@@ -216,9 +214,7 @@ def test_with_predictions_the_lower_half_can_be_trained_and_test_noise_is_counte
 
 
 @pytest.mark.parametrize("change", ["flip", "cut", "swap", "unnamed"])
-def test_predictions_that_cannot_be_true_are_refused(tmp_path, change):
-    record = shallow(tmp_path)
-    place = tmp_path / record.folder()
+def test_predictions_that_cannot_be_true_are_refused(place, change):
     content = bytearray((place / PREDICTIONS).read_bytes())
     if change == "flip":
         content[130] ^= 1
@@ -227,8 +223,7 @@ def test_predictions_that_cannot_be_true_are_refused(tmp_path, change):
     elif change == "swap":  # as many are right, of other samples
         content[128:328], content[328:] = content[128:328][::-1], content[328:][::-1]
     else:
-        raw = json.loads((place / "training.json").read_text())
-        (place / "training.json").write_text(json.dumps(raw | {"predictions": None}))
+        edit(place, lambda record: record.update(predictions=None))
     (place / PREDICTIONS).write_bytes(content)
     with pytest.raises(RecordError, match=r"\[predictions\]"):
         read_loop_training(place)
@@ -264,11 +259,7 @@ def test_a_metric_has_no_predictions(tmp_path):
         (lambda r: r.update(part="frozen", source="0" * 16), "blocks"),
     ],
 )
-def test_a_record_of_a_shallow_net_that_cannot_be_true_is_refused(tmp_path, change, name):
-    record = shallow(tmp_path)
-    file = tmp_path / record.folder() / "training.json"
-    raw = json.loads(file.read_text())
-    change(raw)
-    file.write_text(json.dumps(raw))
+def test_a_record_of_a_shallow_net_that_cannot_be_true_is_refused(place, change, name):
+    edit(place, change)
     with pytest.raises(RecordError, match=rf"\[{name}\]"):
-        read_loop_training(file.parent)
+        read_loop_training(place)

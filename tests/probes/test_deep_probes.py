@@ -26,8 +26,7 @@ def test_second_implementation_the_kept_look_is_a_fresh_one_bit_for_bit(net, opt
     alone = deep_probes(trainer)
     assert trainer.latest is None
     last = trainer.snapshot()
-    monkeypatch.setattr(Trainer, "observe", None)
-    monkeypatch.setattr(Trainer, "observe_at", None)  # a rule that gives every block credit is looked at once
+    monkeypatch.setattr(Trainer, "observe", None)  # a rule that gives every block credit is looked at once
     found = deep_probes(trainer)
     assert found.text() == alone.text()
     output = found.output

@@ -7,7 +7,6 @@ import json
 import multiprocessing as mp
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from executed import assert_none_twice, begun, files, serially, sittings, small,
 from walkback.data.base import Split
 from walkback.data.embedded import Embedded
 from walkback.errors import BadValue, RecordError, UnknownName
+from walkback.records import RunFolder, find_runs
 from walkback.records.plan_file import (
     Submission,
     ask_to_stop,
@@ -33,9 +33,11 @@ from walkback.records.plan_file import (
     write_job,
 )
 from walkback.rules import RULES
-from walkback.train import EXECUTORS, Event, Settings, make_executor, train_all
+from walkback.train import Event, train_all
+from walkback.train.executors import EXECUTORS, make_executor
+from walkback.train.executors.processes import one_crew
+from walkback.train.task import Settings
 from walkback.train.work import STOPPED, Folders, hand_over, set_aside, work
-from walkback_paper.sizing import makespan
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,37 +61,27 @@ def known(*events: Event) -> list[str]:
 # --- names and options ------------------------------------------------------------------------------------------------
 
 
-def test_names_and_options_that_nobody_knows():
+def test_names_that_nobody_knows():
     assert {"serial", "processes", "ray", "slurm"} <= set(EXECUTORS.names())
     with pytest.raises(UnknownName, match="did you mean"):
         make_executor("proceses", None, {})
-    with pytest.raises(BadValue, match="retries"):
-        make_executor("ray", None, {"retrys": 1})
-    with pytest.raises(BadValue, match="has no option"):
-        make_executor("processes", None, {"address": "auto"})
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "words"),
     [
-        ("ray", {"retries": -1}),
-        ("ray", {"retries": "often"}),
-        ("ray", {"object_store_mb": 1}),
-        ("ray", {"address": ["a"]}),
-        ("slurm", {"per_task": 0}),
-        ("slurm", {"per_task": 1.5}),
-        ("slurm", {"requeue": "perhaps"}),
-        ("slurm", {"partition": "a b"}),
-        ("slurm", {"partition": "a\n#SBATCH --uid=0"}),
-        ("slurm", {"partition": "a\n"}),
-        ("slurm", {"time": ""}),
-        ("slurm", {"sbatch": "rm -rf"}),
-        ("slurm", {"sbatch": "'--comment=a\nrm'"}),
-        ("slurm", {"wait": True, "submit": False}),
+        ("ray", {"retrys": 1}, "retries"), ("processes", {"address": "auto"}, "has no option"),
+        ("ray", {"retries": -1}, "retries=-1"), ("ray", {"retries": "often"}, "retries=often"),
+        ("ray", {"object_store_mb": 1}, "object_store_mb"), ("ray", {"address": ["a"]}, "address"),
+        ("slurm", {"per_task": 0}, "per_task"), ("slurm", {"per_task": 1.5}, "per_task"),
+        ("slurm", {"requeue": "perhaps"}, "requeue"), ("slurm", {"partition": "a b"}, "partition"),
+        ("slurm", {"partition": "a\n#SBATCH --uid=0"}, "partition"), ("slurm", {"partition": "a\n"}, "partition"),
+        ("slurm", {"time": ""}, "time"), ("slurm", {"sbatch": "rm -rf"}, "sbatch"),
+        ("slurm", {"sbatch": "'--comment=a\nrm'"}, "sbatch"), ("slurm", {"wait": True, "submit": False}, "wait"),
     ],
-)
-def test_values_that_an_option_cannot_take(name, options):
-    with pytest.raises(BadValue) as error:
+)  # fmt: skip
+def test_error_values_that_an_option_cannot_take(name, options, words):
+    with pytest.raises(BadValue, match=words) as error:
         make_executor(name, None, options)
     assert error.value.remedy
 
@@ -98,29 +90,21 @@ def test_a_number_is_fine_for_a_word():
     assert "--time=30" in make_executor("slurm", None, {"time": 30, "mem": "2G"}).asked
 
 
-@pytest.mark.parametrize("jobs", [0, -1])
-@pytest.mark.parametrize("name", ["serial", "processes", "ray", "slurm"])
-def test_no_jobs_at_all(name, jobs, out):
-    with pytest.raises(BadValue, match="--jobs 1"):
+@pytest.mark.parametrize(
+    ("name", "jobs", "words"),
+    [
+        *((name, 0, "--jobs 1") for name in ("serial", "processes", "ray", "slurm")), ("processes", -1, "--jobs 1"),
+        ("serial", 2, "one run at a time"), ("ray", None, r"pip install 'walkback\[ray\]'"),
+        ("slurm", None, "submit=false"),
+    ],
+)  # fmt: skip
+def test_error_what_cannot_be_done_is_refused_before_anything_starts(name, jobs, words, out, monkeypatch):
+    """No jobs, too many, Ray that is not installed, Slurm that is not here."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BadValue, match=words):
         train_all(small(epochs=1), out, executor=name, jobs=jobs)
     assert not out.exists()
-
-
-def test_serial_is_one_at_a_time(out):
-    with pytest.raises(BadValue, match="one run at a time"):
-        train_all(small(epochs=1), out, executor="serial", jobs=2)
-
-
-def test_ray_not_installed(out, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BadValue, match=r"pip install 'walkback\[ray\]'"):
-        train_all(small(epochs=1), out, executor="ray")
-
-
-def test_no_sbatch_here(out, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(BadValue, match="submit=false"):
-        train_all(small(epochs=1), out, executor="slurm")
 
 
 class StandIn:
@@ -167,6 +151,17 @@ def test_lost_tasks_of_ray_are_sent_again_and_not_for_ever(out, serial, monkeypa
     assert same(serial, out)
 
 
+def test_processes_stay_for_the_next_round_and_none_is_left(out, serial):
+    with one_crew():
+        train_all(small(epochs=1, seeds=1), out, jobs=2)
+        first = {process.pid for process in mp.active_children()}
+        train_all(small(epochs=1, seeds=2), out, jobs=2)
+        assert {process.pid for process in mp.active_children()} == first
+        assert len(first) == 2
+    assert not mp.active_children()
+    assert same(serial, out)
+
+
 def test_an_executor_in_a_file_of_the_user(tmp_path, out, serial):
     (tmp_path / "mine.py").write_text(
         "import walkback as wb\n"
@@ -202,6 +197,7 @@ def test_a_plan_comes_back_as_it_was_and_is_refused_if_it_is_not_whole(out):
     assert found.configs == configs
     assert [found.configs_of(task) for task in range(found.tasks)] == [[0, 1, 2, 3], [4, 5]]
     assert find_plans(out) == [plan]
+    assert find_runs(out) == []
     whole = plan.read_text()
     for broken in (whole[: len(whole) // 2], "", "[]", whole.replace("walkback.plan/1", "walkback.plan/2")):
         plan.write_text(broken)
@@ -215,14 +211,6 @@ def test_a_plan_comes_back_as_it_was_and_is_refused_if_it_is_not_whole(out):
             work(plan, task)
 
 
-def test_a_plan_is_no_run(out, serial):
-    """Whoever looks for runs does not stumble over the plans beside them."""
-    from walkback.records import find_runs
-
-    hand_over("slurm", small(epochs=1), Settings(out))
-    assert find_runs(out) == []
-
-
 def test_one_task_of_a_plan(tmp_path, out, serial, monkeypatch):
     """Done, done again, failed with a word, stopped: each leaves its word and its exit status."""
     monkeypatch.chdir(tmp_path)
@@ -232,7 +220,9 @@ def test_one_task_of_a_plan(tmp_path, out, serial, monkeypatch):
     plan = hand_over("slurm", small(rules=["bp", "bad.py:Bad"], seeds=1, epochs=1), Settings(out))
     monkeypatch.chdir("/")  # tasks begin anywhere
     assert work(plan, 0) == 0
-    assert read_outcome(plan, 0).kind == "finished"
+    left = json.loads((beside(plan) / "0.json").read_text())
+    assert (left["schema"], left["run"]) == ("walkback.outcome/1", read_plan(plan).configs[0].folder())
+    assert (left["kind"], left["pid"], left["host"]) == ("finished", os.getpid(), os.uname().nodename)
     assert work(plan, 0) == 0
     assert (read_outcome(plan, 0).kind, read_outcome(plan, 0).attempt) == ("reused", 2)
     assert same(serial, out)
@@ -241,15 +231,12 @@ def test_one_task_of_a_plan(tmp_path, out, serial, monkeypatch):
     failed = read_outcome(plan, 1)
     assert failed.kind == "failed"
     assert "KeyError" in failed.says
-    assert failed.host == os.uname().nodename
     ask_to_stop(plan)
     assert work(plan, 1) == STOPPED
 
 
 def test_a_task_waits_for_a_lost_process_to_let_go(out, serial):
     """A run that another process has is busy at once; with patience it is trained when that process is gone."""
-    from walkback.records import RunFolder
-
     (config,) = small(rules=["bp"], seeds=1, epochs=1)
     plan = hand_over("slurm", [config], Settings(out))
     with RunFolder(out, config):
@@ -397,8 +384,9 @@ def worker(number: int, out: str) -> None:
     train_all([configs[i] for i in order], out, executor="serial")
 
 
-def crowd(count: int, out: Path) -> None:
-    """So many processes at once, each of which wants every run, in another order."""
+@pytest.mark.parametrize("count", [4, pytest.param(64, marks=pytest.mark.slow)])
+def test_a_crowd_on_one_folder_trains_each_run_once(count, tmp_path, out):
+    """None is trained twice and none is lost, though every process tries every run, each in another order."""
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["walkback.train.executors", "executed"])
     processes = [context.Process(target=worker, args=(number, str(out))) for number in range(count)]
@@ -407,65 +395,6 @@ def crowd(count: int, out: Path) -> None:
     for process in processes:
         process.join(600)
         assert process.exitcode == 0
-
-
-@pytest.mark.parametrize("count", [6, pytest.param(64, marks=pytest.mark.slow)])
-def test_a_crowd_on_one_folder_trains_each_run_once(count, tmp_path, out):
-    """None is trained twice and none is lost, though every process tries every run."""
-    crowd(count, out)
     worker(0, str(out))
     assert files(out) == serially(small(epochs=1), tmp_path / "serial")
     assert all(len(each) == 1 for each in sittings(out).values()), sittings(out)
-
-
-def test_the_word_of_a_task_is_plain_json(out):
-    plan = hand_over("slurm", small(rules=["bp"], seeds=1, epochs=1), Settings(out))
-    work(plan, 0)
-    told = json.loads((beside(plan) / "0.json").read_text())
-    assert told["schema"] == "walkback.outcome/1"
-    assert (told["run"], told["kind"], told["pid"]) == (read_plan(plan).configs[0].folder(), "finished", os.getpid())
-
-
-# --- how long it takes ------------------------------------------------------------------------------------------------
-
-
-def test_the_arithmetic_of_a_queue():
-    """Closed form where there is one; else within the bounds of every list schedule."""
-    assert makespan([1, 1, 5], 2) == 6
-    assert makespan([5, 1, 1], 2) == 5
-    lengths = [float(7 * i % 11 + 1) for i in range(40)]
-    assert makespan(lengths, 1) == sum(lengths)
-    assert makespan(lengths, 40) == makespan(lengths, 1000) == max(lengths)
-    for cores in (2, 3, 7):
-        least = max(sum(lengths) / cores, max(lengths))
-        assert least <= makespan(lengths, cores) <= sum(lengths) / cores + max(lengths)
-
-
-def test_golden_the_sizing_in_the_document_is_what_its_command_prints():
-    from walkback_paper import Extent, in_order, sizing, studies
-
-    page = (ROOT / "docs/cluster.md").read_text()
-    overhead = float(re.search(r"study time all --from results --overhead ([\d.]+)", page)[1])
-    arms = in_order(studies(), Extent(False, (42, 123, 456), None), ROOT / "results")
-    configs = list({config.hash(): config for arm in arms for config in arm.configs or arm.waiting}.values())
-    _, table, *notes = sizing(configs, [ROOT / "results"], [2, 32, 512], overhead).markdown().split("\n\n")
-    assert table in page
-    assert all(note in page.replace("\n", " ") for note in notes)
-
-
-def test_runs_of_which_nothing_is_known_are_named_and_not_guessed(out):
-    from walkback_paper import sizing
-
-    out.mkdir()
-    with pytest.raises(BadValue, match="is not known"):
-        sizing(small(epochs=1), [out], [2], 0.0)
-    known_one, *others = small(rules=["bp"], seeds=3, epochs=1)
-    train_all([known_one], out, executor="serial")
-    other_data = small(rules=["bp"], seeds=1, epochs=1, data="digits")
-    table = sizing([known_one, *others, *other_data], [out], [1, 3], 10.0)
-    assert "3 runs" in table.notes[0]
-    assert "1 of them measured" in table.notes[0]
-    assert "1 runs (resmlp bp on digits)" in table.notes[1]
-    assert [row[0] for row in table.rows] == ["1", "3"]
-    with pytest.raises(BadValue, match="0 cores"):
-        sizing([known_one], [out], [0], 0.0)

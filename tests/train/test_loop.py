@@ -15,7 +15,6 @@ from conftest import small_plan
 from executed import DETERMINISTIC
 from walkback.data import load
 from walkback.errors import WalkbackError
-from walkback.probes import undisturbed
 from walkback.records import load_tensors, read_run
 from walkback.rules import Credits, Rule, register_rule
 from walkback.train import Stopped, Trainer, plan, seed_list, train
@@ -31,7 +30,7 @@ def digits():
     return load("digits")
 
 
-@pytest.mark.parametrize("rule", ["bp", "fa", "dfa", "random"])
+@pytest.mark.parametrize("rule", ["bp", "random"])
 def test_property_same_config_same_bits(rule, tmp_path):
     (config,) = small_plan(rules=[rule], epochs=2)
     one = train(config, tmp_path / "one")
@@ -40,20 +39,6 @@ def test_property_same_config_same_bits(rule, tmp_path):
     assert files(one.path) == files(two.path)
     assert one.result.status == "finished"
     assert [s.epoch for s in one.snapshots] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("rule", ["bp", "dfa", "random"])
-def test_property_probing_changes_no_bit_of_the_training(rule, digits):
-    (config,) = small_plan(data="digits", rules=[rule])
-    watched, alone = Trainer(config, digits), Trainer(config, digits)
-    before = torch.random.get_rng_state()
-    for _ in range(2):
-        watched.snapshot()
-        watched.one_epoch(lambda: watched.snapshot() if watched.step % 3 == 0 else None)
-        alone.one_epoch(lambda: None)
-    for name, tensor in alone.tensors().items():
-        assert torch.equal(tensor, watched.tensors()[name]), name
-    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_property_all_rules_see_the_same_init_and_the_same_batches(digits):
@@ -90,12 +75,12 @@ def test_property_global_stream_leaves_no_trace():
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_closed_form_learning_rate(digits):
-    (config,) = small_plan(data="digits", epochs=10, lr=0.1)
-    trainer = Trainer(config, digits)
-    assert trainer.lr(0) == 0.1
-    assert trainer.lr(5) == pytest.approx(0.05)
-    assert trainer.lr(9) == pytest.approx(0.1 * (1 + math.cos(math.pi * 0.9)) / 2)
+def test_closed_form_schedules(digits):
+    cosine, constant = (small_plan(data="digits", epochs=10, lr=0.1, schedule=how)[0] for how in ("cosine", "constant"))
+    assert [Trainer(constant, digits).lr(e) for e in range(10)] == [0.1] * 10
+    expected = [0.1 * (1 + math.cos(math.pi * e / 10)) / 2 for e in range(10)]
+    assert [Trainer(cosine, digits).lr(e) for e in range(10)] == expected
+    assert constant.label() == "dfa constant rate"
 
 
 def test_second_implementation_snapshot_by_hand(digits):
@@ -123,11 +108,10 @@ def test_second_implementation_snapshot_by_hand(digits):
         cosines.append([float(x @ y / (x.norm() * y.norm())) for x, y in zip(a, g[:-1], strict=True)])
         outward.append([float(x @ y / (x.norm() * y.norm())) for x, y in zip(a, g[1:], strict=True)])
     middle = torch.tensor(norms, dtype=torch.float64).quantile(0.5, dim=0)
+    deep = torch.tensor(gradients, dtype=torch.float64).quantile(0.5, dim=0)
     assert measured.hidden_norms == pytest.approx(middle.tolist(), rel=1e-5)
     assert min(measured.gradient_norms) > 0
-    assert measured.gradient_norms == pytest.approx(
-        torch.tensor(gradients, dtype=torch.float64).quantile(0.5, dim=0).tolist(), rel=1e-4
-    )
+    assert measured.gradient_norms == pytest.approx(deep.tolist(), rel=1e-4)
     assert [c.value for c in measured.cosine] == pytest.approx(torch.tensor(cosines).mean(0).tolist(), abs=1e-5)
     assert [c.value for c in measured.cosine_out] == pytest.approx(torch.tensor(outward).mean(0).tolist(), abs=1e-5)
     assert measured.gamma == pytest.approx(sum(c.value for c in measured.cosine) / 3)
@@ -276,28 +260,12 @@ def test_plan_resolves_every_default_and_names_runs_by_what_they_are():
     assert small_plan(**of_numpy)[0].hash() == small_plan(weight_decay=0.5)[0].hash()
 
 
-def test_records_are_plain_json(tmp_path):
+def test_records_are_plain_json_and_read_again_as_they_were(tmp_path):
     run = train(small_plan(epochs=1)[0], tmp_path)
-    for name in ("config.json", "environment.json", "result.json"):
-        json.loads((run.path / name).read_text(), parse_constant=pytest.fail)
-    for line in (run.path / "snapshots.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=pytest.fail)
+    lines = (run.path / "snapshots.jsonl").read_text().splitlines()
+    for text in (*((run.path / n).read_text() for n in ("config.json", "environment.json", "result.json")), *lines):
+        json.loads(text, parse_constant=pytest.fail)
     again = read_run(run.path)
     assert again.snapshots == run.snapshots
     assert again.probes.text() == run.probes.text()  # by text: a NaN is not equal to itself
-
-
-def test_property_undisturbed_puts_everything_back_also_after_an_error():
-    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout())
-    net[2].eval()
-    net[0].weight.grad = torch.ones(3, 3)
-    before = (torch.random.get_rng_state(), net[1].running_mean.clone())
-    with pytest.raises(ZeroDivisionError), undisturbed(net):  # noqa: PT012
-        net.train()
-        net(torch.randn(5, 3))
-        net[0].weight.grad = None
-        raise ZeroDivisionError
-    assert [m.training for m in net] == [True, True, False]
-    assert torch.equal(net[0].weight.grad, torch.ones(3, 3))
-    assert torch.equal(before[0], torch.random.get_rng_state())
-    assert torch.equal(before[1], net[1].running_mean)
+    assert run.environment.sittings[0].threads == 1

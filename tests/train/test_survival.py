@@ -1,9 +1,10 @@
 """What a run must survive: real processes, real kills, torn files, a full disk, two writers at once."""
 
 import errno
-import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from conftest import small_plan
 from executed import DETERMINISTIC, files, wait_until
+from test_crew import dies_at_once
 from walkback.errors import Busy, RecordError
 from walkback.records import RunFolder, read_run
 from walkback.train import Stopped, plan, train, train_all
@@ -24,13 +25,8 @@ SMALL = ["train", "--width", "16", "--depth", "3", "--seed", "42"]
 
 
 def start(out: Path, *words: str, **options) -> subprocess.Popen:
-    return subprocess.Popen(
-        [*WALKBACK, *SMALL, "--out", str(out), *words],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        **options,
-    )
+    command = [*WALKBACK, *SMALL, "--out", str(out), *words]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
 
 
 def run(out: Path, *words: str) -> tuple[int, str]:
@@ -40,7 +36,7 @@ def run(out: Path, *words: str) -> tuple[int, str]:
 
 
 def written(out: Path) -> int:
-    """Bytes of snapshots and writes of checkpoints so far: grows whenever a run does something."""
+    """Grows whenever a checkpoint is written."""
     return sum(p.stat().st_mtime_ns for p in out.glob("*/*.safetensors"))
 
 
@@ -89,7 +85,7 @@ def test_sigint_stops_cleanly_and_says_how_to_go_on(tmp_path):
 
 def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     """One of two workers is killed: its run fails with a word, the others end, and the same command mends it."""
-    words = ["--rules", "bp,dfa,fa", "--epochs", "20", "--checkpoint-every", "0.05"]
+    words = ["--rules", "bp,dfa,fa", "--epochs", "30", "--checkpoint-every", "0.05", "--validation", "0.1"]
     process = start(tmp_path, *words, "--jobs", "2")
     assert wait_until(lambda: len(list(tmp_path.glob("*/checkpoint.safetensors"))) == 2)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -104,86 +100,75 @@ def test_a_worker_that_dies_costs_only_its_own_run(tmp_path):
     assert len(list(tmp_path.glob("*/result.json"))) == 2
     code, said = run(tmp_path, *words, "--jobs", "1")
     assert code == 0, said
-    assert len(list(tmp_path.glob("*/result.json"))) == 3
+    assert [read_run(path.parent).config.validation for path in tmp_path.glob("*/result.json")] == [0.1] * 3
 
 
-def test_workers_killed_before_their_first_run_are_said_to_be_killed(tmp_path):
+def test_workers_killed_before_their_first_run_are_said_to_be_killed(out, monkeypatch):
     """Each worker is killed while it starts: every run fails with the signal and the remedy, and nothing hangs."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import multiprocessing.process as mp, os, signal, sys\n"
-        "from walkback.train import plan, train_all\n"
-        "started = mp.BaseProcess.start\n"
-        "def start(process):\n"
-        "    started(process)\n"
-        "    os.kill(process.pid, signal.SIGKILL)\n"
-        "if __name__ == '__main__':\n"
-        "    mp.BaseProcess.start = start\n"
-        "    events = []\n"
-        "    configs = plan(rules=['bp', 'fa', 'dfa'], epochs=1, net_options={'width': 8, 'depth': 2})\n"
-        "    runs = train_all(configs, 'runs', jobs=2, tell=events.append)\n"
-        "    print(runs, [e.index for e in events], {e.kind for e in events}, {e.says for e in events})\n"
-    )
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, text=True, capture_output=True, timeout=120)
-    assert "[None, None, None] [0, 1, 2] {'failed'}" in done.stdout, done
-    assert "its process was killed (SIGKILL)" in done.stdout
-    assert "before this run could begin" in done.stdout
-    assert "fewer --jobs" in done.stdout
+    monkeypatch.setattr("walkback.train.executors.processes._begin", dies_at_once)
+    events = []
+    assert train_all(small_plan(rules=["bp", "fa", "dfa"]), out, jobs=2, tell=events.append) == [None] * 3
+    assert [(event.index, event.kind) for event in events] == [(0, "failed"), (1, "failed"), (2, "failed")]
+    (says,) = {event.says for event in events}
+    assert "its process was killed (SIGKILL)" in says
+    assert "fewer --jobs, before this run could begin" in says
 
 
-def test_two_processes_on_one_run_one_works_and_the_other_leaves(tmp_path):
-    (config,) = small_plan()
+def test_a_run_that_another_process_has_is_busy_and_others_are_not(tmp_path):
+    (config,), (other,) = small_plan(), small_plan(rules=["bp"], epochs=1)
     with RunFolder(tmp_path, config):
-        code, _ = run(tmp_path, "--rules", "dfa", "--epochs", "3")
-        assert code == 0  # another config: nobody has that one
+        assert train(other, tmp_path).result.status == "finished"
         with pytest.raises(Busy, match="another process"):
             train(config, tmp_path)
     assert train(config, tmp_path).result.status == "finished"
 
 
-def test_two_commands_at_once_share_the_work(tmp_path):
-    words = ["--rules", "dfa", "--epochs", "60", "--jobs", "1"]
-    one, two = start(tmp_path, *words), start(tmp_path, *words)
-    (said_one, _), (said_two, _) = one.communicate(timeout=120), two.communicate(timeout=120)
-    assert sorted([one.returncode, two.returncode]) in ([0, 1], [0, 0]), said_one + said_two
-    assert "Traceback" not in said_one + said_two
-    (path,) = tmp_path.glob("mnist1d-*")
-    assert [s.epoch for s in read_run(path).snapshots] == list(range(61))
+# --- torn files -------------------------------------------------------------------------------------------------------
 
 
-def half_done(out, **changes):
-    """A run stopped in its second epoch, with the steps of its checkpoint."""
-    (config,) = small_plan(**changes)
-    count = iter(range(50))
+def stopped(config, out, steps):
+    count = iter(range(steps))
     with pytest.raises(Stopped):
         train(config, out, should_stop=lambda: next(count, None) is None)
-    return config, out / config.folder()
 
 
-def whole(tmp_path, config):
-    return train(config, tmp_path / "whole").path
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run stopped twice in its second epoch, and the same run trained to its end at once."""
+    folder = tmp_path_factory.mktemp("survival")
+    (config,) = small_plan()
+    stopped(config, folder / "runs", 50)
+    stopped(config, folder / "runs", 5)
+    return config, folder / "runs" / config.folder(), train(config, folder / "whole").path
 
 
-def same(a, b):
-    return all((a / n).read_bytes() == (b / n).read_bytes() for n in DETERMINISTIC)
+@pytest.fixture
+def half_done(begun, out):
+    """That run, to be spoilt; its config, and its folder."""
+    config, path, _ = begun
+    shutil.copytree(path, out / path.name)
+    return config, out / path.name
 
 
-def test_torn_last_line_is_left_out_and_comes_again(tmp_path, out):
-    config, path = half_done(out)
+@pytest.fixture
+def same(begun):
+    """Whether a run has the bits of the one that was never stopped."""
+    return lambda run: all((run.path / n).read_bytes() == (begun[2] / n).read_bytes() for n in DETERMINISTIC)
+
+
+def test_torn_last_line_is_left_out_and_comes_again(half_done, out, same):
+    config, path = half_done
     lines = (path / "snapshots.jsonl").read_bytes()
     (path / "snapshots.jsonl").write_bytes(lines + lines[: len(lines) // 3])
     run_now = read_run(path)
     assert len(run_now.snapshots) == 2
     assert "is incomplete and was left out" in run_now.notes[0]
-    assert same(train(config, out).path, whole(tmp_path, config))
+    assert same(train(config, out))
 
 
 @pytest.mark.parametrize("how", ["truncated", "flipped", "emptied"])
-def test_half_written_checkpoint_is_set_aside_and_the_one_before_goes_on(tmp_path, out, how):
-    config, path = half_done(out)
-    again = iter(range(5))
-    with pytest.raises(Stopped):
-        train(config, out, should_stop=lambda: next(again, None) is None)
+def test_half_written_checkpoint_is_set_aside_and_the_one_before_goes_on(half_done, out, same, how):
+    config, path = half_done
     file = path / "checkpoint.safetensors"
     content = bytearray(file.read_bytes())
     assert (path / "checkpoint.previous.safetensors").exists()
@@ -194,63 +179,46 @@ def test_half_written_checkpoint_is_set_aside_and_the_one_before_goes_on(tmp_pat
     run_now = train(config, out, tell=lambda p: notes.append(p.note))
     assert any(note and "damaged" in note for note in notes)
     assert (path / "checkpoint.safetensors.damaged").exists()
-    assert same(run_now.path, whole(tmp_path, config))
+    assert same(run_now)
 
 
-def test_no_whole_checkpoint_left_is_refused_and_fresh_begins_again(tmp_path, out):
-    config, path = half_done(out)
-    (path / "checkpoint.safetensors").write_bytes(b"torn")
+def test_no_whole_checkpoint_left_is_refused_and_fresh_begins_again(half_done, out, same):
+    config, path = half_done
+    for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"):
+        (path / name).write_bytes(b"torn")
     kept = (path / "snapshots.jsonl").read_bytes()
     with pytest.raises(RecordError, match="--fresh"):
         train(config, out)
     assert (path / "snapshots.jsonl").read_bytes() == kept
-    run_now = train(config, out, fresh=True)
-    assert same(run_now.path, whole(tmp_path, config))
+    assert same(train(config, out, fresh=True))
     assert (out / f"{path.name}.old1" / "snapshots.jsonl").read_bytes() == kept
 
 
-def test_edited_config_is_refused(out):
-    config, path = half_done(out)
-    text = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps(text | {"lr": 0.5}))
-    with pytest.raises(RecordError, match="edited"):
-        train(config, out)
-    (path / "config.json").write_text("{")
-    with pytest.raises(RecordError, match="not valid JSON"):
-        read_run(path)
-    (path / "config.json").write_text(json.dumps(text | {"colour": "red"}))
-    with pytest.raises(RecordError, match="colour"):
-        read_run(path)
-
-
-def test_newer_schema_asks_for_an_upgrade(out):
-    config, path = half_done(out)
-    text = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps(text | {"schema": "walkback.run/2"}))
-    with pytest.raises(RecordError, match="upgrade walkback"):
-        train(config, out)
-
-
-def test_damage_in_the_middle_is_named_by_its_line(out):
-    _, path = half_done(out)
-    lines = (path / "snapshots.jsonl").read_text().splitlines()
-    (path / "snapshots.jsonl").write_text("\n".join(["{torn", *lines[1:]]) + "\n")
-    with pytest.raises(RecordError, match="line 1"):
-        read_run(path)
-
-
-def test_snapshots_missing_behind_a_checkpoint_are_noticed(out):
-    config, path = half_done(out)
-    (path / "snapshots.jsonl").write_text("")
-    with pytest.raises(RecordError, match="lacks snapshots"):
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("config.json", lambda text: text.replace('"lr": 0.001', '"lr": 0.5'), "edited"),
+        ("config.json", lambda _: "{", "not valid JSON"),
+        ("config.json", lambda text: text.replace('"lr"', '"colour"'), "colour"),
+        ("config.json", lambda text: text.replace("walkback.run/1", "walkback.run/2"), "upgrade walkback"),
+        ("snapshots.jsonl", lambda text: text.replace("{", "{torn", 1), "line 1"),
+        ("snapshots.jsonl", lambda _: "", "lacks snapshots"),
+        ("environment.json", lambda text: re.sub(r'(fingerprint": ")\w+', rf"\g<1>{'0' * 64}", text), "other mnist1d"),
+    ],
+)
+def test_error_records_that_were_edited_or_torn_are_refused_by_name(half_done, out, name, change, words):
+    config, path = half_done
+    before = (path / name).read_text()
+    (path / name).write_text(change(before))
+    assert change(before) != before
+    with pytest.raises(RecordError, match=words):
         train(config, out)
 
 
-def test_full_disk_names_the_remedy_and_loses_nothing(tmp_path, out, monkeypatch):
+def test_full_disk_names_the_remedy_and_loses_nothing(half_done, out, same, monkeypatch):
     """The disk is full when the result is to be written: what was there stays, and the same call ends the run."""
-    config, path = half_done(out)
-    kept = (path / "snapshots.jsonl").read_bytes()
-    checkpoint = (path / "checkpoint.safetensors").read_bytes()
+    config, path = half_done
+    kept, checkpoint = ((path / name).read_bytes() for name in ("snapshots.jsonl", "checkpoint.safetensors"))
     synced = os.fsync
 
     def full(descriptor):
@@ -266,11 +234,9 @@ def test_full_disk_names_the_remedy_and_loses_nothing(tmp_path, out, monkeypatch
     assert "free some space" in events[-1].says
     assert not list(path.glob(".*"))
     assert (path / "snapshots.jsonl").read_bytes().startswith(kept)
-    assert checkpoint in (
-        (path / n).read_bytes() for n in ("checkpoint.safetensors", "checkpoint.previous.safetensors")
-    )
+    assert checkpoint in (file.read_bytes() for file in path.glob("checkpoint*"))
     monkeypatch.undo()
-    assert same(train(config, out).path, whole(tmp_path, config))
+    assert same(train(config, out))
 
 
 def test_no_write_permission_names_the_remedy(tmp_path):
@@ -283,18 +249,6 @@ def test_no_write_permission_names_the_remedy(tmp_path):
         locked.mkdir(mode=0o500)
         with pytest.raises(RecordError, match="--out"):
             train(config, locked / "runs")
-    code, said = run(tmp_path / "file", "--rules", "dfa", "--epochs", "1")
-    assert code == 1
-    assert "--out" in said
-    assert "Traceback" not in said
-
-
-def test_other_data_than_it_began_with_are_refused(out):
-    config, path = half_done(out)
-    text = json.loads((path / "environment.json").read_text())
-    (path / "environment.json").write_text(json.dumps(text | {"data_fingerprint": "0" * 64}))
-    with pytest.raises(RecordError, match="other mnist1d data"):
-        train(config, out)
 
 
 def test_a_rule_that_breaks_fails_alone(tmp_path):
@@ -329,10 +283,3 @@ def test_registered_rules_reach_the_workers(tmp_path):
     assert (
         done.stdout.strip() == "['finished', 'finished'] ['zero credit', 'zero credit', 'zero credit', 'zero credit']"
     ), done
-
-
-def test_one_thread_each(tmp_path):
-    before = torch.get_num_threads()
-    runs = train_all(small_plan(epochs=1), tmp_path, jobs=1)
-    assert runs[0].environment.sittings[0].threads == 1
-    assert torch.get_num_threads() == before

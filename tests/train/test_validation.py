@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 import torch
 
-from commands import walkback
 from conftest import image_data, small_plan
 from walkback.data import Split, load
 from walkback.data.batches import held_out
@@ -81,11 +80,3 @@ def test_error_shares_that_cannot_be_meant(share):
 def test_error_nothing_held_out_or_nothing_left(share):
     with pytest.raises(BadValue, match="cannot be held out"):
         held_out(image_data(count=50), share)
-
-
-def test_the_command_line_takes_it(tmp_path):
-    words = ["train", "--data", "digits", "--rules", "dfa", "--epochs", "1", "--validation", "0.1", "--width", "8"]
-    done = walkback(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (config,) = (tmp_path / "runs").glob("*/config.json")
-    assert read_run(config.parent).config.validation == 0.1

@@ -37,6 +37,7 @@ from walkback.records.config_keys import setting_of
 from walkback.records.looks import read_looks
 from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, TRIALS, Choice, ChosenRates, doubled, find_trials
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all
+from walkback.train.executors.processes import one_crew
 from walkback.train.rate_grid import GRID, search
 
 Auto = Literal["auto"]
@@ -104,6 +105,7 @@ def _everyone(rules: Sequence[str]) -> list[str]:
     return [*dict.fromkeys([*rules, *CONTROLS])]
 
 
+@one_crew()
 def audit_rules(
     rules: Sequence[str] = ("bp", "fa", "dfa"),
     *,

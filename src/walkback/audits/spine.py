@@ -7,7 +7,6 @@ answer stands, and nobody knows whether a failure would have been seen.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from walkback.audits.controls import controls_of, several_words, validity
@@ -191,32 +190,23 @@ def _by_processes(tasks: Sequence[_Task], processes: int) -> Iterator[tuple[_Tas
     """Every task with what came of it. What a lost process had, and what a process could not read, is done here."""
     left = [*range(len(tasks))]
     if processes:
-        from walkback.train.crew import Crew, Lost, start_worker
+        from walkback.train.crew import Crew, Lost
 
-        crew = Crew(lambda: start_worker(_judging), enumerate(tasks), interrupted=lambda: False)
-        try:
-            for pipe, message in crew.messages(processes):
-                if isinstance(message, Lost):
-                    continue
-                number, judgements = message
-                crew.give(pipe)
-                if judgements is not None:
+        with Crew(_judging, jobs=processes) as crew:
+            for (number, task), judgements in crew.do(enumerate(tasks)):
+                if judgements is not None and not isinstance(judgements, Lost):
                     left.remove(number)
-                    yield tasks[number], judgements
-        finally:
-            crew.kill()
+                    yield task, judgements
     yield from ((tasks[number], tasks[number].done()) for number in left)
 
 
-def _judging(pipe: Connection) -> None:
-    """The life of a process that judges."""
-    from walkback.train.crew import READY
+def _judging(_tell: object) -> Callable[[tuple[int, _Task]], list[Judgement] | None]:
+    """What judges in a process of its own."""
 
-    pipe.send(READY)
-    while (numbered := pipe.recv()) is not None:
-        number, task = numbered
+    def judged(numbered: tuple[int, _Task]) -> list[Judgement] | None:
         try:
-            judgements = task.done()
+            return numbered[1].done()
         except WalkbackError:  # the first by name is refused by the process that has them all
-            judgements = None
-        pipe.send((number, judgements))
+            return None
+
+    return judged

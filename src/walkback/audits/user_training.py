@@ -17,7 +17,7 @@ from walkback.errors import BadValue, WalkbackError
 from walkback.loops.fingerprints import Batches, fingerprint, fingerprint_of, overlap
 from walkback.loops.job import RATE, Job, Make, MakeOptimizer, Train, Wanted, epoch_of, repeatable
 from walkback.loops.one_training import made, parameters_of, shapes_of
-from walkback.loops.trainings import Trainings, check_folder, here_as_before, only_writer
+from walkback.loops.trainings import Trainings, check_folder, here_as_before
 from walkback.probes.detect_task import Metric, settle
 from walkback.probes.inputs import gather, on_tensors
 from walkback.probes.look import CreditFunction
@@ -117,9 +117,8 @@ def audit_training(
     if few := too_few(job.batches, thresholds["depth.margin"]):
         raise BadValue(f"test cannot show what is asked: {few}", "give more test samples")
     folder = Path(out)
-    with only_writer(folder):
+    with Trainings(job, folder, jobs, reach, fixed, talk) as trainings, trainings.crew:
         check_folder(folder, job.setting)
-        trainings = Trainings(job, folder, jobs, reach, fixed, talk)
         counts = dict.fromkeys(("subject", "bp", "random"), count)
         if job.setting.bp is None:
             talk(NO_REFERENCE)

@@ -14,7 +14,7 @@ a skip outside a block would add the stream to itself. So the net is run with bl
 its outputs must not depend on the samples. Anything else is the user's to say, by `make_shallow`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -64,9 +64,15 @@ def statistics_of(model: nn.Module) -> set[str]:
     }
 
 
-def differing(before: Mapping[str, Tensor], after: Mapping[str, Tensor], names: Sequence[str]) -> list[str]:
-    """The names whose values are not the same bits."""
-    return [name for name in names if name not in after or not _same(before[name], after[name])]
+def differing(
+    before: Mapping[str, Tensor], after: Mapping[str, Tensor], names: Iterable[str] | None = None
+) -> list[str]:
+    """The names, of these or of all, whose values are not the same bits."""
+    return [
+        name
+        for name in (before if names is None else names)
+        if name not in after or not _same(before[name], after[name])
+    ]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

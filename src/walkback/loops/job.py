@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple
 
@@ -67,14 +68,13 @@ class Job:
             return "make_bp_model", self.make_bp_model
         return "make_model", self.make_model
 
-    def run(self, who: Who, model: nn.Module, seed: int, lr: float | None = None) -> Any:
-        """The user's loop of it, or the plain one."""
-        rate: dict[str, Any] = {} if lr is None else {"lr": lr}
+    def loop(self, who: Who) -> tuple[str, Train]:
+        """What trains it: the name of the argument, and the user's loop; or a plain one by backprop."""
         if who != "bp":
-            return self.train(model, seed, **rate)
+            return "train", self.train
         if self.train_bp is not None:
-            return self.train_bp(model, seed, **rate)
-        return plain_loop(self, model, seed, rate)
+            return "train_bp", self.train_bp
+        return "the plain loop", partial(plain_loop, self)
 
     def takes_rate(self, who: Who) -> bool:
         """Whether the loop that trains it can be given a learning rate."""
@@ -127,7 +127,7 @@ def epoch_of(train_batches: Any, seed: int) -> Any:
     return train_batches(seed) if callable(train_batches) and not isinstance(train_batches, Iterable) else train_batches
 
 
-def plain_loop(job: Job, model: nn.Module, seed: int, rate: dict[str, Any]) -> None:
+def plain_loop(job: Job, model: nn.Module, seed: int, **rate: float) -> None:
     """Backprop end to end: the mean loss of each batch, one step per batch."""
     stepper = (job.optimizer or adam)([p for p in model.parameters() if p.requires_grad], **rate)
     if not isinstance(stepper, torch.optim.Optimizer):

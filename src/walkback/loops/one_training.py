@@ -6,7 +6,6 @@ import platform
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +88,7 @@ def shapes_of(model: nn.Module) -> str:
 
 def train_one(job: Job, wanted: Wanted, out: Path) -> LoopTraining:
     """Train, verify, measure and keep one training; where nothing came of it, a record that says why."""
+    out = out.absolute()  # the loop may change the folder
     try:
         if wanted.trial and job.validation is not None:
             job = replace(job, batches=job.validation, probed=job.validation)
@@ -127,22 +127,16 @@ class OneTraining:
         self.standing: Stance | None = None
         self.steps: Sequence[Movement] = ()
         self.model = made(job, wanted)
-        if wanted.part == "none":
-            self._leave_blocks_out()
+        if wanted.part == "none" and job.make_shallow is None:
+            self.model = without_blocks(self.model, job.setting.blocks, ModelScorer(job, self.model).outputs)
+        elif wanted.part == "none":
+            if shapes_of(self.model) == job.setting.parameters:
+                raise BadValue("make_shallow gives the net with its blocks", "let it give the same net without them")
+            trainable(self.model)
         self.before, self.start = copy_of(state_of(self.model)), duplicate(self.model)
         self.scorer = ModelScorer(job, self.model, describe=wanted.who == "subject")
         self.is_probed = wanted.part == "all" and not wanted.trial  # of all others accuracy is enough
         self.first = self.scorer.begun(self.model) if self.is_probed and wanted.who != "init" else None
-
-    def _leave_blocks_out(self) -> None:
-        """The net without its blocks: the user's own, or the net that `made` built with its blocks left out."""
-        if self.job.make_shallow is None:
-            outputs = ModelScorer(self.job, self.model).outputs
-            self.model = without_blocks(self.model, self.job.setting.blocks, outputs)
-        elif shapes_of(self.model) == self.job.setting.parameters:
-            raise BadValue("make_shallow gives the net with its blocks", "let it give the same net without them")
-        else:
-            self.model = trainable(self.model)
 
     def carried_out(self, out: Path) -> LoopTraining:
         """Train, verify, measure and keep it."""
@@ -154,14 +148,22 @@ class OneTraining:
             if self.status == "finished" and frozen:
                 self.why, notes = check_frozen(self.model, self.before, self.start, frozen, self.scorer.outputs)
                 self.status, self.notes = "not frozen" if self.why else "finished", self.notes + notes
-            moments, accuracy, loss, predicted = self._measured()
-            record = self._recorded(moments, accuracy, loss, predicted)
+            measured, predicted = self._measured()
+            known = measured | (self._moved() if self.status != "failed" else {})
             tensors = copy_of(state_of(self.model)) if self.status != "failed" else None
         finally:
             for name, p in self.model.named_parameters():
                 p.requires_grad_(flags.get(name, p.requires_grad))
-        kept = (None, None) if self.wanted.trial else (tensors, predicted)
-        write_training(out, record, *kept)
+        if self.wanted.trial:
+            tensors = predicted = None
+        if self.standing is not None and self.status != "failed":
+            known |= {"standing": self.standing.standing, "standing_why": self.standing.why}
+        record = _record(
+            self.job, self.wanted, status=self.status, why=self.why, init=digest_of(self.before), noise=self.noise,
+            notes=list(dict.fromkeys(self.notes)), predictions=None if predicted is None else digest(predicted),
+            seconds=round(time.monotonic() - self.began, 2), **known,
+        )  # fmt: skip
+        write_training(out, record, tensors, predicted)
         return record
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -179,19 +181,21 @@ class OneTraining:
         if wanted.who == "random":
             self._train_by_noise()
             return
+        self.standing = self._declared()
         is_subject = (wanted.who, wanted.part) == ("subject", "all")
-        witness, steps = None, None
         if is_subject and job.credits == "backward":
             witness = Witness(self.model, job.setting.blocks, self.scorer.task.take.__call__)
             witness.start()
-        if is_subject and callable(job.credits):
-            steps = Movements(self.model, [*find_blocks(self.model, job.setting.blocks).values()])
-        try:
-            with nullcontext() if steps is None else steps:
+            try:
                 self._run()
-        finally:
-            self.standing = self._declared() if witness is None else witness.close()
-        self.steps = () if steps is None else steps.kept
+            finally:
+                self.standing = witness.close()
+        elif is_subject and callable(job.credits):
+            with Movements(self.model, [*find_blocks(self.model, job.setting.blocks).values()]) as steps:
+                self._run()
+            self.steps = steps.kept
+        else:
+            self._run()
 
     def _declared(self) -> Stance | None:
         """The standing of credits that are not looked at in the training."""
@@ -214,7 +218,7 @@ class OneTraining:
             return
         self.model = made(self.job, self.wanted)
         self.model.train()
-        if differing(self.before, state_of(self.model), [*self.before]):
+        if differing(self.before, state_of(self.model)):
             self.status, self.why = "failed", "make_model gives another net for the same seed"
             return
         parts = find_blocks(self.model, self.job.setting.blocks)
@@ -237,14 +241,15 @@ class OneTraining:
     def _run(self) -> None:
         """Call the loop, and see what became of the model."""
         job, model, who, part = self.job, self.model, self.wanted.who, self.wanted.part
-        whose = "train" if who != "bp" else "train_bp" if job.train_bp is not None else "the plain loop"
+        whose, loop = job.loop(who)
+        rate = {} if self.wanted.lr is None else {"lr": self.wanted.lr}
         set_seeds(self.wanted.seed)
         blocks = job.blocks(part)
         parts = find_blocks(model, blocks) if blocks else {}
         self.status, self.why, self.notes = "failed", "", []
         with torch.enable_grad():
             try:
-                returned = job.run(who, model, self.wanted.seed, self.wanted.lr)
+                returned = loop(model, self.wanted.seed, **rate)
             except WalkbackError as error:
                 self.why = f"{whose} raised: {error.what}"
                 return
@@ -270,7 +275,7 @@ class OneTraining:
         moved = differing(before, after, parameters)
         another = isinstance(returned, nn.Module) and unwrapped(returned).model is not model
         if not moved:
-            if part == "none" or (part == "all" and not differing(before, after, [*before])):
+            if part == "none" or (part == "all" and not differing(before, after)):
                 words = "it returned a new model and left the one that it was given as it was" if another else NOTHING
                 self.why = f"{whose}: {words}"
             else:
@@ -289,16 +294,18 @@ class OneTraining:
 
     # --- what is known of it ------------------------------------------------------------------------------------------
 
-    def _measured(self) -> tuple[list[Moment], float | None, float | None, bytes | None]:
-        """Its moments, accuracy, loss, and final predictions; none of them where it failed, or fails here."""
-        if self.status != "failed":
-            try:
-                accuracy, loss, predicted = self.scorer.score(self.model)
-                return self._moments(accuracy, loss) if self.is_probed else [], accuracy, loss, predicted
-            except Exception as error:
-                what = error.what if isinstance(error, WalkbackError) else own_line(error)
-                self.status, self.why = "failed", f"it could not be measured: {what}"
-        return [], None, None, None
+    def _measured(self) -> tuple[dict[str, Any], bytes | None]:
+        """Its accuracy, loss and moments, and its predictions; none of them where it failed, or fails here."""
+        if self.status == "failed":
+            return {}, None
+        try:
+            accuracy, loss, predicted = self.scorer.score(self.model)
+            moments = self._moments(accuracy, loss) if self.is_probed else []
+        except Exception as error:
+            what = error.what if isinstance(error, WalkbackError) else own_line(error)
+            self.status, self.why = "failed", f"it could not be measured: {what}"
+            return {}, None
+        return {"accuracy": accuracy, "loss": loss, "moments": moments}, predicted
 
     def _moments(self, accuracy: float | None, loss: float) -> list[Moment]:
         """At init and at the end; of the control at init the whole moment is that at init."""
@@ -320,30 +327,19 @@ class OneTraining:
                 self.notes.append(f"the steps of the blocks were not compared with the gradient: {own_line(error)}")
         return [last.changed(epoch=0)] if self.first is None else [self.first, last]
 
-    def _recorded(
-        self, moments: list[Moment], accuracy: float | None, loss: float | None, predicted: bytes | None
-    ) -> LoopTraining:
-        known: dict[str, Any] = {
-            "status": self.status, "why": self.why, "accuracy": accuracy, "loss": loss, "moments": moments,
-            "init": digest_of(self.before), "noise": self.noise, "notes": list(dict.fromkeys(self.notes)),
-            "predictions": None if predicted is None or self.wanted.trial else digest(predicted),
-            "seconds": round(time.monotonic() - self.began, 2),
+    def _moved(self) -> dict[str, Any]:
+        """Its weights, and how far they went from those at init: by block, and all others."""
+        after = state_of(self.model)
+        names = [name for name, _ in self.model.named_parameters() if name in self.before]
+        inner = [inside(names, [block]) for block in self.job.blocks(self.wanted.part)]
+        outer = [name for name in names if not any(name in block for block in inner)]
+        return {
+            "weights": digest_of(after), "moved": [_apart(self.before, after, block) for block in inner],
+            "elsewhere": _apart(self.before, after, outer),
         }  # fmt: skip
-        if self.status != "failed":
-            after = state_of(self.model)
-            names = [name for name, _ in self.model.named_parameters() if name in self.before]
-            inner = [inside(names, [block]) for block in self.job.blocks(self.wanted.part)]
-            outer = [name for name in names if not any(name in block for block in inner)]
-            known |= {
-                "weights": digest_of(after), "moved": [_moved(self.before, after, block) for block in inner],
-                "elsewhere": _moved(self.before, after, outer),
-            }  # fmt: skip
-            if self.standing is not None:
-                known |= {"standing": self.standing.standing, "standing_why": self.standing.why}
-        return _record(self.job, self.wanted, **known)
 
 
-def _moved(before: Mapping[str, Tensor], after: Mapping[str, Tensor], names: Sequence[str]) -> float:
+def _apart(before: Mapping[str, Tensor], after: Mapping[str, Tensor], names: Sequence[str]) -> float:
     """‖w − w_0‖ / ‖w_0‖ over some tensors; 0 only if they are the same bits."""
     apart = math.sqrt(sum(float((after[n].detach().double() - before[n].double()).square().sum()) for n in names))
     size = math.sqrt(sum(float(before[n].double().square().sum()) for n in names))

@@ -31,9 +31,13 @@ class ModelScorer:
     """Measures the models of one audit, all in the same way."""
 
     def __init__(self, job: Job, model: nn.Module, describe: bool = False):
-        self.job, self.describe = job, describe
+        self.job = job
         self.task: Task = settle(model, job.batches, job.output, job.loss)
         self.probed = settle(model, job.probed, job.output, job.loss).batches
+        setting = job.setting
+        self.asked = Asked(
+            self.probed, setting.blocks, None, None, job.reduction, self.task.loss, describe, setting.residual
+        )  # fmt: skip
 
     def score(self, model: nn.Module) -> tuple[float | None, float, bytes | None]:
         """On the whole test: accuracy or your metric, the mean loss, and what predictions.npy holds.
@@ -77,7 +81,7 @@ class ModelScorer:
         given = callable(credits) and credits is self.job.credits
         redraw = guarded(self.job.redraw, notes, "redraw") if self.job.redraw is not None and given else None
         with undisturbed(model, whole=True), uncompiled(model):
-            found = measured(self.task.reading(model), self._asked(own, redraw))
+            found = measured(self.task.reading(model), self.asked._replace(credits=own, redraw=redraw))
         notes += [note for note in found.notes if note not in notes]
         return found.moment
 
@@ -89,8 +93,9 @@ class ModelScorer:
         with undisturbed(model, whole=True), uncompiled(model):
             worker = Worker(self.task.reading(model), few.inputs, few.labels, names, self.task.loss)
             double, _ = double_worker(worker, names, worker.still.losses)
-            for step in steps if double is not None else ():
-                assert double is not None
+            if double is None:
+                return {}
+            for step in steps:
                 with torch.no_grad():
                     for p, value in zip(double.model.parameters(), step.before, strict=True):
                         p.copy_(value)
@@ -98,19 +103,12 @@ class ModelScorer:
                 along, agreeing, _ = against_probe(step.taken, double, samples=COMPARED)
                 updates.append(along)
                 halves.append(agreeing)
-        return {UPDATE: _means(updates), HALVES: _means(halves)} if updates else {}
+        return {UPDATE: _means(updates), HALVES: _means(halves)}
 
     def begun(self, model: nn.Module) -> Moment:
         """What scale asks of the net at init."""
         with undisturbed(model, whole=True), uncompiled(model):
-            return at_init(self.task.reading(model), self._asked(None, None))
-
-    def _asked(self, credits: Any, redraw: Any) -> Asked:
-        job = self.job
-        return Asked(
-            self.probed, job.setting.blocks, credits, redraw, job.reduction, self.task.loss, self.describe,
-            job.setting.residual,
-        )  # fmt: skip
+            return at_init(self.task.reading(model), self.asked)
 
 
 def _means(steps: Sequence[Sequence[Reading]]) -> list[Reading]:

@@ -10,10 +10,8 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
@@ -25,6 +23,7 @@ from walkback.loops.one_training import Unusable, failed, train_one
 from walkback.own import load_file
 from walkback.probes.preserve import undisturbed
 from walkback.records.loop_training import (
+    Arm,
     Loop,
     LoopSetting,
     LoopTraining,
@@ -39,11 +38,11 @@ from walkback.records.loop_training import (
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice
 from walkback.report.numbers import duration
 from walkback.train import seed_list
-from walkback.train.crew import READY, Crew, Lost, cores, start_worker
+from walkback.train.crew import Crew, Lost, cores
 from walkback.train.rate_grid import GRID, search
 
 LOG = "training.log"
-PARTS: Sequence[tuple[Who, Part]] = (
+PARTS: Sequence[Arm] = (
     ("subject", "all"), ("bp", "all"), ("subject", "frozen"), ("bp", "none"), ("bp", "frozen"), ("random", "all"),
     ("subject", "half"), ("bp", "half"),
 )  # fmt: skip
@@ -58,19 +57,6 @@ WORDS = {
     "parameters": "the net's parameters", "test": "the test samples", "samples": "the number of test samples",
     "recipe": "the recipe of the plain loop", "bp": "how bp is trained", "doubts": "the samples that overlap",
 }  # fmt: skip
-
-
-def only_writer(folder: Path) -> Any:
-    """A lock that is held while the folder is written."""
-    make_folder(folder)
-    lock = FileLock(folder / ".audit_training.lock")
-    with writing(folder):
-        try:
-            return lock.acquire(timeout=0)
-        except Timeout as error:
-            raise Busy(
-                f"another process audits a training in {folder}", "let it finish, or name another out="
-            ) from error
 
 
 def check_folder(folder: Path, setting: LoopSetting) -> None:
@@ -95,7 +81,7 @@ def _records(folder: Path) -> Iterator[LoopTraining]:
 
 
 class Trainings:
-    """Trains what is missing, and reads all that was trained.
+    """Trains what is missing in a folder, and reads all that is there. Used by `with`: inside, nobody else writes it.
 
     reach   whether the upper halves are trained
     fixed   the seeds of everybody; None: their number tells them
@@ -108,25 +94,43 @@ class Trainings:
         if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
             raise BadValue(f"{jobs} jobs cannot train anything", "give jobs=1 or more")
         self.job, self.folder, self.say, self.fixed = job, folder, say, fixed
-        self.jobs = cores() if jobs is None else jobs
         self.parts = [each for each in PARTS if each[1] != "half" or (reach and len(job.setting.blocks) > 1)]
-        self.content = b""  # the job, as it is sent to other processes
-        if self.jobs > 1:
-            self.content, why = sendable(job)
-            if why:
-                self.jobs = 1
-                say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
         self.tried: set[Wanted] = set()
-        self.total, self.done, self.seconds = 0, 0, list[float]()
+        self.total, self.done, self.seconds = 0, 0, 0.0
         self.choices = own_choices(self._trials())
+        self.lock = FileLock(folder / ".audit_training.lock")
+        jobs, content = jobs or cores(), b""
+        if jobs > 1:
+            content, why = sendable(job)
+            if why:
+                jobs = 1
+                say(f"Trained one after the other: {why}. In a file, `walkback audit FILE` uses every core.")
+        self.crew = Crew(_begin, folder.absolute(), job.files, content, jobs=jobs, around=_without_main)
+
+    def __enter__(self) -> "Trainings":
+        make_folder(self.folder)
+        with writing(self.folder):
+            try:
+                self.lock.acquire(timeout=0)
+            except Timeout as error:
+                words = f"another process audits a training in {self.folder}"
+                raise Busy(words, "let it finish, or name another out=") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
     def coming(self, counts: Mapping[str, int]) -> str:
         """What is left to train, in a line; with the minutes, once some trainings show how long one takes."""
         done = [*_records(self.folder)]
         runs, trials = self._missing(counts, done), self._missing_trials(counts, self._grid())
-        left, known = len(runs) + len(trials), [record.seconds for record in done if record.who != "init"]
-        pace = f", about {duration(left * sum(known) / len(known) / min(self.jobs, left))}" if known and left else ""
+        known = [record.seconds for record in done if record.who != "init"]
+        pace = self._time_for(len(runs) + len(trials), sum(known) / max(len(known), 1))
         return f"To train: {f'{len(trials)} trials of learning rates and ' * bool(trials)}{len(runs)} trainings{pace}."
+
+    def _time_for(self, left: int, seconds: float) -> str:
+        """About how long so many trainings of so many seconds take, in words; nothing where that is not known."""
+        return f", about {duration(left * seconds / min(self.crew.jobs, left))}" if left and seconds else ""
 
     def tune(self, counts: Mapping[str, int]) -> None:
         """Choose the learning rates, where they can be chosen."""
@@ -161,7 +165,7 @@ class Trainings:
 
     # --- what is missing ----------------------------------------------------------------------------------------------
 
-    def _arms(self, counts: Mapping[str, int]) -> list[tuple[Who, Part]]:
+    def _arms(self, counts: Mapping[str, int]) -> list[Arm]:
         return [(who, part) for who, part in self.parts if who in counts]
 
     def _missing(self, counts: Mapping[str, int], done: Sequence[LoopTraining]) -> list[Wanted]:
@@ -211,44 +215,27 @@ class Trainings:
     def _train(self, wanted: Sequence[Wanted]) -> None:
         """Do all of them; an error of the user's that no other seed would mend stops the rest."""
         self.total += len(wanted)
-        if self.content and len(wanted) > 1:
-            self._in_processes(wanted)
-        else:
+        if self.crew.jobs == 1 or len(wanted) == 1:
             for each in wanted:
                 self._note(in_order(self.job, each, self.folder))
-
-    def _in_processes(self, wanted: Sequence[Wanted]) -> None:
-        def start() -> tuple[Connection, Any]:
-            with _without_main():
-                ours, process = start_worker(_worker, str(self.folder))
-            ours.send(list(self.job.files))
-            ours.send_bytes(self.content)
-            return ours, process
-
-        crew = Crew(start, wanted, interrupted=lambda: False)
-        try:
-            for pipe, message in crew.messages(min(self.jobs, len(wanted))):
-                if not isinstance(message, Lost):
-                    self._note(read_loop_training(message)[0])
-                    crew.give(pipe)
-                elif message.task is not None:
-                    self._note(failed(self.job, message.task, message.how, self.folder))
-                elif not crew.at_work:  # it could not even begin: here at least it says why
-                    while crew.waiting:
-                        self._note(in_order(self.job, crew.waiting.pop(), self.folder))
-        finally:
-            crew.kill()
+            return
+        for each, record in self.crew.do(wanted):
+            if not isinstance(record, Lost):
+                self._note(record)
+            elif record.begun:
+                self._note(failed(self.job, each, record.how, self.folder))
+            else:  # no process could even begin: here at least it says why
+                self._note(in_order(self.job, each, self.folder))
 
     def _note(self, record: LoopTraining) -> None:
         """Say how a training ended, how many are done, and how long the rest will take."""
         self.done += 1
-        self.seconds.append(record.seconds)
+        self.seconds += record.seconds
         words = f"✗ {record.status}: {record.why}"
         if record.status == "finished":
             words = "✓" if record.accuracy is None else f"✓ accuracy {record.accuracy:.3f}"
-        left, pace = self.total - self.done, sum(self.seconds) / len(self.seconds)
-        rest = f", about {duration(left * pace / min(self.jobs, left))} left" if left and pace else ""
-        self.say(f"{record.label()}: {words}  [{self.done} of {self.total} trainings{rest}]")
+        rest = self._time_for(self.total - self.done, self.seconds / self.done)
+        self.say(f"{record.label()}: {words}  [{self.done} of {self.total} trainings{rest and f'{rest} left'}]")
         if (record.who, record.part, record.status) == ("subject", "all", "failed"):
             for mark, remedy in UNUSABLE.items():
                 if mark in record.why:
@@ -300,13 +287,16 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _worker(pipe: Connection, out: str) -> None:
-    """Ask for a training, do it, and report where its record is; until none is left."""
+def _begin(_tell: object, out: Path, files: Sequence[str], content: bytes) -> Callable[[Wanted], LoopTraining]:
+    """What does a training in a process of its own, where the job is unpacked once."""
     torch.set_num_threads(1)
-    for file in pipe.recv():
+    for file in files:
         load_file(Path(file))
-    job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the process that started this one
-    pipe.send(READY)
-    with (Path(out) / LOG).open("a", buffering=1, errors="replace") as log, redirect_stdout(log):
-        while (task := pipe.recv()) is not None:
-            pipe.send(str(train_one(job, task, Path(out)).place(Path(out))))
+    job: Job = pickle.loads(content)  # noqa: S301 - from the process that started this one
+    log = (out / LOG).open("a", buffering=1, errors="replace")
+
+    def train(wanted: Wanted) -> LoopTraining:
+        with redirect_stdout(log):
+            return train_one(job, wanted, out)
+
+    return train

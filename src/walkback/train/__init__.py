@@ -15,22 +15,18 @@ if TYPE_CHECKING:
     from walkback.train.deep import deep_probes as deep_probes
     from walkback.train.deep import identity_now as identity_now
     from walkback.train.environment import arithmetic as arithmetic
-    from walkback.train.executors import EXECUTORS as EXECUTORS
     from walkback.train.executors import Executor as Executor
-    from walkback.train.executors import make_executor as make_executor
     from walkback.train.executors import train_all as train_all
     from walkback.train.loop import Progress as Progress
     from walkback.train.loop import Stopped as Stopped
     from walkback.train.loop import train as train
     from walkback.train.task import Event as Event
-    from walkback.train.task import Settings as Settings
     from walkback.train.trainer import Trainer as Trainer
 
 _HOME = {
-    "EXECUTORS": "executors", "Event": "task", "Executor": "executors", "Progress": "loop", "SEEDS": "configs",
-    "Settings": "task", "Stopped": "loop", "Trainer": "trainer", "arithmetic": "environment", "cores": "crew",
-    "deep_probes": "deep", "identity_now": "deep", "interrupts": "crew", "make_executor": "executors",
-    "plan": "configs", "seed_list": "configs", "train": "loop", "train_all": "executors",
+    "Event": "task", "Executor": "executors", "Progress": "loop", "SEEDS": "configs", "Stopped": "loop",
+    "Trainer": "trainer", "arithmetic": "environment", "cores": "crew", "deep_probes": "deep", "identity_now": "deep",
+    "interrupts": "crew", "plan": "configs", "seed_list": "configs", "train": "loop", "train_all": "executors",
 }  # fmt: skip
 
 __all__ = [*_HOME]

@@ -40,18 +40,9 @@ class AdamW:
         torch._fused_adamw_(
             [self.parameters[i] for i in live],
             [self.parameters[i].grad for i in live],  # type: ignore[misc]
-            [self.m[i] for i in live],
-            [self.v[i] for i in live],
-            [],
-            counts,
-            lr=lr,
-            beta1=BETA1,
-            beta2=BETA2,
-            weight_decay=self.weight_decay,
-            eps=EPS,
-            amsgrad=False,
-            maximize=False,
-        )
+            [self.m[i] for i in live], [self.v[i] for i in live], [], counts,
+            lr=lr, beta1=BETA1, beta2=BETA2, weight_decay=self.weight_decay, eps=EPS, amsgrad=False, maximize=False,
+        )  # fmt: skip
 
     def state(self) -> dict[str, Tensor]:
         """The state by name, for a checkpoint."""

@@ -4,18 +4,21 @@ All processes of walkback are started here: those that train runs, train a user'
 that stop them.
 """
 
+import ctypes
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-READY = "ready"  # what a worker sends first, when it can take a task
+Tell = Callable[[Any], None]  # sends word of a task that is under way to the process that started this one
+Begin = Callable[..., Callable[[Any], Any]]  # of Tell and what else is given: what does one task
+PATIENCE = 10.0  # seconds until a process that was asked to end is killed
 
 
 def cores() -> int:
@@ -29,17 +32,103 @@ def usual_count() -> int:
 
 
 class Lost(NamedTuple):
-    """What is received from a worker that is no more: the task it had, and how its process ended."""
+    """What is known of a task that was not done: how its process ended; and whether the task was begun."""
 
-    task: Any
     how: str
+    begun: bool
 
 
-def start_worker(life: Callable[..., None], *given: Any) -> tuple[Connection, Any]:
-    """A new process that does `life(pipe, *given)`: our end of its pipe, and the process. It dies with this one."""
+class Crew:
+    """Processes that do one task after the other. They wait for more until the crew is closed, as `with` does.
+
+    begin        called in each process, with what tells this one how a task goes, and with `given`. What it returns
+                 does one task and returns its result
+    jobs         so many processes at most
+    interrupted  from then on no task is begun, and every process is asked once, by SIGTERM, to stop
+    around       a context in which each process is started
+    """
+
+    def __init__(
+        self, begin: Begin, *given: Any, jobs: int, interrupted: Callable[[], bool] = lambda: False,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):  # fmt: skip
+        self.begin, self.given, self.jobs, self.interrupted, self.around = begin, given, jobs, interrupted, around
+        self._processes: dict[Connection, Any] = {}  # by its pipe
+        self._tasks: dict[Connection, Any] = {}  # of those that have one
+        self._idle: set[Connection] = set()  # those that asked for one
+
+    def do(self, tasks: Iterable[T]) -> Iterator[tuple[T, Any]]:
+        """What is told of the tasks, and their results, each time with the task; `Lost` of one whose process ended.
+
+        Such a process is replaced. One that ends before it has a task is not: another would end the same way. Where
+        none is left, the tasks that are left are `Lost` too.
+        """
+        waiting, how, stopping = list(tasks)[::-1], "", False
+        for pipe in [pipe for pipe, process in self._processes.items() if not process.is_alive()]:
+            self._idle.discard(pipe)  # it was lost while it waited
+            del self._processes[pipe]
+        self._start(min(self.jobs, len(waiting)))
+        while self._tasks or (waiting and self._processes and not self.interrupted()):
+            while waiting and self._idle and not self.interrupted():
+                pipe = self._idle.pop()
+                with suppress(OSError):  # it is dead, which the pipe will show; another gets the task
+                    pipe.send(waiting[-1])
+                    self._tasks[pipe] = waiting.pop()
+            for pipe in wait(list(self._processes), timeout=0.2):  # type: ignore[assignment]
+                try:
+                    done, message = pipe.recv()
+                except (EOFError, OSError):
+                    process = self._processes.pop(pipe)
+                    process.join()
+                    how = ended(process.exitcode)
+                    self._idle.discard(pipe)
+                    if pipe in self._tasks:
+                        yield self._tasks.pop(pipe), Lost(how, begun=True)
+                        self._start(len(self._processes) + bool(waiting))
+                    continue
+                if done:
+                    self._idle.add(pipe)
+                if pipe in self._tasks:  # else it has just begun
+                    yield (self._tasks.pop(pipe) if done else self._tasks[pipe]), message
+            if self.interrupted() and not stopping:
+                stopping = True
+                for pipe in self._tasks:
+                    self._processes[pipe].terminate()
+        if not self.interrupted():
+            yield from ((task, Lost(how, begun=False)) for task in reversed(waiting))
+
+    def _start(self, count: int) -> None:
+        """Have so many processes, or as many as there is room for."""
+        while len(self._processes) < count and not self.interrupted():
+            try:
+                with self.around():
+                    pipe, process = start_worker(self.begin, *self.given)
+            except OSError:
+                if not self._processes:
+                    raise
+                return
+            self._processes[pipe] = process
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End every process: at once where it waits for a task, else by SIGTERM, and at last by force."""
+        for pipe, process in self._processes.items():
+            pipe.close()
+            process.terminate()
+        for process in self._processes.values():
+            process.join(PATIENCE)
+            process.kill()
+            process.join()
+        self._processes, self._tasks, self._idle = {}, {}, set()
+
+
+def start_worker(begin: Begin, *given: Any) -> tuple[Connection, Any]:
+    """A new process for `begin(tell, *given)`: our end of its pipe, and the process. It dies with this one."""
     context = get_context("spawn")
     ours, other = context.Pipe()
-    process = context.Process(target=_lives, args=(life, other, *given), daemon=True)
+    process = context.Process(target=_work, args=(other, begin, *given), daemon=True)
     try:
         with _ctrl_c_kept():
             process.start()
@@ -48,88 +137,20 @@ def start_worker(life: Callable[..., None], *given: Any) -> tuple[Connection, An
     return ours, process
 
 
-def _lives(life: Callable[..., None], pipe: Connection, *given: Any) -> None:
-    """The life of a worker, until there is nothing more to do, or its parent is gone."""
-    _ignore_ctrl_c()
-    _die_with_parent()
+def _work(pipe: Connection, begin: Begin, *given: Any) -> None:
+    """The life of a process: one task after the other, until its pipe is closed or its parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what was held back so far is ignored for life
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform == "linux":  # killed when the parent dies, so that no orphan goes on holding a run
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     try:
-        life(pipe, *given)
+        do = begin(lambda message: pipe.send((False, message)), *given)
+        pipe.send((True, None))
+        while True:
+            pipe.send((True, do(pipe.recv())))
     except (EOFError, ConnectionError):
         return
-
-
-class Crew(Generic[T]):
-    """Workers that are given one task after the other. It survives their death: a lost one costs only its task.
-
-    start        starts a worker: our end of its pipe, and its process. It sends READY, and gets tasks until one is None
-    tasks        in their order; `waiting` holds those that no worker has yet, the next one last
-    interrupted  from then on no task is begun, and every worker is asked once, by SIGTERM, to stop
-    """
-
-    def __init__(
-        self, start: Callable[[], tuple[Connection, Any]], tasks: Iterable[T], interrupted: Callable[[], bool]
-    ):
-        self.start, self.interrupted = start, interrupted
-        self.waiting = list(tasks)[::-1]
-        self.at_work: dict[Connection, tuple[Any, T | None]] = {}  # by pipe: its process, and the task that it has
-
-    def messages(self, jobs: int) -> Iterator[tuple[Connection, Any]]:
-        """What so many workers send, until none is left; `Lost` of one that ended, which is replaced if it had a task.
-
-        One that ends without a task is not replaced: another would end the same way.
-        """
-        stopping = False
-        for _ in range(jobs):
-            try:
-                self._begin()
-            except OSError:  # there is no room for another process
-                if not self.at_work:
-                    raise
-                break
-        while self.at_work:
-            for pipe, message in self._received():
-                if message == READY:
-                    self.give(pipe)
-                    continue
-                yield pipe, message
-                if isinstance(message, Lost) and message.task is not None and self.waiting and not self.interrupted():
-                    self._begin()
-            if self.interrupted() and not stopping:
-                stopping = True
-                for process, _ in self.at_work.values():
-                    process.terminate()
-
-    def give(self, pipe: Connection) -> None:
-        """The next task for the worker that is done with one; None if there is none."""
-        process, _ = self.at_work[pipe]
-        task = self.waiting.pop() if self.waiting and not self.interrupted() else None
-        self.at_work[pipe] = (process, task)
-        try:
-            pipe.send(task)
-        except OSError:  # it is dead, which the pipe will show; another worker gets the task
-            self.at_work[pipe] = (process, None)
-            self.waiting.extend([] if task is None else [task])
-
-    def kill(self) -> None:
-        """End those that are left."""
-        for process, _ in self.at_work.values():
-            process.kill()
-
-    def _begin(self) -> None:
-        pipe, process = self.start()
-        self.at_work[pipe] = (process, None)
-
-    def _received(self, seconds: float = 0.2) -> Iterator[tuple[Connection, Any]]:
-        """What was sent, waiting so long for the first. A worker that has ended is taken out, and is `Lost`."""
-        for pipe in wait(list(self.at_work), timeout=seconds):
-            assert isinstance(pipe, Connection)
-            try:
-                message = pipe.recv()
-            except (EOFError, OSError):
-                process, task = self.at_work.pop(pipe)
-                process.join()
-                message = Lost(task, ended(process.exitcode))
-            yield pipe, message
 
 
 def ended(code: int | None) -> str:
@@ -196,18 +217,3 @@ def _ctrl_c_kept() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _ignore_ctrl_c() -> None:
-    """In a new process: ignore for life what was held back so far."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _die_with_parent() -> None:
-    """On Linux, ask to be killed when the parent dies, so that no orphan goes on holding a run."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -27,6 +27,7 @@ FUNCTIONAL_IMAGES = 128
 FUNCTIONAL_IMAGES_WIDE = 32  # where rows are whole feature maps: each image is moved 32 times per block, in float64
 WIDE = 4096
 IDENTITY_IMAGES = 256
+RESTS = (NO_CREDIT, "zero credit")  # of a block without credit, or with nothing but zeros, which is none
 
 
 def deep_probes(trainer: "Trainer") -> DeepProbes:
@@ -66,7 +67,7 @@ def deep_probes(trainer: "Trainer") -> DeepProbes:
         nudging=_without_null(nudging),
         functional_images=min(moved_images, len(labels)) if net.depth else 0,
         measured=trainer.readings(seen, final=True),
-        output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe_at),
+        output=output_probes(net, rule, inputs, labels, seen, precise[-1], trainer.observe),
     )
 
 
@@ -87,7 +88,7 @@ def output_probes(
     credits, gradients = list(seen.credits.blocks), list(seen.gradients[1:])
     cosines = [compared(a, g) for a, g in zip(credits, gradients, strict=True)]
     sizes = [frobenius(a, g) for a, g in zip(credits, gradients, strict=True)]
-    rests = type(rule).credits is not Rule.credits and any(_rests(cosine) for cosine in cosines)
+    rests = type(rule).credits is not Rule.credits and any(cosine.status in RESTS for cosine in cosines)
     if rests:
         cosines, sizes, credits = _in_turn([look(place, stable) for place in range(2 * net.depth)], cosines, credits)
     with undisturbed(net), torch.no_grad():
@@ -108,11 +109,6 @@ def _without_null(readings: Sequence[Reading]) -> list[Valued]:
     return [Valued(reading.value, reading.status) for reading in readings]
 
 
-def _rests(cosine: Cosine) -> bool:
-    """Whether a block had no credit, or one of nothing but zeros, which is none."""
-    return cosine.status in (NO_CREDIT, "zero credit")
-
-
 def _in_turn(
     looks: Sequence[Observation], cosines: list[Cosine], credits: list[Tensor | None]
 ) -> tuple[list[Cosine], list[Reading], list[Tensor | None]]:
@@ -121,7 +117,7 @@ def _in_turn(
     cosines, credits = list(cosines), list(credits)
     for block in range(len(cosines)):
         pairs = [(seen.credits.blocks[block], seen.gradients[block + 1]) for seen in looks]
-        found = [(a, g, cosine) for a, g in pairs if not _rests(cosine := compared(a, g))]
+        found = [(a, g, cosine) for a, g in pairs if (cosine := compared(a, g)).status not in RESTS]
         counted = [cosine for _, _, cosine in found if cosine.status == "ok"]
         weighed = [each.value for each in (frobenius(a, g) for a, g, _ in found) if each.status == "ok"]
         if counted:

@@ -72,9 +72,11 @@ def train(
         if [s.epoch for s in kept] != list(range(0 if checkpoint is None else trainer.epoch + 1)):
             raise RecordError(f"{folder.path / 'snapshots.jsonl'} lacks snapshots that its checkpoint had", FRESH)
         sitting = begin_sitting(folder, before, dataset, trainer.step, device)
+        if checkpoint is not None:
+            tell(Progress(kept[-1], config.epochs, None, checkpoint[2]))
         loop = _Loop(trainer, folder, tell, should_stop, checkpoint_every, fired, began)
         try:
-            result = loop.run(kept[-1] if kept else None, note=None if checkpoint is None else checkpoint[2])
+            result = loop.run(kept[-1] if kept else loop.snap())
         except Stopped:
             end_sitting(folder, sitting, trainer.step, began, spent)
             raise
@@ -102,13 +104,9 @@ class _Loop:
         self.start = trainer.step
         self.last_saved = time.monotonic()
 
-    def run(self, latest: Snapshot | None, note: str | None) -> Result:
-        """Train until the run ends; `latest` is the snapshot where it stands, if it was begun before."""
+    def run(self, latest: Snapshot) -> Result:
+        """Train until the run ends; `latest` is the snapshot where it stands."""
         trainer, epochs = self.trainer, self.trainer.config.epochs
-        if latest is None:
-            latest = self.snap()
-        else:
-            self.tell(Progress(latest, epochs, None, note))
         try:
             while trainer.step < trainer.total_steps:
                 # Asked before an epoch, so that a run killed just before its result still ends at the same epoch.
@@ -122,16 +120,14 @@ class _Loop:
         except FloatingPointError as trouble:
             epoch = (trainer.step - 1) // trainer.steps_per_epoch + 1
             says = f"diverged at epoch {epoch} (step {trainer.step}): {trouble}"
-            return self.end("diverged", latest, says, epochs=epoch - 1)
+            return self.end("diverged", latest, says).changed(epochs=epoch - 1)
         return self.end("finished", latest, f"finished {epochs} epochs")
 
-    def end(
-        self, status: Literal["finished", "diverged", "fired"], latest: Snapshot, says: str, epochs: int | None = None
-    ) -> Result:
-        """The result of a run that ends after so many epochs: those of its latest snapshot, unless it diverged."""
+    def end(self, status: Literal["finished", "diverged", "fired"], latest: Snapshot, says: str) -> Result:
+        """The result of a run that ends at a snapshot."""
         return Result(
-            status=status, epochs=latest.epoch if epochs is None else epochs, steps=self.trainer.step,
-            accuracy=latest.accuracy, loss=latest.loss, says=says,
+            status=status, epochs=latest.epoch, steps=self.trainer.step, accuracy=latest.accuracy, loss=latest.loss,
+            says=says,
         )  # fmt: skip
 
     def snap(self) -> Snapshot:

@@ -120,14 +120,10 @@ class Trainer:
             if not parameter.isfinite().all():
                 raise FloatingPointError(f"the weights {name} are no longer finite")
 
-    def observe(self) -> Observation:
-        """One look at the probe images."""
-        return self.observe_at(None)
+    def observe(self, place: int | None = None, stable: bool = False) -> Observation:
+        """One look at the probe images, by the clock of now (None), or of one of the 2 L steps 0, 1, … that end here.
 
-    def observe_at(self, place: int | None, stable: bool = False) -> Observation:
-        """A look by the clock of now (None), or of one of the 2 L steps 0, 1, … that end here; for a rule that rests.
-
-        stable   as `observe` takes it
+        stable   the true gradients by `stable_losses`
         """
         step, clock = self.step, self.clock
         if place is not None:
@@ -139,9 +135,7 @@ class Trainer:
 
     def observation(self) -> Observation:
         """What the snapshot of this step looked at; where there was none, a look of its own, which sees the same."""
-        if self.latest is not None and self.latest[0] == self.step:
-            return self.latest[1]
-        return self.observe()
+        return self.latest[1] if self.latest is not None and self.latest[0] == self.step else self.observe()
 
     def readings(self, seen: Observation, final: bool = False) -> dict[str, list[Reading]]:
         """What the probes that are one file each read now."""
@@ -157,17 +151,12 @@ class Trainer:
         looked = self.observe()
         begun = self.loss_count > 0
         measured = Snapshot(
-            epoch=self.epoch,
-            step=self.step,
+            epoch=self.epoch, step=self.step,
             lr=self.lr(self.epoch - 1) if begun else None,
             train_loss=self.loss_sum / self.loss_count if begun else None,
-            accuracy=accuracy,
-            loss=loss,
-            probe_images=len(self.probe_labels),
-            reference_batch=REFERENCE_BATCH,
-            measured=self.readings(looked),
-            **quantities(looked),
-        )
+            accuracy=accuracy, loss=loss, probe_images=len(self.probe_labels), reference_batch=REFERENCE_BATCH,
+            measured=self.readings(looked), **quantities(looked),
+        )  # fmt: skip
         self.loss_sum, self.loss_count = 0.0, 0
         self.latest = self.step, looked
         return measured

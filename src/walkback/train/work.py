@@ -16,7 +16,6 @@ from walkback.errors import BadValue, RecordError, WalkbackError
 from walkback.own import in_file
 from walkback.records import RunConfig, RunFolder, Snapshot
 from walkback.records.plan_file import (
-    OutcomeKind,
     PlanFile,
     TaskOutcome,
     asked_to_stop,
@@ -149,22 +148,18 @@ def outcome_of(plan: Path, index: int) -> TaskOutcome | None:
 
 
 def work_on(
-    plan: Path,
-    index: int,
-    config: RunConfig,
-    settings: Settings,
-    stop: Callable[[], bool],
-    *,
-    patience: float = 0.0,
-    task: str | None = None,
-    tell: Callable[[Event], object] = lambda _: None,
-) -> Event:
+    plan: Path, index: int, config: RunConfig, settings: Settings, stop: Callable[[], bool], *, patience: float = 0.0,
+    task: str | None = None, tell: Callable[[Event], object] = lambda _: None,
+) -> Event:  # fmt: skip
     """Train config number `index` of a plan here and write its outcome, which is returned.
 
     patience   seconds to wait for another process that has the run: a lost one may hold its lock for a while
     """
     before = outcome_of(plan, index)
-    attempt = 1 if before is None else before.attempt + 1
+    outcome = TaskOutcome(
+        index=index, run=config.folder(), kind="running", host=host(), pid=os.getpid(), task=task,
+        attempt=1 if before is None else before.attempt + 1, at=now(),
+    )  # fmt: skip
     notes: list[str] = []
     ends: list[Event] = []
 
@@ -176,16 +171,7 @@ def work_on(
         else:
             ends.append(event)
 
-    def leave(kind: OutcomeKind, says: str = "") -> TaskOutcome:
-        outcome = TaskOutcome(
-            index=index, run=config.folder(), kind=kind, says=says, host=host(), pid=os.getpid(), task=task,
-            attempt=attempt, at=now(), note="; ".join(notes) or None,
-        )  # fmt: skip
-        with contextlib.suppress(WalkbackError):  # an outcome that cannot be written must not stop the run
-            write_outcome(plan, outcome)
-        return outcome
-
-    leave("running")
+    _leave(plan, outcome)
     deadline = time.monotonic() + patience
     try:
         check_device(settings.device)
@@ -195,18 +181,21 @@ def work_on(
             train_one(index, config, settings, note, stop)
     except BadValue as error:
         ends.append(Event(index, "failed", says=str(error)))
-    return end_of(index, leave(ends[-1].kind, ends[-1].says))  # type: ignore[arg-type]
+    outcome = outcome.changed(kind=ends[-1].kind, says=ends[-1].says, at=now(), note="; ".join(notes) or None)
+    _leave(plan, outcome)
+    return end_of(index, outcome)
+
+
+def _leave(plan: Path, outcome: TaskOutcome) -> None:
+    with contextlib.suppress(WalkbackError):  # an outcome that cannot be written must not stop the run
+        write_outcome(plan, outcome)
 
 
 def work(
-    plan: Path,
-    task: int,
-    *,
-    fired: Callable[[Snapshot], str | None] | None = None,
-    interrupted: Callable[[], bool] = lambda: False,
-    patience: float = 0.0,
+    plan: Path, task: int, *, fired: Callable[[Snapshot], str | None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False, patience: float = 0.0,
     tell: Callable[[Event], object] = lambda _: None,
-) -> int:
+) -> int:  # fmt: skip
     """Do one task of a plan: 0 if all its runs are done, 75 if it was stopped, 1 if one is not done."""
     plan = plan.absolute()
     wanted = read_plan(plan)

@@ -5,7 +5,6 @@ leaves unfinished, any other resumes.
 """
 
 import contextlib
-import importlib
 import math
 import time
 import typing
@@ -109,31 +108,20 @@ def make_executor(name: str, jobs: int | None, options: Mapping[str, Any]) -> Ex
 
 def _value(what: str, option: str, wanted: Any, value: Any) -> Any:
     """The value of an option as its type wants it: 30 is fine for a time, `soon` is not for a number."""
+
+    def converted(given: Any) -> Any:
+        return msgspec.convert(given, wanted, strict=False, dec_hook=lambda kind, value: kind(value))
+
     try:
-        return _converted(value, wanted)
+        return converted(value)
     except msgspec.ValidationError as error:
         with contextlib.suppress(msgspec.ValidationError):
             if type(value) in (int, float):
-                return _converted(str(value), wanted)
+                return converted(str(value))
         why = str(error).replace("`", "")
         raise BadValue(
             f"{what} cannot take {option}={value}: {why[:1].lower()}{why[1:]}",
             f"give --executor-option {option}=VALUE as in docs/cluster.md, or leave it out",
-        ) from error
-
-
-def _converted(value: Any, wanted: Any) -> Any:
-    return msgspec.convert(value, wanted, strict=False, dec_hook=lambda kind, given: kind(given))
-
-
-def needed(module: str, extra: str) -> Any:
-    """Import a module of one of our extras; if it is not installed, the message says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise BadValue(
-            f"executor {extra} needs the package {module}, which is not installed here ({error})",
-            f"pip install 'walkback[{extra}]'",
         ) from error
 
 

@@ -5,15 +5,16 @@ Each process has one thread, and the process that trains a run writes it.
 
 import signal
 import threading
-from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from walkback.errors import BadValue
 from walkback.records import RunConfig
-from walkback.train.crew import READY, Crew, Lost, cores, start_worker
+from walkback.train.crew import Crew, Lost, cores
 from walkback.train.executors.base import EXECUTORS, Brought, Executor, Note, bring, brought, sending
 from walkback.train.task import Event, Settings, train_one
+
+Task = tuple[int, RunConfig, Settings]
 
 
 class Serial(Executor):
@@ -45,36 +46,48 @@ class Processes(Executor):
             Serial().run(configs, settings, note, interrupted)
             return
 
-        def start() -> tuple[Connection, Any]:
-            with sending(", or use one job (--jobs 1)"):
-                return start_worker(_worker, settings, brought())
-
-        lost = ""  # how a worker without a run ended
-        crew = Crew(start, enumerate(configs), interrupted)  # on SIGTERM a worker stops after its current step
-        for pipe, message in crew.messages(jobs):
-            if not isinstance(message, Lost):
+        with ExitStack() as stack:
+            crew = _kept[-1] if _kept else stack.enter_context(_new_crew())
+            crew.jobs, crew.interrupted = jobs, interrupted
+            for (index, *_), message in crew.do([(index, config, settings) for index, config in enumerate(configs)]):
+                if isinstance(message, Lost):
+                    then = "; the same command resumes the run"
+                    early = ", before this run could begin; then give the same command"
+                    message = Event(index, "failed", says=message.how + (then if message.begun else early))
                 note(message)
-                if message.kind != "progress":
-                    crew.give(pipe)
-            elif message.task is not None:
-                index, _ = message.task
-                note(Event(index, "failed", says=f"{message.how}; the same command resumes the run"))
-            elif crew.waiting:
-                lost = message.how
-        if lost and not interrupted():
-            for index, _ in reversed(crew.waiting):
-                note(Event(index, "failed", says=f"{lost}, before this run could begin; then give the same command"))
 
 
-def _worker(pipe: Connection, settings: Settings, things: Brought) -> None:
-    """Ask for a run, train it, tell; until there is none."""
+_kept: list[Crew] = []
+
+
+@contextmanager
+def one_crew() -> Iterator[None]:
+    """Inside, and in a function that it decorates, processes wait for the next call of `train_all`: their start takes
+    seconds."""
+    with _new_crew() as crew:
+        _kept.append(crew)
+        try:
+            yield
+        finally:
+            _kept.remove(crew)
+
+
+def _new_crew() -> Crew:
+    return Crew(_begin, brought(), jobs=1, around=lambda: sending(", or use one job (--jobs 1)"))
+
+
+def _begin(tell: Note, things: Brought) -> Callable[[Task], Event]:
+    """What trains a run in a process of its own, and returns its end. On SIGTERM it stops after its current step."""
     bring(things)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    pipe.send(READY)
-    while (task := pipe.recv()) is not None:
-        index, config = task
-        train_one(index, config, settings, pipe.send, stop.is_set)
+
+    def train(task: Task) -> Event:
+        ends: list[Event] = []
+        train_one(*task, lambda e: tell(e) if e.kind == "progress" else ends.append(e), stop.is_set)
+        return ends[0]
+
+    return train
 
 
 EXECUTORS.add("serial", Serial)

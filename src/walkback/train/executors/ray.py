@@ -20,7 +20,7 @@ from walkback.errors import BadValue, WalkbackError
 from walkback.records import RunConfig
 from walkback.records.plan_file import ask_to_stop, runs_of
 from walkback.train.crew import cores, handlers, restore
-from walkback.train.executors.base import EXECUTORS, Executor, Note, bring, brought, needed, sending
+from walkback.train.executors.base import EXECUTORS, Executor, Note, bring, brought, sending
 from walkback.train.task import Event, Settings
 from walkback.train.work import Folders, go_to, hand_over, host, outcome_of, set_aside, wish_to_stop, work_on
 
@@ -56,7 +56,11 @@ class Ray(Executor):
         """Train the configs as tasks; a lost one is restarted from its last checkpoint."""
         if not configs:
             return
-        ray = needed("ray", "ray")
+        try:
+            import ray
+        except ImportError as error:
+            words = f"executor ray needs the package ray, which is not installed here ({error})"
+            raise BadValue(words, "pip install 'walkback[ray]'") from error
         settings = replace(set_aside(configs, settings), out=settings.out.absolute())
         with sending(""):
             sent = ray.cloudpickle.dumps((brought(), settings))
