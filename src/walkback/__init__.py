@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from walkback.adapters import lightning_callback as lightning_callback
     from walkback.adapters import tensorboard_writer as tensorboard_writer
     from walkback.adapters import transformers_callback as transformers_callback
-    from walkback.audits import audit as audit
-    from walkback.audits import audit_rules as audit_rules
-    from walkback.audits import audit_training as audit_training
-    from walkback.audits import judge_paths as judge_paths
-    from walkback.audits import watch as watch
+    from walkback.audits.model import audit as audit
+    from walkback.audits.records import judge_paths as judge_paths
+    from walkback.audits.rules_audit import audit_rules as audit_rules
+    from walkback.audits.user_training import audit_training as audit_training
+    from walkback.audits.watching import watch as watch
     from walkback.checks import Audit as Audit
     from walkback.checks import judge as judge
     from walkback.checks import load_thresholds as load_thresholds

@@ -72,6 +72,18 @@ def test_a_projection_and_a_pool_between_blocks() -> None:
     assert growth(pooled) == ("passes", 3.0)
 
 
+def test_blocks_named_by_their_branch_alone_are_said_to_receive_something_else() -> None:
+    """The skip passes outside, and growth would be of something else."""
+
+    class Skips(Chain):
+        def forward(self, x: Tensor) -> Tensor:
+            h = x + self.blocks[0](x)
+            return self.head(h + self.blocks[1](h))
+
+    notes = judged(Skips(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)), WIDTH).notes
+    assert any("blocks.1 receives something else: is there a skip between?" in note for note in notes)
+
+
 def test_one_exploding_token_among_many_is_seen() -> None:
     assert growth(judged(Chain(Times(60.0, token=7), Times()), TOKENS, WIDTH)) == ("fires", 60.0)
     assert growth(judged(Chain(Times(1.5, token=7), Times()), TOKENS, WIDTH))[0] == "passes"

@@ -169,11 +169,6 @@ def test_planted_scaled_stream_fires_and_passes_after_the_repair():
     assert well.verdict == "holds"
 
 
-@pytest.mark.parametrize(("factor", "outcome"), [(49.0, PASSES), (51.0, FIRES)])
-def test_planted_growth_on_either_side_of_the_limit(factor, outcome):
-    assert finding(judged(gain(0, factor), credits=None), "scale").outcome == outcome
-
-
 def test_planted_growth_of_exactly_the_limit_passes_and_a_bit_more_fires():
     """A factor of 64 is exact in floating point: the measured growth is 64.0 and nothing else."""
 
@@ -189,13 +184,6 @@ def test_planted_growth_of_exactly_the_limit_passes_and_a_bit_more_fires():
     assert finding(judged(change, credits=None), "scale").stable_range == (None, 64.0)
 
 
-def test_planted_growth_in_one_seed_of_three_is_named():
-    found = judged([gain(0, 80.0 if seed == 123 else 1.0) for seed in SEEDS])
-    assert outcomes(found) == but(scale=OPEN)
-    assert "above the limit of 50× in seed 123" in finding(found, "scale").says
-    assert "within the limit in seeds 42, 456, 7 and 8" in finding(found, "scale").says
-
-
 def test_planted_block_that_explodes_and_one_that_shrinks_are_not_averaged():
     def change(model: Stack) -> None:
         model.blocks[1], model.blocks[2] = Times(128.0), Times(1 / 128)
@@ -206,37 +194,6 @@ def test_planted_block_that_explodes_and_one_that_shrinks_are_not_averaged():
 
 
 # --- the stream is not one, or not said to be -----------------------------------------------------------------------
-
-
-class Plain(nn.Module):
-    """A plain MLP: no block adds to anything."""
-
-    def __init__(self, gain: float = 1.0):
-        super().__init__()
-        self.embed, self.head = nn.Linear(INPUTS, WIDTH), nn.Linear(WIDTH, CLASSES)
-        self.blocks = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(3)))
-        self.gain = gain
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.blocks(self.embed(x) / self.gain))
-
-
-def plain(seed: int, gain: float = 1.0) -> Plain:
-    torch.manual_seed(seed)
-    return Plain(gain)
-
-
-def test_planted_plain_net_without_its_init_is_not_judged_by_scale():
-    """Its growth is held against init, and a finished model does not tell what that was."""
-    models = {seed: plain(seed) for seed in SEEDS}
-    found = wb.audit(models, held_out(), "blocks.*", residual=False, credits="backward", **GOOD).subjects[0]
-    assert outcomes(found) == but(scale=OPEN)
-    assert finding(found, "scale").says == (
-        "The norms of the hidden states at init are not known, so growth cannot be judged."
-    )
-    silent = wb.audit(models, held_out(), "blocks.*", residual=False, **GOOD).subjects[0]
-    assert outcomes(silent) == but(scale=OPEN)
-    assert silent.verdicts.gamma == "not reported"
 
 
 @pytest.mark.parametrize("factor", [1.0, 60.0])
@@ -374,12 +331,6 @@ def test_planted_credit_in_one_block_of_four_is_seen_and_in_three_it_is_most(oth
     assert sick.verdict == well.verdict == "holds"
 
 
-def test_planted_credit_in_exactly_half_of_the_blocks_is_carried_by_few():
-    half = judged(credits=only(0, 3, other=torch.zeros_like))
-    assert finding(half, "spread").value == pytest.approx(2, abs=1e-4)
-    assert finding(half, "spread").high < finding(half, "spread").threshold == 2.5
-
-
 def test_planted_three_blocks_aligned_and_one_opposed_are_not_even():
     """A block that points away counts against: N is (3 − 1)²/4 = 1."""
     opposed = judged(credits=only(0, 1, 3, other=torch.neg))
@@ -414,14 +365,6 @@ def test_planted_sign_flipped_credit_speaks_for_no_block():
         assert all(value < -0.9 for value in values)
     for values in found.described.nudging.values():
         assert all(value > 0 for value in values)
-
-
-def test_planted_credit_that_was_not_saved_is_missing_and_said_so():
-    found = judged(credits=None)
-    assert outcomes(found) == but()
-    assert (finding(found, "spread").basis, found.verdicts.gamma) == ("missing", "not reported")
-    assert (found.verdict, found.decided_by) == ("holds", ["depth"])
-    assert found.described.rho == {str(seed): None for seed in SEEDS}
 
 
 def test_planted_credit_saved_for_some_blocks_only_leaves_it_open():
@@ -621,23 +564,6 @@ def test_planted_easy_task_holds_nobody_and_accuses_nobody():
     assert found.verdict == OPEN
     assert "the task does not need this depth. Choose a harder task." in finding(found, "depth").says
     assert not finding(found, "depth").wants_seeds
-
-
-def test_planted_harm_on_an_easy_task_is_harm():
-    """Blocks that cost half of the accuracy, where bp's do no harm, are walked back however easy the task is."""
-    known = {"accuracy": 0.5, "frozen": 0.97, "shallow": 0.97, "bp": 0.98, "frozen_bp": 0.97}
-    by_seed = {name: [mean + 0.001 * (n % 2) for n in range(len(SEEDS))] for name, mean in known.items()}
-    harmed = judged(**{"half": None, "half_bp": None, **by_seed})
-    assert (finding(harmed, "depth").outcome, harmed.verdict) == (FIRES, "walked back")
-    assert "does harm" in finding(harmed, "depth").says
-
-
-def test_planted_one_seed_never_holds(hard):
-    data, nets = hard
-    one = Nets({42: nets["bp"].models[42]}, {})
-    found = judge_trained(one, data, **baselines_of(nets))
-    assert found.verdict == OPEN
-    assert "1 seed cannot settle it" in finding(found, "depth").says
 
 
 def test_planted_one_block_has_no_lower_half_and_no_average():

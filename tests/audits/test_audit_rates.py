@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,16 @@ import pytest
 import walkback as wb
 from commands import walkback
 from test_audit_settled import SHARP, World, write_exactly
-from walkback.audits import audit_plan, coming, judge_paths, report_paths, rules_audit
+from walkback.audits import audit_plan, judge_paths, report_paths, rules_audit
+from walkback.audits.coming import coming
 from walkback.audits.records import subjects_at
-from walkback.audits.rules_audit import at_its_rate, rates_in, trial
+from walkback.audits.trials import at_its_rate, rates_in, trial, tune
+from walkback.cli import app
 from walkback.errors import BadValue, WalkbackError
 from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, read_run
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
-from walkback.report.terminal import LiveTable
-from walkback.train import Event
+from walkback.train import Event, plan, train_all
 from walkback.train.rate_grid import GRID, MOST, beyond
 
 NET = {"epochs": 2, "data": "mnist1d-10k", "net_options": {"width": 8, "depth": 4}}
@@ -46,15 +48,30 @@ class Tuned(World):
 @pytest.fixture
 def audited(monkeypatch, tmp_path):
     """`audited(world, …)`: the audit and the lines that were said, trained by that world in tmp_path/runs."""
-    monkeypatch.setattr(rules_audit, "_init", lambda *_: Moment())
+    return partial(trained_by, monkeypatch, tmp_path / "runs")
 
-    def run(world: World, rules=("dfa",), seeds=3, **options):
-        monkeypatch.setattr(rules_audit, "train_all", world.train_all)
-        lines: list[str] = []
-        settings = NET | {"rates": "auto"} | options
-        return wb.audit_rules(list(rules), out=tmp_path / "runs", seeds=seeds, say=lines.append, **settings), lines
 
-    return run
+def trained_by(patch: pytest.MonkeyPatch, out: Path, world: World, rules=("dfa",), seeds=3, **options):
+    patch.setattr(rules_audit, "_init", lambda *_: Moment())
+    patch.setattr(rules_audit, "train_all", world.train_all)
+    lines: list[str] = []
+    settings = NET | {"rates": "auto"} | options
+    return wb.audit_rules(list(rules), out=out, seeds=seeds, say=lines.append, **settings), lines
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The world in which every net has its own rate, and the audit and the folder that came of it."""
+    out, world = tmp_path_factory.mktemp("usual") / "runs", Tuned()
+    with pytest.MonkeyPatch.context() as patch:
+        made, _ = trained_by(patch, out, world)
+    return world, made, out
+
+
+@pytest.fixture
+def runs(usual, tmp_path) -> Path:
+    """A copy of its folder."""
+    return Path(shutil.copytree(usual[2], tmp_path / "runs"))
 
 
 def evidence(folder: Path, name: str = "dfa") -> Evidence:
@@ -70,9 +87,8 @@ def efforts(folder: Path) -> Effort:
 # --- what is tried, and what is taken -------------------------------------------------------------------------------
 
 
-def test_every_net_takes_the_rate_of_its_own_trials(audited, tmp_path):
-    world = Tuned()
-    audited(world)
+def test_every_net_takes_the_rate_of_its_own_trials(usual):
+    world, _, out = usual
     runs = [c for c in world.trained if not c.validation]
     assert {c.label(): c.lr for c in runs} == {
         "bp": 3e-3, "bp k=2": 3e-3, "bp k=0": 1e-2, "bp shallow": 1e-2, "random": 1e-3, "random k=0": 1e-3,
@@ -84,12 +100,11 @@ def test_every_net_takes_the_rate_of_its_own_trials(audited, tmp_path):
     assert {c.validation for c in trials} == {0.1}
     assert {len([c for c in trials if c.lr == rate]) for rate in GRID} == {9}
     assert not {c.seed for c in runs} & {TRIAL_SEED}
-    assert len(find_runs(tmp_path / "runs/trials")) == len(trials) + 1  # and one with twice the epochs
+    assert len(find_runs(out / "trials")) == len(trials) + 1  # and one with twice the epochs
 
 
-def test_baselines_at_their_own_rates_are_found_and_the_effort_is_told(audited, tmp_path):
-    audited(Tuned())
-    found = evidence(tmp_path / "runs")
+def test_baselines_at_their_own_rates_are_found_and_the_effort_is_told(runs):
+    found = evidence(runs)
     assert {name: len(base.accuracy) for name, base in found.baselines.items()} == dict.fromkeys(
         ("frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"), 3
     )
@@ -98,18 +113,18 @@ def test_baselines_at_their_own_rates_are_found_and_the_effort_is_told(audited, 
     assert found.effort.rises == pytest.approx(0.02)
 
 
-def test_judged_again_from_the_folder_it_is_the_same_and_trials_are_no_subjects(audited, tmp_path):
-    made, _ = audited(Tuned())
-    again = judge_paths(tmp_path / "runs")
+def test_judged_again_from_the_folder_it_is_the_same_and_trials_are_no_subjects(usual):
+    _, made, runs = usual
+    again = judge_paths(runs)
     assert [s.name for s in again.subjects] == ["bp", "dfa"]
     assert {s.name: s for s in again.subjects}["dfa"] == made.subjects[0]
     assert again.controls[:2] == made.controls[:2]
     assert again.valid
-    found = report_paths(tmp_path / "runs")
+    found = report_paths(runs)
     (line,), _ = commands(found, found.cases, found.runs)
     assert "--lr" not in line
     assert line[line.index("--rates") + 1] == "auto"
-    one_by_one = judge_paths(*find_runs(tmp_path / "runs"))
+    one_by_one = judge_paths(*find_runs(runs))
     assert one_by_one.subjects == again.subjects
 
 
@@ -145,7 +160,7 @@ def test_what_always_diverges_is_tried_at_smaller_rates():
 # --- stopped, repeated, shared --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", [3, 44, 50, 80])
+@pytest.mark.parametrize("after", [3, 44, 50])
 def test_stopped_and_called_again_it_trains_the_rest(audited, tmp_path, after):
     whole = Tuned(BEST | {"dfa": 3e-4})
     audited(whole)
@@ -177,20 +192,23 @@ def test_audits_share_trials_and_what_was_tried_for_one_is_tried_for_all(audited
     assert efforts(tmp_path / "runs").tuned
 
 
-def test_weights_of_trials_are_not_kept(tmp_path):
-    tiny = ["audit", "--data", "digits", "--rules", "dfa", "--seeds", "42,", "--epochs", "1", "--width", "8",
-            "--depth", "1", "--no-cards"]  # fmt: skip
-    done = walkback(*tiny, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Learning rates, each the best of " in done.stdout
-    assert "bp at 0.0003" not in done.stdout.replace("bp validation 0.1 at 0.0003", "")
-    assert list((tmp_path / "runs").glob("*/checkpoint.safetensors"))
-    assert not list((tmp_path / "runs/trials").glob("*/*.safetensors"))
-    again = walkback(*tiny, cwd=tmp_path)
-    assert "epoch 0/1" not in again.stdout  # all of it was there
-    sent = walkback("export", "runs", "--to", "sent", cwd=tmp_path)
-    assert sent.returncode == 0, sent.stderr
-    assert efforts(tmp_path / "sent") == efforts(tmp_path / "runs")
+def test_weights_of_trials_are_not_kept_and_finished_ones_are_taken_as_they_are(tmp_path):
+    """By real training, of one net."""
+    (arm,) = plan(rules=["bp"], data="digits", seeds=[TRIAL_SEED], epochs=1, net_options={"width": 8, "depth": 1})
+    events: list[Event] = []
+    train = partial(train_all, jobs=1, executor="serial", tell=events.append)
+    rates = tune([arm], tmp_path, train, lambda line: None)
+    assert rates.of(arm).lr in rates.of(arm).rates
+    assert len(find_runs(tmp_path / "trials")) == len(rates.of(arm).rates) >= len(GRID)
+    assert not list(tmp_path.glob("trials/*/*.safetensors"))
+    events.clear()
+    assert vars(tune([arm], tmp_path, train, lambda line: None)) == vars(rates)
+    assert {event.kind for event in events} == {"reused"}
+
+
+def test_exported_runs_take_their_trials_with_them(runs, tmp_path):
+    app(("export", str(runs), "--to", str(tmp_path / "sent")), result_action="return_value")
+    assert efforts(tmp_path / "sent") == efforts(runs)
 
 
 # --- strangers ------------------------------------------------------------------------------------------------------
@@ -206,35 +224,31 @@ def arms(**more) -> dict[str, RunConfig]:
     return {c.label(): c for c in audit_plan(["dfa"], seeds=[42], **NET, **more)}
 
 
-def test_planted_more_trials_for_the_subject_than_for_its_baselines(audited, tmp_path):
+def test_planted_more_trials_for_the_subject_than_for_its_baselines(runs):
     """Ten rates for the subject, five for each baseline: the best of more draws is better for nothing."""
-    audited(Tuned())
-    plant(tmp_path / "runs", arms()["dfa"], (1e-4, 2e-4, 2e-3, 6e-3, 0.1))
-    found = efforts(tmp_path / "runs")
+    plant(runs, arms()["dfa"], (1e-4, 2e-4, 2e-3, 6e-3, 0.1))
+    found = efforts(runs)
     assert (found.tuned, found.trials["subject"]) == (False, 10)
     assert "were not tried alike" in found.why
 
 
-def test_planted_trials_of_another_seed_count_as_other_trials(audited, tmp_path):
-    audited(Tuned())
-    plant(tmp_path / "runs", arms()["dfa"], GRID, 0.9, seed=1)
-    assert efforts(tmp_path / "runs").why == "the trials of the subject differ in more than their rate"
+def test_planted_trials_of_another_seed_count_as_other_trials(runs):
+    plant(runs, arms()["dfa"], GRID, 0.9, seed=1)
+    assert efforts(runs).why == "the trials of the subject differ in more than their rate"
 
 
-def test_planted_trials_on_the_test_split_choose_nothing(audited, tmp_path):
-    audited(Tuned())
-    before = vars(rates_in(tmp_path / "runs"))
-    plant(tmp_path / "runs", arms()["dfa"], [0.03], 0.9, validation=0.0)
-    assert vars(rates_in(tmp_path / "runs")) == before
+def test_planted_trials_on_the_test_split_choose_nothing(runs):
+    before = vars(rates_in(runs))
+    plant(runs, arms()["dfa"], [0.03], 0.9, validation=0.0)
+    assert vars(rates_in(runs)) == before
 
 
-def test_planted_a_subject_that_was_not_trained_at_its_rate(audited, tmp_path):
+def test_planted_a_subject_that_was_not_trained_at_its_rate(runs):
     """Nor may it have baselines at rates of theirs, among which it could look for a weak one."""
-    audited(Tuned())
     for config in audit_plan(["dfa"], seeds=3, **NET, lr=0.02):
         if config.label() == "dfa":
-            write_exactly(tmp_path / "runs", config, 0.9, [0.9] * 4)
-    found = evidence(tmp_path / "runs", "dfa · lr 0.02")
+            write_exactly(runs, config, 0.9, [0.9] * 4)
+    found = evidence(runs, "dfa · lr 0.02")
     assert found.baselines == {}
     assert (found.effort.tuned, found.effort.trials) == (False, {"subject": 5})
 
@@ -243,33 +257,30 @@ def test_planted_a_subject_that_was_not_trained_at_its_rate(audited, tmp_path):
     ("dfa k=0", "no rate was tried for the frozen net"), ("bp", "no rate was tried for bp"),
     ("bp k=0", "no rate was tried for bp's frozen net"), ("bp shallow", "no rate was tried for the shallow net"),
 ])  # fmt: skip
-def test_law_trials_that_are_left_out_never_make_it_tuned(audited, tmp_path, arm, why):
-    audited(Tuned())
-    full = evidence(tmp_path / "runs")
-    for path in find_runs(tmp_path / "runs/trials"):
+def test_law_trials_that_are_left_out_never_make_it_tuned(runs, arm, why):
+    full = evidence(runs)
+    for path in find_runs(runs / "trials"):
         if read_run(path).config.changed(validation=0.0).label() == arm:
             shutil.rmtree(path)
-    found = evidence(tmp_path / "runs")
+    found = evidence(runs)
     assert not found.effort.tuned
     same_rate = found.baselines.keys() == full.baselines.keys()  # then it may be the baseline still
     assert found.effort.why == (why if same_rate else f"{why.removeprefix('no rate was tried for ')} is not there")
 
 
-def test_law_a_trial_that_is_left_out_never_makes_it_tuned(audited, tmp_path):
+def test_law_a_trial_that_is_left_out_never_makes_it_tuned(runs):
     """Without the trial at which the frozen net was best, its runs have another rate than its trials choose."""
-    audited(Tuned())
-    for path in find_runs(tmp_path / "runs/trials"):
+    for path in find_runs(runs / "trials"):
         config = read_run(path).config
         if (config.rule, config.train_last, config.lr) == ("dfa", 0, 1e-3) and config.epochs == 2:
             shutil.rmtree(path)
-    found = evidence(tmp_path / "runs")
+    found = evidence(runs)
     assert "frozen" not in found.baselines
     assert not found.effort.tuned
 
 
-def test_trials_of_another_budget_choose_nothing(audited, tmp_path):
-    audited(Tuned())
-    rates = rates_in(tmp_path / "runs")
+def test_trials_of_another_budget_choose_nothing(runs):
+    rates = rates_in(runs)
     config = arms()["dfa"]
     assert rates.of(config).lr == 1e-3
     for change in ({"epochs": 3}, {"batch_size": 64}, {"weight_decay": 0.0}, {"data": "digits"}, {"penalty": 0.1}):
@@ -283,17 +294,15 @@ def test_a_frozen_net_has_the_trials_of_any_penalty(tmp_path):
     assert rates.of(arms()["dfa k=0"]) is not None
 
 
-def test_what_rises_is_the_better_of_frozen_and_shallow_net(audited, tmp_path):
-    world = Tuned()
-    audited(world)
-    longer = [c for c in world.trained if c.epochs == 4]
+def test_what_rises_is_the_better_of_frozen_and_shallow_net(usual, runs):
+    longer = [c for c in usual[0].trained if c.epochs == 4]
     assert [(c.label(), c.validation) for c in longer] == [("bp shallow", 0.1)]
-    rates = rates_in(tmp_path / "runs")
+    rates = rates_in(runs)
     assert rates.rises(arms()["bp k=2"]) is None
     assert rates.of(doubled(arms()["bp shallow"])).rates == [1e-2]
-    plant(tmp_path / "runs", doubled(arms()["bp shallow"]), [1e-2], 0.9, seed=5)  # another draw of luck is no rise
-    shutil.rmtree(tmp_path / "runs/trials" / longer[0].folder())
-    assert rates_in(tmp_path / "runs").rises(arms()["bp shallow"]) is None
+    plant(runs, doubled(arms()["bp shallow"]), [1e-2], 0.9, seed=5)  # another draw of luck is no rise
+    shutil.rmtree(runs / "trials" / longer[0].folder())
+    assert rates_in(runs).rises(arms()["bp shallow"]) is None
 
 
 # --- words ----------------------------------------------------------------------------------------------------------
@@ -302,7 +311,6 @@ def test_what_rises_is_the_better_of_frozen_and_shallow_net(audited, tmp_path):
 @pytest.mark.parametrize(("options", "why"), [
     ({"lr": 0.01}, "--lr 0.01 fixes one"), ({"validation": 0.2}, "--validation 0.2 does as well"),
     ({"seeds": [42, TRIAL_SEED]}, "is the seed of the trials"),
-    ({"configs": audit_plan(["dfa"], seeds=1, **NET)}, "leave configs out"),
 ])  # fmt: skip
 def test_error_options_that_do_not_go_with_trials(audited, options, why):
     with pytest.raises(BadValue, match=why):
@@ -317,26 +325,16 @@ def test_one_rate_trains_no_trials(audited, tmp_path):
     assert evidence(tmp_path / "runs").effort is None
 
 
-def test_a_trial_is_named_by_its_rate(capsys):
-    from rich.console import Console
-
-    config = trial(arms()["dfa"], 0.003)
-    LiveTable([config], Console(width=120)).tell(Event(0, "reused", says="it was there"))
-    assert f"dfa validation 0.1 at 0.003 seed {TRIAL_SEED} it was there" in capsys.readouterr().out
-
-
 # --- what is to come ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_to_come_is_told_to_the_training(audited, tmp_path):
+def test_what_is_to_come_is_told_to_the_training(usual, tmp_path):
     """What is told beforehand is what is then trained; what is there already is not told again."""
-    out = tmp_path / "runs"
-    first, widest = coming(["dfa"], out=out, rates="auto", jobs=2, **NET)
+    world, _, out = usual
+    first, widest = coming(["dfa"], out=tmp_path / "new", rates="auto", jobs=2, **NET)
     assert widest.startswith("With 9 rates, which is the most: about ")
     assert first.startswith("To train: 46 trials of learning rates and 27 runs with 3 seeds. It takes about ")
-    assert not out.exists()
-    world = Tuned()
-    audited(world)
+    assert not (tmp_path / "new").exists()
     trials = [c for c in world.trained if c.validation]
     assert (len(trials), len(world.trained)) == (46, 46 + 27)
     assert coming(["dfa"], out=out, rates="auto", jobs=2, **NET) == [
@@ -365,7 +363,6 @@ def test_a_dry_run_trains_nothing_and_refuses_what_an_audit_refuses(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_minutes_are_those_of_earlier_runs(audited, tmp_path):
-    audited(Tuned(), seeds=2)
-    (line,) = coming(["dfa"], out=tmp_path / "runs", rates="auto", seeds=12, jobs=3, **NET)
-    assert "about 6 min 03 s on 3 processes" in line  # 90 runs of 12 seconds each, as the records say
+def test_minutes_are_those_of_earlier_runs(usual):
+    (line,) = coming(["dfa"], out=usual[2], rates="auto", seeds=12, jobs=3, **NET)
+    assert "about 5 min 27 s on 3 processes" in line  # 81 runs of 12 seconds each, as the records say

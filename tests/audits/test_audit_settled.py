@@ -3,16 +3,14 @@
 import random
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import walkback as wb
 from report_material import write_run
-from walkback.audits import audit_plan, judge_paths, report_paths, rules_audit, usual
-from walkback.audits.adaptive_seeds import undecided
-from walkback.checks import DEFAULT, Audit, Finding
+from walkback.audits import judge_paths, report_paths, rules_audit
+from walkback.checks import DEFAULT, Audit
 from walkback.checks.sequential import looks_of
 from walkback.cli import app
 from walkback.errors import BadValue, WalkbackError
@@ -123,6 +121,16 @@ def test_only_what_is_undecided_gets_seeds_with_its_baselines(audited):
     assert lines[-1].startswith(f"Settled: dfa (walked back, {n} seeds)")
 
 
+@pytest.mark.parametrize("settings", [{"penalty": 0.1}, {"schedule": "constant"}])
+def test_planted_a_subject_whose_name_is_not_its_rules_gets_seeds_too(audited, settings):
+    """It is called "dfa λ=0.1"."""
+    world = World(SHARP | {"dfa": (0.0, 0.0, 0.015)})
+    found, lines, _ = audited(world, **settings)
+    assert world.seeds("dfa") == world.seeds("bp") > 3
+    assert found.subjects[0].verdict == "walked back"
+    assert lines[-1].startswith(f"Settled: {found.subjects[0].name} (walked back")
+
+
 def test_noise_gets_seeds_as_a_subject_and_none_as_a_control(audited, tmp_path):
     gains = SHARP | {"random": (0.0, 0.0, 0.015)}
     world = World(gains)
@@ -142,9 +150,10 @@ def test_noise_that_is_shown_to_gain_is_not_found_out(audited):
 
 
 def test_a_task_that_needs_no_depth_has_no_reference(audited):
-    found, _, _ = audited(World(SHARP | {"bp": (0.001, 0.0, 0.001), "random": (0.0, 0.0, 0.001)}))
+    found, lines, _ = audited(World(dict.fromkeys(SHARP, (0.0, 0.0, 0.001))))
     assert not found.valid
     assert "bp: expected gains by depth, Γ even, got it gains " in found.says
+    assert "dfa stays open, and more seeds would not settle it. " in lines[0]
 
 
 def test_a_subject_that_beats_bp_makes_it_no_reference(audited):
@@ -196,30 +205,6 @@ def test_the_lower_half_gets_seeds_only_where_they_may_settle_it(audited, tmp_pa
     hopeless = World(SHARP | {"fa": (0.1, 0.006, 0.02)}, {"fa": LEARNED})
     audited(hopeless, ["fa"], out=tmp_path / "hopeless")
     assert hopeless.seeds("fa") == 5
-
-
-def test_who_is_undecided_by_its_findings():
-    def found(wants=True, check="depth", value=0.0, low=-0.01, high=0.03):
-        return Finding(check=check, outcome="open", basis="exact", value=value, low=low, high=high, threshold=0.02,
-                       stable_range=(None, None), ranges={}, says="", wants_seeds=wants)  # fmt: skip
-
-    class J:
-        def __init__(self, verdict, *findings):
-            self.verdict, self.findings, self.accuracy = verdict, findings, SimpleNamespace(n=3)
-
-    depth, closed, reach = found(), found(wants=False), found(check="reach")
-    hopeless = found(check="reach", value=0.0199)
-
-    def who(**judged):
-        for name, judgement in judged.items():
-            judgement.name = name
-        return undecided(SimpleNamespace(subjects=judged.values(), thresholds=DEFAULT), 12)
-
-    assert who(x=J("open", depth, closed), y=J("walked back", reach)) == {"x": [depth]}
-    assert who(y=J("walked back", reach)) == {}
-    found_open = who(x=J("holds", reach, hopeless, found(check="chance")), bp=J("open", depth))
-    assert found_open == {"x": [reach], "bp": [depth]}
-    assert list(who(x=J("open", found(value=0.0199)))) == ["x"]  # accuracy gets seeds however many it would take
 
 
 # --- the same answer, whenever it is asked --------------------------------------------------------------------------
@@ -325,13 +310,6 @@ def test_the_published_protocol_has_no_interval_to_settle(audited):
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def test_error_a_limit_without_auto(audited):
-    with pytest.raises(BadValue, match="give --seeds auto with --max-seeds"):
-        audited(World(SHARP), seeds=3, max_seeds=8)
-    with pytest.raises(BadValue, match="leave configs out"):
-        audited(World(SHARP), configs=audit_plan(["dfa"], seeds=1, data="mnist1d-10k", epochs=1))
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -345,12 +323,6 @@ def test_error_a_limit_without_auto(audited):
 def test_error_words_that_do_not_go_together(words, why):
     with pytest.raises(BadValue, match=why):
         app(words, result_action="return_value")
-
-
-def test_the_embedded_default_is_judged_on_the_larger_test_part_with_as_many_seeds_as_it_takes():
-    assert usual("mnist1d-10k", {})["seeds"] == "auto"
-    assert usual("mnist1d", {})["seeds"] == 4
-    assert usual("mnist1d-10k", {"seeds": 5})["seeds"] == 5
 
 
 def test_an_open_finding_comes_with_the_seeds_it_would_take(audited, capsys):

@@ -1,7 +1,6 @@
 """`walkback audit` and `walkback judge` as a user meets them: real processes, what they print, how they exit."""
 
 import json
-import math
 import os
 import re
 import signal
@@ -20,13 +19,6 @@ from walkback.checks import Audit, judge
 MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
 NET = ["--width", "32", "--depth", "2", "--lr", "6e-3", "--jobs", "1"]
 RUN = ["audit", "--data", "mnist1d", "--epochs", "5", "--seeds", "5", *NET]
-
-# The keys of audit.json, as the issue has them.
-KEYS = {"schema", "valid", "controls", "subjects"}
-CONTROL = {"name", "expected", "got", "ok"}
-SUBJECT = {"name", "verdict", "accuracy", "findings", "first_fired"}
-ACCURACY = {"mean", "std", "n"}
-FINDING = {"check", "outcome", "basis", "value", "low", "high", "threshold", "stable_range", "says"}
 
 
 class Done(NamedTuple):
@@ -85,25 +77,18 @@ def test_audit_prints_a_table_its_reasons_and_its_controls(audited):
     assert "\x1b" not in done.said
 
 
-def test_audit_json_has_the_keys_of_its_schema(audited):
+def test_audit_json_is_strict_json_that_reads_back_the_same(audited):
     folder, _ = audited
     text = (folder / "runs/audit.json").read_text()
     raw = strictly(text)
-    assert raw["schema"] == "walkback.audit/3"
-    assert raw.keys() >= KEYS
-    assert isinstance(raw["valid"], bool)
-    assert [set(c) for c in raw["controls"]] == [CONTROL] * 3
+    assert raw.keys() >= {"schema", "valid", "says", "controls", "subjects", "thresholds"}
+    assert "settings" not in raw, "one setting is written as before there were several"
     (subject,) = raw["subjects"]
-    assert subject.keys() >= SUBJECT
-    assert set(subject["accuracy"]) == ACCURACY
-    assert subject["accuracy"]["n"] == 5
-    assert set(subject["verdicts"]) == {"accuracy", "lower_half", "gamma"}
-    assert subject["rates"] == "one rate"
-    checks = ["depth", "reach", "chance", "spread", "size", "reference", "scale"]
-    assert [f["check"] for f in subject["findings"]] == checks
-    assert all(f.keys() >= FINDING and len(f["stable_range"]) == 2 for f in subject["findings"])
-    assert set(subject["first_fired"]) >= {"scale", "reference", "depth", "spread"}
-    assert "settings" not in raw  # one setting: written as before there were several
+    assert subject.keys() >= {"name", "verdict", "accuracy", "findings", "first_fired"}
+    assert subject["verdicts"].keys() == {"accuracy", "lower_half", "gamma"}
+    assert [f["check"] for f in subject["findings"]] == [
+        "depth", "reach", "chance", "spread", "size", "reference", "scale"
+    ]  # fmt: skip
     assert Audit.read(folder / "runs").write(folder / "rewritten").read_text() == text
 
 
@@ -113,10 +98,8 @@ def test_audit_writes_its_page_and_report_writes_one_of_its_folder(audited):
     assert "Page in runs/report.html" in done.words
     (again,) = commands(folder, ["report", "runs", "--to", "again.html"])
     assert again.status == 0, again.said
-    text = (folder / "runs/report.html").read_text()
-    assert "neither holds nor even" in (folder / "again.html").read_text()
-    assert "neither holds nor even" in text
-    assert "<span>walkback</span> <span>audit</span>" in text
+    for page in ("runs/report.html", "again.html"):
+        assert "neither holds nor even" in (folder / page).read_text()
 
 
 def test_audit_strict_exits_by_what_it_found(audited):
@@ -213,13 +196,7 @@ def log(hidden: list[float], accuracy: Any = 0.3, **config: Any) -> list[dict[st
 LOGS: dict[str, Any] = {
     "loud": {"config": {"eval_batch": 128}, "bp_log": log([9.0, 9.5, 9.9], 0.6), "dfa_log": log([9.0, 9e3, 9e6])},
     "quiet": {"config": {"eval_batch": 128}, "bp_log": log([9.0, 9.5, 9.9], 0.6)},
-    "sparse": {"config": {"L": 4, "method": "sb"}, "final_test_acc": 0.2,
-               "log": [{"epoch": 1, "h_L_norm": 4e8, "g_2_norm": 1e-9, "acc_eval": 0.2}]},
-    "ladder": {"results": {name: {str(k): {str(s): {"final_acc": 0.3 + gain * k + s / 1e4} for s in (1, 2, 3)}
-                                  for k in (0, 2)} for name, gain in (("bp", 0.1), ("dfa", -0.03))}},
-    "nan": {"dfa_log": log([9.0, math.nan, math.inf], math.nan)},
     "percent": {"dfa_log": log([9.0, 9.0], 61.5)},
-    "unknown": {"losses": [1, 2]},
 }  # fmt: skip
 
 
@@ -228,7 +205,6 @@ def logs(tmp_path):
     for name, content in LOGS.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     (tmp_path / "torn.json").write_text(json.dumps(LOGS["loud"])[:40])
-    (tmp_path / "empty.json").write_text("")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "ours.toml").write_text('version = "our-lab-1"\nscale.growth = 1e7\n')
     (tmp_path / "bad.toml").write_text('version = "x"\nscale.growth = "large"\n')
@@ -237,29 +213,20 @@ def logs(tmp_path):
 
 
 def test_judge_reads_logs_and_exits_as_it_is_told(logs):
-    plain, strict, quiet, held, sparse, ladder, nan, own = commands(
-        logs, ["judge", "loud.json"], ["judge", "loud.json", "--strict"], ["judge", "quiet.json", "--strict"],
+    """What it says of logs is in tests/golden/oracle/logs.txt."""
+    plain, strict, held, own = commands(
+        logs, ["judge", "loud.json"], ["judge", "loud.json", "--strict"],
         ["judge", "quiet.json", "--protocol", "published", "--frozen", "0.349", "--strict", "--out", "said"],
-        ["judge", "sparse.json"], ["judge", "ladder.json", "--strict"], ["judge", "nan.json", "--strict"],
         ["judge", "loud.json", "--thresholds", "ours.toml", "--strict"],
     )  # fmt: skip
-    assert (plain.status, strict.status, quiet.status, held.status) == (0, 4, 4, 4)  # logs have no controls
+    assert (plain.status, strict.status, held.status, own.status) == (0, 4, 4, 4)  # logs have no controls
     assert "One block grows the stream 1,000×" in plain.words
-    assert "first fired" not in plain.words  # the log has one moment: nobody saw when it began
     assert "Not controlled: judged from records alone" in plain.words
     assert "audit.json" not in plain.words
-    assert "Holds by the published protocol" in held.words
     assert "Typed in, not measured here" in held.words
-    assert "coverage" not in held.words
     assert "Protocol: published" in held.words
     raw = strictly((logs / "said/audit.json").read_text())
     assert (raw["valid"], raw["controls"], raw["protocol"]) == (None, [], "published")
-    assert "Only the gradient at layer 2 is known, a proxy" in sparse.words
-    assert "(basis: proxy)" in sparse.words
-    assert (ladder.status, nan.status) == (4, 4)
-    assert "dfa Accuracy is walked back." in ladder.words  # harm over the frozen net needs no shallow one
-    assert "and is treated as not known" in nan.words
-    assert own.status == 4  # nothing fires by these thresholds, and nothing is complete
     assert "thresholds: our-lab-1" in own.words
 
 
@@ -267,13 +234,13 @@ def test_judge_reads_folders_and_mixes_them_with_logs(audited, logs):
     folder, _ = audited
     runs = str(folder / "runs")
     one = str(next((folder / "runs").glob("mnist1d-resmlp-dfa-s42-*")))
-    every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "sparse.json"])
+    every, single, mixed = commands(logs, ["judge", runs], ["judge", one], ["judge", runs, "loud.json"])
     assert every.status == single.status == mixed.status == 0
     assert "control random: expected neither holds nor even" in every.words  # as the audit had it
     assert re.search(r"\ndfa +\(?(✗ walked back|\? open)", every.said)
     assert not re.search(r"\nrandom +\(?(✗|\?|✓) ", every.said)
     assert "cannot settle it" in single.words or "is not known" in single.words
-    assert "sb" in mixed.words
+    assert "bp · 2" in mixed.words
 
 
 def test_error_judge_says_what_it_cannot_read(logs):
@@ -282,10 +249,8 @@ def test_error_judge_says_what_it_cannot_read(logs):
         (["judge", "nowhere.json"], "cannot read nowhere.json"),
         (["judge", "nothing"], "no runs in nothing"),
         (["judge", "torn.json"], "is not valid JSON"),
-        (["judge", "empty.json"], "is not valid JSON"),
         (["judge", "bytes.json"], "is text in UTF-16, not JSON"),
         (["judge", "percent.json"], "a percentage? divide by 100"),
-        (["judge", "unknown.json"], "at its top level it has losses"),
         (["judge", "quiet.json", "--frozen", "34.9"], "divide a percentage by 100"),
         (["judge", "quiet.json", "--frozen", "nan"], "not an accuracy between 0 and 1"),
         (["judge", "quiet.json", "--frozen", "much"], "much"),

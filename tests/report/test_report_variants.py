@@ -12,7 +12,7 @@ from rules_page import stated
 from walkback.audits import report_paths
 from walkback.checks import Audit
 from walkback.cli import app
-from walkback.cli.shown import show_audit
+from walkback.cli.app import show_audit
 from walkback.report.audit_tables import audit_tables
 from walkback.report.case import VARIANTS, variant, variant_words
 from walkback.report.catalogue import catalogue

@@ -17,19 +17,19 @@ TOO_MANY = (
 
 
 def settle(
-    judged: Callable[[Mapping[str, int]], Audit], counts: Mapping[str, int], names: Mapping[str, str],
+    judged: Callable[[Mapping[str, int]], tuple[Audit, Mapping[str, str]]], counts: Mapping[str, int],
     looks: Sequence[int], say: Callable[[str], object],
 ) -> Audit:  # fmt: skip
     """Add seeds until every answer is settled, or there are as many as the last look allows.
 
-    judged  trains so many seeds of each key, and judges; keys are the subjects' own, "bp" and "random"
+    judged  trains so many seeds of each key, and judges: the audit, and by key the names of the subjects that may get
+            more seeds; bp gets as many as any of them
     counts  the numbers of seeds to begin with
-    names   of the subjects, by key: only these get more seeds, and bp gets as many as any of them
     looks   the numbers of seeds at which an audit looks; none: one look, at `counts`
     """
     counts = dict(counts)
     while True:
-        audit = judged(counts)
+        audit, names = judged(counts)
         if not looks:
             return audit
         waiting = undecided(audit, looks[-1])

@@ -12,16 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from walkback.audits.rules_audit import (
-    audit_plan,
-    check_free,
-    grid_of,
-    longer,
-    looks_for,
-    opponents,
-    rates_in,
-    trial,
-)
+from walkback.audits.rules_audit import audit_plan, looks_for
+from walkback.audits.trials import check_free, grid_of, longer, opponents, rates_in, trial
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head, sittings_of
 from walkback.records.config_keys import hash_with

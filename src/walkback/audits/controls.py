@@ -1,9 +1,10 @@
 """Controls: subjects whose answer is known beforehand, what they must answer, and whether they did. Without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from walkback.checks import Check, Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
+from walkback.checks import Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
 from walkback.checks.depth import TASK
+from walkback.checks.paired_gain import FEWEST
 from walkback.checks.words import listed, points
 from walkback.records import Evidence, Subject, Training
 
@@ -13,33 +14,51 @@ INIT = "a net at init"
 BP_EXPECTED, RANDOM_EXPECTED, INIT_EXPECTED = "gains by depth, Γ even", "neither holds nor even", "measurable"
 NOT_TRAINED, NOT_MEASURED = "not trained", "not measured"
 
+# What to do about a control that did not behave, and about one that is not there, by what is expected of it.
+REMEDIES = {
+    BP_EXPECTED: (
+        "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a better "
+        "learning rate, or with more seeds.",
+        "Without a bp reference, accuracy cannot be judged. Give train_bp, or train_batches for a plain loop of "
+        "walkback.",
+    ),
+    RANDOM_EXPECTED: (
+        "Where noise holds or is even, no failing rule is caught. Train longer, or with more seeds.",
+        "Give the same call again: it trains what is missing.",
+    ),
+    INIT_EXPECTED: (
+        "Measurements from such an init mean nothing. Check the net.",
+        "Give the same call again: it measures what is missing.",
+    ),
+}
+
 
 def controls_of(
-    setting: Sequence[tuple[Subject, Judgement]], thresholds: Thresholds, protocol: Protocol, *, alone: bool
-) -> list[Control]:
-    """The three controls of one setting, found among its subjects. `alone`: no other setting has controls too.
+    group: Sequence[Subject], judgements: Mapping[str, Judgement], thresholds: Thresholds, protocol: Protocol, *,
+    several: bool,
+) -> list[Control]:  # fmt: skip
+    """The three controls of one setting, found among its subjects. `several`: other settings have controls too.
 
     Where several subjects are one control, such as random with two normalisations, all of them must behave.
     """
-    by_role = {role: [each for each in setting if each[0].control == role] for role in CONTROLS}
-    others = [judgement for subject, judgement in setting if not subject.control]
-    first, _ = next(iter(by_role["bp"]), setting[0])
-    of = first.name if first.runs else first.setting_name
-
-    def name(role: str) -> str:
-        return role if alone else by_role[role][0][0].name if by_role[role] else f"{role} of {of}"
-
-    of_bp = [control_bp(judgement, others, name("bp")) for _, judgement in by_role["bp"]]
-    of_random = [control_random(judgement, name("random")) for _, judgement in by_role["random"]]
+    by_role = {role: [subject for subject in group if subject.control == role] for role in CONTROLS}
+    others = [judgements[subject.name] for subject in group if not subject.control]
+    first = next(iter(by_role["bp"]), group[0])
+    reference = reference_name(group)
+    found = []
+    for role, control_of in (("bp", control_bp), ("random", control_random)):
+        trained = by_role[role]
+        name = role if not several else trained[0].name if trained else f"{role} of {reference}"
+        each = [control_of(judgements[subject.name], others, name) for subject in trained]
+        found.append(min(each or [control_of(None, others, name)], key=lambda control: control.ok))
     init = control_init(_inits(first), first.evidence.blocks, first.evidence.residual, thresholds, protocol)
-    of_bp = of_bp or [control_bp(None, others, name("bp"))]
-    of_random = of_random or [control_random(None, name("random"))]
-    return [_worst(of_bp), _worst(of_random), init if alone else init.changed(name=f"{INIT}, {of}")]
+    return [*found, init.changed(name=f"{INIT}, {reference}") if several else init]
 
 
-def _worst(controls: Sequence[Control]) -> Control:
-    """The first that did not behave; if all did, the first."""
-    return min(controls, key=lambda control: control.ok)
+def reference_name(group: Sequence[Subject]) -> str:
+    """What tells a setting apart from others: the name of its bp; of a loop its own name."""
+    known = (subject.name for subject in group if subject.control == ("bp" if subject.runs else ""))
+    return next(known, group[0].setting_name)
 
 
 def _inits(subject: Subject) -> Sequence[Training]:
@@ -90,24 +109,27 @@ def _unknown(depth: Finding, *names: str) -> list[str]:
             for name in dict.fromkeys(name.removeprefix("bp over ") for name in unknown)]  # fmt: skip
 
 
-def control_random(judgement: Judgement | None, name: str = "random") -> Control:
-    """Noise for credit: by the intervals alone, as of bp, its accuracy must not hold and its Γ must not be even."""
+def control_random(judgement: Judgement | None, subjects: Sequence[Judgement] = (), name: str = "random") -> Control:
+    """Noise for credit: by the intervals alone, as of bp, its accuracy must not hold and its Γ must not be even.
+
+    Of two seeds beside a subject of more, nothing could be shown, and so nothing found out.
+    """
     if judgement is None:
         return Control(name=name, expected=RANDOM_EXPECTED, got=NOT_TRAINED, ok=False)
-    found = {finding.check: finding for finding in judgement.findings}
-    faults = ["accuracy holds"] if judgement.verdict == "holds" else []
-    if judgement.verdicts is not None:
+    faults, got = ["accuracy holds"] if judgement.verdict == "holds" else [], f"accuracy {judgement.verdict}"
+    if judgement.verdicts is not None:  # the published protocol has one verdict
+        found = {finding.check: finding for finding in judgement.findings}
         depth, spread = found["depth"], found["spread"]
         unknown = _unknown(depth, *TASK)
+        seeds, most = judgement.accuracy.n, max((subject.accuracy.n for subject in subjects), default=0)
+        if not unknown and seeds < min(FEWEST, most):
+            unknown = [f"it has {seeds} seeds, which show nothing beside a subject of {most}"]
         faults += unknown
-        lows = [0.0 if unknown else depth.parts[name].low or 0.0 for name in TASK]
-        if not faults and min(lows) > depth.threshold:
+        if not faults and min(depth.parts[name].low or 0.0 for name in TASK) > depth.threshold:
             faults.append("it is shown to gain by depth")
         if found["chance"].outcome == "passes" and spread.low is not None and spread.low > spread.threshold:
             faults.append("Γ even")
-    got = f"accuracy {judgement.verdict}" if judgement.verdicts is None else (
-        f"accuracy {judgement.verdict}, Γ {judgement.verdicts.gamma}"
-    )  # fmt: skip
+        got += f", Γ {judgement.verdicts.gamma}"
     return Control(name=name, expected=RANDOM_EXPECTED, got=", ".join(faults) or got, ok=not faults)
 
 
@@ -122,8 +144,7 @@ def control_init(
     if not any(seed.moments for seed in seeds):
         return Control(name=INIT, expected=INIT_EXPECTED, got=NOT_MEASURED, ok=False)
     evidence = Evidence(name="init", depth=depth, residual=residual, seeds=list(seeds))
-    checks: list[Check] = [check for check in in_order(protocol) if check.at_init]
-    findings = [check(evidence, thresholds, protocol) for check in checks]
+    findings = [check(evidence, thresholds, protocol) for check in in_order(protocol) if check.at_init]
     fired = [finding for finding in findings if finding.outcome == "fires" and not _head_at_zero(finding, seeds)]
     got = ", ".join(f"{f.check}: {f.says}" for f in fired) or INIT_EXPECTED
     return Control(name=INIT, expected=INIT_EXPECTED, got=got, ok=not fired)
@@ -134,43 +155,28 @@ def _head_at_zero(finding: Finding, seeds: Sequence[Training]) -> bool:
     return finding.check == "reference" and all(each is not None and not any(each) for each in norms)
 
 
-def several_words(failed: Sequence[Control], settings: Sequence[SettingValidity], not_controlled: Sequence[str]) -> str:
-    """Whether an audit of several settings counts, in words; the controls are named by their setting."""
+def validity(
+    failed: Sequence[Control], settings: Sequence[SettingValidity] = (), not_controlled: Sequence[str] = ()
+) -> str:
+    """Whether an audit counts, in words, with what to do about every control that did not behave as expected.
+
+    settings  where there are several, or subjects without controls: then the controls are named by their setting
+    """
     without = ""
     if not_controlled:
         few = len(not_controlled) <= NAMED
         names = listed(not_controlled) if few else f"{len(not_controlled):,} subjects, such as {not_controlled[0]}"
         without = f" Not controlled: {names}; no controls were trained in their setting."
     if not failed:
-        each = ", in each of the settings" if len(settings) != 1 else ""
+        each = ", in each of the settings" if len(settings) > 1 else ""
         return f"Every control behaved as expected{each}.{without}"
-    words = [f"{control.name}: expected {control.expected}, got {control.got}" for control in failed]
-    wrong = [setting.name for setting in settings if not setting.valid]
-    right = " Those of the other settings do." if len(wrong) < len(settings) else ""
-    return (
-        f"This audit is invalid: {'; '.join(words)}. The verdicts of {'; '.join(wrong)} do not count.{right}{without}"
-    )
+    words = [f"{c.name}: expected {c.expected}, got {c.got}. {_remedy(c)}" for c in failed]
+    if wrong := [setting.name for setting in settings if not setting.valid]:
+        right = " Those of the other settings do." if len(wrong) < len(settings) else ""
+        words.append(f"The verdicts of {'; '.join(wrong)} do not count.{right}")
+    return f"This audit is invalid: {' '.join(words)}{without}"
 
 
-def validity(failed: Sequence[Control]) -> str:
-    """Whether an audit counts, in a sentence, with what to do about every control that did not behave as expected."""
-    if not failed:
-        return "Every control behaved as expected."
-    remedies = {
-        "bp": "Nothing can be judged unless backprop is shown to gain by depth. Train longer, on more data, at a "
-        "better learning rate, or with more seeds.",
-        "random": "Where noise holds or is even, no failing rule is caught. Train longer, or with more seeds.",
-        INIT: "Measurements from such an init mean nothing. Check the net.",
-    }
-    absent = {
-        "bp": "Without a bp reference, accuracy cannot be judged. Give train_bp, or train_batches for a plain loop of "
-        "walkback.",
-        "random": "Give the same call again: it trains what is missing.",
-        INIT: "Give the same call again: it measures what is missing.",
-    }
-    words = [
-        f"{c.name}: expected {c.expected}, got {c.got}. "
-        f"{(absent if c.got in (NOT_TRAINED, NOT_MEASURED) else remedies)[c.name]}"
-        for c in failed
-    ]
-    return "This audit is invalid: " + " ".join(words)
+def _remedy(control: Control) -> str:
+    misbehaved, absent = REMEDIES[control.expected]
+    return absent if control.got in (NOT_TRAINED, NOT_MEASURED) else misbehaved

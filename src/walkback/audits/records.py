@@ -32,68 +32,55 @@ from walkback.records.loop_training import RECORD, find_loop_trainings, read_loo
 from walkback.records.rates import ChosenRates, find_trials
 from walkback.report.compare import Comparison, Side, compare
 
-Given = Mapping[BaselineName, Baseline]
-
 
 def judge_paths(
     *paths: Path | str,
-    baselines: Given | None = None,
+    baselines: Mapping[BaselineName, Baseline] | None = None,
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
-    source: Sequence[str] = (),
     note: Note = lambda *_: None,
     processes: int = 0,
 ) -> Audit:
     """Judge run folders, trainings of loops, and logs, however incomplete; nothing is trained or measured.
 
     `baselines` (frozen, frozen_bp, bp, shallow) are taken for every subject that does not bring its own. Controls that
-    are among the runs are judged too: an audit whose controls misbehave is invalid. `source`: the command, as words;
-    `note` and `processes` as for `audit_subjects`.
+    are among the runs are judged too: an audit whose controls misbehave is invalid. `note` and `processes` as for
+    `audit_subjects`.
     """
     places = places_of(paths)
-    looks = read_looks(*places) if places else Looks()
+    looks = read_looks(*places)
     subjects, runs = subjects_at(paths, baselines, looks, note)
     thresholds = thresholds or DEFAULT
     if looks.looks and not looks_of(thresholds):
         thresholds = with_looks(thresholds, looks.looks)
     audit = audit_subjects(subjects, thresholds, protocol or "ours", runs=runs, note=note, processes=processes)
-    return audit.with_records(source=source, cards=cards_beside(paths) if places else None)
+    return audit.with_records(cards=cards_beside(paths) if places else None)
 
 
-def audits_of(
-    *paths: Path | str,
-    baselines: Given | None = None,
-    thresholds: Thresholds | None = None,
-    protocol: Protocol | None = None,
-    source: Sequence[str] = (),
-    note: Note = lambda *_: None,
-    processes: int = 0,
-) -> list[Audit]:
-    """Every audit.json that has no runs beside it, as it is; then all run folders and logs together, judged."""
+def audits_of(*paths: Path | str, **given: Any) -> list[Audit]:
+    """Every audit.json that has no runs beside it, as it is; then all run folders and logs together, judged.
+
+    `given` as for `judge_paths`.
+    """
     if not paths:
         raise BadValue("no path is given", "give an audit.json, run folders, or log files")
     alone = {path: audit for path in map(Path, paths) if (audit := _alone(path)) is not None}
-    if alone and (baselines or thresholds is not None or protocol is not None):
+    if alone and any(given.get(name) for name in ("baselines", "thresholds", "protocol")):
         path = next(iter(alone))
         raise BadValue(
             f"{path} {'holds' if is_folder(path) else 'is'} an audit.json without runs, so it cannot be judged again",
             "leave --protocol, --thresholds and --frozen out, or name the runs",
         )
-    found = [audit.with_records(source=source) for audit in alone.values()]
-    if records := [path for path in map(Path, paths) if path not in alone]:
-        found.append(judge_paths(
-            *records, baselines=baselines, thresholds=thresholds, protocol=protocol, source=source, note=note,
-            processes=processes,
-        ))  # fmt: skip
-    return found
+    records = [path for path in map(Path, paths) if path not in alone]
+    return [*alone.values(), *([judge_paths(*records, **given)] if records else [])]
 
 
-def report_paths(*paths: Path | str, **given: Any) -> Audit:
-    """The one audit that a page is about; `given` as for `audits_of`."""
+def report_paths(*paths: Path | str, source: Sequence[str] = (), **given: Any) -> Audit:
+    """The one audit that a page is about. `source`: the command, as words; `given` as for `judge_paths`."""
     found = audits_of(*paths, **given)
     if len(found) > 1:
         raise BadValue("a page is about one audit, and several are named", "name runs, or one audit.json")
-    return found[0]
+    return found[0].with_records(source=source)
 
 
 def compare_paths(before: Path | str, after: Path | str) -> Comparison:
@@ -103,11 +90,14 @@ def compare_paths(before: Path | str, after: Path | str) -> Comparison:
 
 
 def subjects_at(
-    paths: Sequence[Path | str], baselines: Given | None = None, looks: Looks | None = None,
+    paths: Sequence[Path | str], baselines: Mapping[BaselineName, Baseline] | None = None, looks: Looks | None = None,
     note: Note = lambda *_: None,
 ) -> tuple[list[Subject], list[Run]]:  # fmt: skip
     """The subjects of everything that is recorded at some paths, and all run folders."""
-    folders, logs = _folders_and_logs(paths)
+    if not paths:
+        raise BadValue("no path is given", "give run folders, or log files")
+    folders = [path for path in map(Path, paths) if is_folder(path)]
+    logs = [path for path in map(Path, paths) if not is_folder(path)]
     found = find_runs(*folders) if folders else []
     loops = read_loops(find_loop_trainings(*folders)) if folders else []
     if folders and not found and not loops:
@@ -119,8 +109,7 @@ def subjects_at(
     subjects = subjects_of_runs(runs, ChosenRates(map(read_run, find_trials(*folders)))) if runs else []
     alone = len(loops) == 1 and not subjects and not logs
     subjects += [subject for loop in loops for subject in loop.subjects(alone)]
-    evidences = join_seeds([evidence for path in logs for evidence in read_log(path)])
-    subjects += [Subject(evidence.name, evidence) for evidence in evidences]
+    subjects += [Subject(each.name, each) for each in join_seeds([one for path in logs for one in read_log(path)])]
     if not subjects:
         raise BadValue("the runs named are baselines without a subject", "name the runs that they are baselines of")
     for subject in subjects:
@@ -143,13 +132,6 @@ def places_of(paths: Iterable[Path | str]) -> list[Path]:
     return list(dict.fromkeys(path.parent if path in ones else path for path in folders))
 
 
-def _folders_and_logs(paths: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    if not paths:
-        raise BadValue("no path is given", "give run folders, or log files")
-    every = [Path(path) for path in paths]
-    return [path for path in every if is_folder(path)], [path for path in every if not is_folder(path)]
-
-
 def _alone(path: Path) -> Audit | None:
     """The audit of a file, or of a folder that holds no runs."""
     if is_folder(path):
@@ -168,8 +150,7 @@ def _is_audit(file: Path) -> bool:
 
 def stopping(configs: Sequence[RunConfig]) -> Callable[[Snapshot], str | None]:
     """What tells a training of these configs, which are of one net, that a check fires and it should stop."""
-    net = configs[0]
-    return partial(fired_by, residual=net.residual)
+    return partial(fired_by, residual=configs[0].residual)
 
 
 def fired_by(snapshot: Snapshot, residual: bool | None = True) -> str | None:

@@ -1,7 +1,8 @@
 """Somebody's own loop, trained here with its baselines and controls, and judged: what `wb.audit_training` does."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -104,12 +105,9 @@ def audit_training(
     without its blocks by backprop; and yours with noise for credit.
     """
     talk = say or (lambda _: None)
-    looks = _looks(seeds, max_seeds)
-    given = seeds if not isinstance(seeds, str) else looks[0]
-    fixed = None if looks or isinstance(given, int) else [*dict.fromkeys(given)]
-    count = given if isinstance(given, int) else len(given)
+    looks, count, fixed = _seeds(seeds, max_seeds)
     job = find_job(
-        test, blocks, name, residual, (fixed or seed_list(max(count, 1)))[0], max_samples, validation, lr,
+        test, blocks, name, residual, (fixed or seed_list(count))[0], max_samples, validation, lr,
         make_model=make_model, train=train, make_bp_model=make_bp_model, make_shallow=make_shallow, train_bp=train_bp,
         train_batches=repeatable(train_batches), optimizer=optimizer, epochs=epochs, credits=credits, redraw=redraw,
         reduction=reduction, loss=loss, output=output, metric=metric, files=tuple(files),
@@ -129,31 +127,36 @@ def audit_training(
         trainings.tune(counts)
         limits = adaptive_seeds.planned(folder, looks, count, thresholds, {})
 
-        def judged(counts: Mapping[str, int]) -> Audit:
-            return audit_subjects(trainings.carry_out(counts).subjects(), limits, protocol)
+        def judged(counts: Mapping[str, int]) -> tuple[Audit, Mapping[str, str]]:
+            subjects = trainings.carry_out(counts).subjects()
+            return audit_subjects(subjects, limits, protocol), {"subject": subjects[0].name}
 
-        audit = adaptive_seeds.settle(judged, counts, {"subject": job.setting.name}, looks, talk)
+        audit = adaptive_seeds.settle(judged, counts, looks, talk)
         audit.write(folder)
         failed = [f"{record.label()}: {record.why}" for record in trainings.read().failed]
         problems = [*dict.fromkeys([*failed, *doubts_of(audit.evidence)])]
         return audit.with_records(folder=folder, problems=problems, source=[str(folder)])
 
 
-def _looks(seeds: Any, max_seeds: int | None) -> tuple[int, ...]:
+def _seeds(seeds: Any, max_seeds: int | None) -> tuple[tuple[int, ...], int, list[int] | None]:
+    """The numbers of seeds at which it looks (none: they are fixed), with how many it begins, and which where given."""
+    if seeds == "auto":
+        looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds)
+        return looks, looks[0], None
     if isinstance(seeds, str):
-        if seeds != "auto":
-            raise BadValue(f"seeds={seeds!r} is not known", 'give a number, a list of seeds, or "auto"')
-        return looks_up_to(USUAL_MOST if max_seeds is None else max_seeds)
+        raise BadValue(f"seeds={seeds!r} is not known", 'give a number, a list of seeds, or "auto"')
     if max_seeds is not None:
         raise BadValue("max_seeds has no effect with a fixed number of seeds", "leave it out")
-    if isinstance(seeds, int) and (isinstance(seeds, bool) or seeds < 1):
-        raise BadValue(f"{seeds} seeds cannot be trained", "ask for at least 1")
-    listed = [1] if isinstance(seeds, int) else list(seeds)
+    if isinstance(seeds, int):
+        if isinstance(seeds, bool) or seeds < 1:
+            raise BadValue(f"{seeds} seeds cannot be trained", "ask for at least 1")
+        return (), seeds, None
+    listed = [*dict.fromkeys(seeds)]
     if not listed:
         raise BadValue("no seed is given", "give at least one")
     if not all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 for seed in listed):
         raise BadValue(f"seeds must be whole numbers from 0; got {listed!r}", "as in seeds=[42, 7]")
-    return ()
+    return (), len(listed), listed
 
 
 def find_job(
@@ -223,12 +226,11 @@ def _setting(given: Mapping[str, Any], name: str, residual: bool | None, lr: flo
     )  # fmt: skip
 
 
-def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool, name: str = "test") -> tuple[Batches, Batches]:
-    """The test samples, and the first of them, which are probed."""
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """An error of the user's own batches names the line where it is."""
     try:
-        batches = test() if callable(test) and not hasattr(test, "__iter__") else test
-        # Copies: a loop that changes its test samples in place must not change what is measured.
-        whole = [(on_tensors(x, Tensor.clone), y.clone()) for x, y in gather(batches, model, most, own_loss).batches]
+        yield
     except WalkbackError as error:
         if "no samples" not in error.what:
             raise
@@ -238,18 +240,22 @@ def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool, name: s
         ) from error
     except Exception as error:
         raise BadValue(f"{name} could not be read: {own_line(error)}", "fix it") from error
+
+
+def _test(test: Any, model: nn.Module, most: int | None, own_loss: bool, name: str = "test") -> tuple[Batches, Batches]:
+    """The test samples, and the first of them, which are probed."""
+    with _readable(name):
+        batches = test() if callable(test) and not hasattr(test, "__iter__") else test
+        # Copies: a loop that changes its test samples in place must not change what is measured.
+        whole = [(on_tensors(x, Tensor.clone), y.clone()) for x, y in gather(batches, model, most, own_loss).batches]
     return whole, gather(whole, model, PROBED, own_loss).batches
 
 
 def _overlap(test: Batches, train_batches: Any, model: nn.Module, seed: int, own_loss: bool) -> list[str]:
     if train_batches is None:
         return []
-    try:
+    with _readable("train_batches"):
         train = gather(epoch_of(train_batches, seed), model, 200_000, own_loss).batches
-    except WalkbackError:
-        raise
-    except Exception as error:
-        raise BadValue(f"train_batches could not be read: {own_line(error)}", "fix it") from error
     both, samples = overlap(test, train), sum(len(y) for _, y in test)
     words = f"{both} of {samples} test samples are also in train_batches, so that accuracy is not of unseen samples"
     return [words] if both else []

@@ -49,7 +49,6 @@ from walkback.records.record import refused
 from walkback.report.watched import Live, figure, line_of
 
 SAMPLES = 256
-PROVED_AGAIN = 4  # the true gradient is proved at the looks 0, 1, 4, 16, 64, …, at the last, and before any alarm
 SCALE_UNKNOWN = ("arrived is in the scale of the loop's own loss (with the factor of a gradient scaler), over all "
                  "backward passes of the step")  # fmt: skip
 Other = Callable[[WatchHeader, WatchLook], None]
@@ -271,8 +270,9 @@ class Watch:
         updates = left_in(self._blocks)
         if not last:
             self._alarms.weights(step, any(u is not None and any(bool(g.any()) for g in u) for u in updates))
+        # The true gradient is proved at the looks 0, 1, 4, 16, 64, …, at the last, and before any alarm.
         number = len(self.looks)
-        due = last or number < 2 or (number & (number - 1) == 0 and number.bit_length() % 2 == 1)
+        due = last or number == 0 or (number.bit_count() == 1 and number.bit_length() % 2 == 1)
         known = None if due else self._proofs
         first = self.looks[0].moment if self.looks else None
         found, moment = self._probed(known)

@@ -6,8 +6,20 @@ Torch and the rooms are imported only if a command needs them.
 from walkback.cli import studying
 from walkback.cli.app import app, main
 from walkback.cli.auditing import audit, train, work
-from walkback.cli.judging import compare, form, judge, report, table
-from walkback.cli.looking import card, export, list_names, reproduction, show, simulate, status
+from walkback.cli.looking import (
+    card,
+    compare,
+    export,
+    form,
+    judge,
+    list_names,
+    report,
+    reproduction,
+    show,
+    simulate,
+    status,
+    table,
+)
 
 __all__ = [
     "app", "audit", "card", "compare", "export", "form", "judge", "list_names", "main", "report", "reproduction",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from walkback.cli.app import app
+from walkback.cli.app import app, give_page, make_console, show_audit
 from walkback.cli.options import (
     HOW,
     JUDGE,
@@ -20,7 +20,6 @@ from walkback.cli.options import (
     read_seeds,
     read_thresholds,
 )
-from walkback.cli.shown import give_audit_page, give_page, make_console, show_audit
 from walkback.errors import BadValue, WalkbackError
 from walkback.plain import seen
 
@@ -52,7 +51,7 @@ def train(
     fresh: Annotated[bool, option(WHERE, "Start again; the old folder is renamed.", negative="")] = False,
 ) -> int:
     """Train nets by one or more rules and measure every layer. If it is stopped, the same command resumes it."""
-    from walkback.audits import stopping
+    from walkback.audits.records import stopping
     from walkback.report.fitting import print_whole
     from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
@@ -124,7 +123,10 @@ def audit(
             raise BadValue(trouble, "set it in the file, and leave the option out")
         how = {"protocol": protocol, "thresholds": read_thresholds(thresholds), "max_seeds": max_seeds}
         return _audit_file(file, recipe, out or Path("runs") / file.stem, strict, jobs=executing.jobs, **how)
-    from walkback.audits import audit_rules, coming, usual
+    from walkback.audits.coming import coming
+    from walkback.audits.rule_cards import measure_cards
+    from walkback.audits.rules_audit import audit_rules, usual
+    from walkback.records.card import read_cards
     from walkback.report.terminal import LiveTable
 
     out, standard = out or Path("runs"), read_thresholds(thresholds)
@@ -150,7 +152,10 @@ def audit(
                 return live.farewell()
             raise
     status = show_audit(found, out, strict)
-    give_audit_page(found, out, cards)
+    if cards:
+        audited = [run.config for case in found.cases for run in case.runs]
+        measure_cards(audited, out, say=lambda line: console.print(line, style="dim", soft_wrap=True))
+    give_page(found.with_records(cards=read_cards(out)), out / "report.html")
     return status
 
 
@@ -172,7 +177,7 @@ def _names_in(file: Path) -> dict[str, Any]:
 
 def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any) -> int:
     """Audit the training in a file, and write audit.json and report.html."""
-    from walkback.audits import audit_training
+    from walkback.audits.user_training import audit_training
 
     found = _names_in(file)
     seeds: Any = "auto" if recipe.seed is None and recipe.seeds is None else read_seeds(recipe.seed, recipe.seeds)
@@ -190,7 +195,7 @@ def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any)
 
 @app.command
 def work(
-    plan: Path,
+    plan: Annotated[Path, Parameter(help="The plan, such as runs/plans/NAME.json.")],
     *,
     index: Annotated[int, option(WHAT, "Number of the task in the plan, from 0.")],
     patience: Annotated[float, option(WHERE, "Seconds to wait for a run that another process still locks.")] = 0.0,
@@ -199,13 +204,8 @@ def work(
 
     Exits with 0 if all its runs are done, 1 if one is not, 75 if it was stopped
     (SIGTERM) with a checkpoint: the same command resumes it.
-
-    Parameters
-    ----------
-    plan
-        The plan, such as runs/plans/NAME.json.
     """
-    from walkback.audits import stopping
+    from walkback.audits.records import stopping
     from walkback.records.plan_file import read_plan
     from walkback.report.terminal import LiveTable
     from walkback.train import interrupts

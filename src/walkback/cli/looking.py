@@ -1,22 +1,150 @@
-"""The commands that look things up: `list`, `card`, `show`, `status`, `export`, `reproduction`, `simulate`, `data`."""
+"""The commands that train nothing: `judge`, `report`, `compare`, `table`, `form`; and those that look things up.
+
+These are `list`, `card`, `show`, `status`, `export`, `reproduction`, `simulate`, `data`.
+"""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from walkback.cli.app import app
-from walkback.cli.options import WHAT, WHERE, Paths, Strings, TableFormat, check_rows, option, paper, read_options
-from walkback.cli.shown import give_table, make_console, progress
+from walkback.cli.app import app, give_page, give_table, make_console, open_page, progress, show_audit
+from walkback.cli.options import (
+    JUDGE,
+    WHAT,
+    WHERE,
+    Audits,
+    Judging,
+    Records,
+    Runs,
+    Strings,
+    TableFolder,
+    TableFormat,
+    check_rows,
+    option,
+    paper,
+    read_options,
+)
 from walkback.errors import BadValue, WalkbackError
 from walkback.files import is_folder, write_whole
 from walkback.plain import lines, seen
 
 
+def _read(by: Callable[..., Any], paths: tuple[Path, ...], judging: Judging, **more: Any) -> Any:
+    """What a reader of the rooms makes of these folders and files, on all cores."""
+    from walkback.train.crew import usual_count
+
+    given = judging.given()
+    with progress() as note:
+        return by(*paths, **given, note=note, processes=usual_count(), **more)
+
+
+@app.command
+def judge(
+    *paths: Records,
+    judging: Judging = Judging(),
+    out: Annotated[Path | None, option(JUDGE, "Folder for audit.json (default: not written).")] = None,
+    rows: Annotated[int | None, option(WHERE, "Largest number of subjects to name (40).")] = None,
+) -> int:
+    """Judge run folders, or logs of others, even incomplete ones. Nothing is trained."""
+    from walkback.audits.records import judge_paths
+
+    check_rows(rows)
+    audit = _read(judge_paths, paths, judging)
+    return show_audit(audit, out, judging.strict, rows)
+
+
+@app.command
+def report(
+    *paths: Audits,
+    to: Annotated[Path, option(WHERE, "The file to write.")] = Path("report.html"),
+    open: Annotated[bool, option(WHERE, "Open the page in your browser.", negative="")] = False,
+    judging: Judging = Judging(),
+) -> int:
+    """Write one HTML page about run folders or logs: claims, findings, evidence. Nothing is trained."""
+    from walkback.audits.records import report_paths
+
+    audit = _read(report_paths, paths, judging, source=[*map(str, paths), *judging.words()])
+    give_page(audit, to)
+    if open:
+        open_page(to)
+    return judging.exit_status(audit)
+
+
+@app.command
+def compare(
+    before: Annotated[Path, Parameter(help="An audit.json, a folder of runs, or a log.")],
+    after: Annotated[Path, Parameter(help="The other one.")],
+    *,
+    to: Annotated[Path | None, option(WHERE, "HTML page to write (default: none).")] = None,
+    open: Annotated[bool, option(WHERE, "Open the page in your browser (with --to).", negative="")] = False,
+) -> int:
+    """Compare two audits: which answers, findings and settings differ, and why. Nothing is trained."""
+    from walkback.audits.records import compare_paths
+    from walkback.report.compare import print_comparison
+    from walkback.report.numbers import relative
+    from walkback.report.page import write_comparison
+
+    if open and to is None:
+        raise BadValue("--open needs a page", "name one with --to compare.html")
+    found = compare_paths(before, after)
+    console = make_console()
+    print_comparison(found, console)
+    if to is not None:
+        console.print(f"Page in {relative(write_comparison(found, to))}", style="dim", soft_wrap=True)
+        if open:
+            open_page(to)
+    return 0
+
+
+@app.command
+def table(
+    *paths: Audits,
+    format: TableFormat = "text",
+    to: TableFolder = None,
+    judging: Judging = Judging(),
+) -> int:
+    """Print an audit as tables: the answers, what each check found, the controls. Nothing is trained."""
+    from walkback.audits.records import audits_of
+    from walkback.report.audit_tables import audit_tables
+
+    audits = _read(audits_of, paths, judging)
+    for number, audit in enumerate(audits, 1):
+        for each in audit_tables(audit, "audit" if number == 1 else f"audit-{number}"):
+            give_table(each, format, to)
+    return judging.exit_status(*audits)
+
+
+@app.command
+def form(
+    *paths: Audits,
+    format: Annotated[Literal["markdown", "latex"], option(WHERE, "Output format.")] = "markdown",
+    to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
+    judging: Judging = Judging(),
+) -> int:
+    """Fill in the reporting form of a paper from its records. What they do not say stays blank."""
+    from walkback.audits.records import audits_of
+    from walkback.report.form import fill, rendered, write_form
+    from walkback.report.numbers import relative
+
+    audits = _read(audits_of, paths, judging)
+    forms = (fill(case, audit) for audit in audits for case in audit.cases)
+    if to is None:
+        sys.stdout.writelines(rendered(forms, format))
+    print("" if to is None else relative(write_form(forms, format, to)))
+    return judging.exit_status(*audits)
+
+
+# --- what is recorded, and what there is ------------------------------------------------------------------------------
+
+
 @app.command
 def card(
-    *rules: Annotated[str, Parameter(json_list=False)],
+    *rules: Annotated[
+        str, Parameter(json_list=False, help="Rules by name, or your own as my_rule.py:MyRule. Default: all rules.")
+    ],
     rule_option: Annotated[Strings, option(WHAT, "Option of the rules, as name=value.", negative="")] = None,
     format: Annotated[Literal["text", "markdown", "json"], option(WHERE, "Output format.")] = "text",
     to: Annotated[Path | None, option(WHERE, "Folder of runs: measure their rules and write its cards.json.")] = None,
@@ -25,15 +153,10 @@ def card(
 
     Weights are changed so that no hidden state, error or label changes: only a
     rule that reads those weights reacts. It runs on a small ResMLP, in seconds.
-
-    Parameters
-    ----------
-    rules
-        Rules by name, or your own as my_rule.py:MyRule. Default: all rules.
     """
     from rich.console import Console
 
-    from walkback.audits import cards_of_folder, make_card
+    from walkback.audits.rule_cards import cards_of_folder, make_card
     from walkback.report.cards import print_cards
     from walkback.report.numbers import relative
     from walkback.rules import RULES
@@ -52,17 +175,11 @@ def card(
 
 @app.command
 def show(
-    *places: Paths,
+    *places: Runs,
     rows: Annotated[int, option(WHERE, "Largest number of runs to read and print.")] = 200,
     format: Annotated[Literal["text", "csv"], option(WHERE, "csv: one row per run.")] = "text",
 ) -> int:
-    """Print one run in full, or a table of the runs in a folder.
-
-    Parameters
-    ----------
-    places
-        Run folders, or folders of runs.
-    """
+    """Print one run in full, or a table of the runs in a folder."""
     from walkback.records import find_runs, read_run
     from walkback.report.fitting import print_whole
     from walkback.report.terminal import LEGEND, runs_csv, runs_table, show_run
@@ -89,16 +206,8 @@ def show(
 
 
 @app.command
-def export(*places: Paths, to: Path) -> int:
-    """Copy the records of runs, without their weights, to a folder: small enough to commit or send.
-
-    Parameters
-    ----------
-    places
-        Run folders, or folders of runs.
-    to
-        The folder to copy to.
-    """
+def export(*places: Runs, to: Annotated[Path, Parameter(help="The folder to copy to.")]) -> int:
+    """Copy the records of runs, without their weights, to a folder: small enough to commit or send."""
     from walkback.audits.records import places_of
     from walkback.records import export_run, find_runs
     from walkback.records.card import read_cards, write_cards
@@ -120,14 +229,8 @@ def export(*places: Paths, to: Path) -> int:
 
 
 @app.command
-def reproduction(*places: Paths) -> int:
-    """Compare our figures with the published ones, as Markdown, from the records of the main audit's runs.
-
-    Parameters
-    ----------
-    places
-        Run folders, or folders of runs.
-    """
+def reproduction(*places: Runs) -> int:
+    """Compare our figures with the published ones, as Markdown, from the records of the main audit's runs."""
     from walkback.records import find_runs, read_run
 
     print(lines(paper().page([read_run(path) for path in find_runs(*places)])))
@@ -153,14 +256,8 @@ def simulate(
 
 
 @app.command(name="list")
-def list_names(pattern: str = "*") -> int:
-    """List the rules, nets, data sets and checks.
-
-    Parameters
-    ----------
-    pattern
-        A wildcard over their names, such as "*fa".
-    """
+def list_names(pattern: Annotated[str, Parameter(help='A wildcard over their names, such as "*fa".')] = "*") -> int:
+    """List the rules, nets, data sets and checks."""
     from walkback.report.catalogue import catalogue
 
     make_console().print(catalogue(pattern))
@@ -169,7 +266,7 @@ def list_names(pattern: str = "*") -> int:
 
 @app.command
 def status(
-    *places: Paths,
+    *places: Runs,
     rows: Annotated[int, option(WHERE, "Largest number of lines per part.")] = 12,
     format: Annotated[Literal["text", "csv", "json"], option(WHERE, "csv and json: one row per run.")] = "text",
     to: Annotated[Path | None, option(WHERE, "File to write (default: print).")] = None,
@@ -178,11 +275,6 @@ def status(
 
     It reads the run folders, and the plans that `--executor ray` and
     `--executor slurm` write next to them.
-
-    Parameters
-    ----------
-    places
-        Run folders, or folders of runs (runs).
     """
     from walkback.records.status import statuses
     from walkback.report.numbers import relative

@@ -20,7 +20,9 @@ def option(group: Group, words: str, **more: Any) -> Any:
 
 
 # What several commands take, each with its words once.
-Paths = Annotated[Path, Parameter(json_list=False)]
+Runs = Annotated[Path, Parameter(json_list=False, help="Run folders, or folders of runs.")]
+Records = Annotated[Path, Parameter(json_list=False, help="Run folders, folders of runs, or log files.")]
+Audits = Annotated[Path, Parameter(json_list=False, help="An audit.json, run folders, folders of runs, or log files.")]
 Strings = list[str] | None
 StudyName = Annotated[str, Parameter(help="Studies by name, or all.", json_list=False)]
 Places = Annotated[list[Path] | None, option(WHERE, "Folders of runs.", name="--from")]
@@ -28,13 +30,7 @@ FigureFolder = Annotated[Path | None, option(WHERE, "Folder for the figures (fig
 TableFormat = Annotated[Literal["text", "markdown", "csv", "latex"], option(WHERE, "Output format.")]
 TableFolder = Annotated[Path | None, option(WHERE, "Folder to write to, one file per table (default: print).")]
 
-NET_OPTIONS = (
-    "width",
-    "depth",
-    "terminal_norm",
-    "gains",
-    "skip",
-)  # those of `--net-option` that have names of their own
+NET_OPTIONS = ("width", "depth", "terminal_norm", "gains", "skip")  # of `--net-option`, with names of their own
 
 STRICT = option(
     JUDGE,

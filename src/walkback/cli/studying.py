@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from walkback.cli.app import app
+from walkback.cli.app import app, give_table, make_console
 from walkback.cli.options import (
     WHERE,
     Executing,
@@ -22,7 +22,6 @@ from walkback.cli.options import (
     paper,
     read_seconds,
 )
-from walkback.cli.shown import give_table, make_console
 from walkback.errors import BadValue
 from walkback.plain import seen
 
@@ -45,14 +44,10 @@ def _gathered(names: tuple[str, ...], which: Which, records: list[Path] | None) 
 
 
 @study_app.command(name="list")
-def study_list(*, which: Which = Which(), out: Path = Path("runs")) -> int:
-    """List the studies, the question of each, and how many of its runs are finished.
-
-    Parameters
-    ----------
-    out
-        Folder of the runs.
-    """
+def study_list(
+    *, which: Which = Which(), out: Annotated[Path, Parameter(help="Folder of the runs.")] = Path("runs")
+) -> int:
+    """List the studies, the question of each, and how many of its runs are finished."""
     from walkback.report.tables import print_table
 
     catalogue, studies = paper().catalogue, paper().studies
