@@ -63,7 +63,6 @@ class Check(ABC):
     quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
     heading: str = ""  # what its column holds, in a word
     limits: Mapping[str, Limit] = {}  # its thresholds by name
-    not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
     share_of: str = ""  # of what a share is

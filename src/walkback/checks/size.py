@@ -53,7 +53,6 @@ class Size(Check):
     form = "share"
     share_of = "of blocks"
     quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose Frobenius cosine is shown to be positive"}
-    not_asked = "The published protocol does not ask about the sizes of credits."
     spread = "mean"
     undated = "it is measured at the end only"
     limits: Mapping[str, Limit] = {
