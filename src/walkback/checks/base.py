@@ -65,7 +65,6 @@ class Check(ABC):
     limits: Mapping[str, Limit] = {}  # its thresholds by name
 
     form: Form = "number"
-    share_of: str = ""  # of what a share is
     spread: Literal["seeds", "mean"] = "seeds"
     means: Mapping[Outcome, str] = {}
     do: Mapping[Outcome, str] = {}

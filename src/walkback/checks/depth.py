@@ -225,7 +225,6 @@ class Depth(Check):
         "The accuracy gained over the frozen net and over the shallow net, seed by seed; the bar is the {confidence} "
         "interval of the mean. Both judge."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "Training the blocks does not help, or does harm: without them the net would do as well.",
         "passes": "On the typical seed the trained blocks do something that neither frozen blocks nor no blocks do.",

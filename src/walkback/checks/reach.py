@@ -128,7 +128,6 @@ class Reach(Check):
         "The accuracy gained over training the upper half alone, seed by seed; the bar is the {confidence} interval of "
         "the mean. The first row judges."
     )
-    layers = "The accuracies behind it: the mean, and one dot per seed."
     means: Mapping[Outcome, str] = {
         "fires": "The rule gains only in the upper blocks; the lower ones could stay at random init.",
         "passes": "The lower half of the blocks learns something that the upper half does not make up for.",

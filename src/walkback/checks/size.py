@@ -51,7 +51,6 @@ class Size(Check):
     raised = "never: where it does not pass, Γ is open"
     heading = "blocks"
     form = "share"
-    share_of = "of blocks"
     quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose Frobenius cosine is shown to be positive"}
     spread = "mean"
     undated = "it is measured at the end only"

@@ -50,7 +50,7 @@ def gains(check: Check, kind: Gain, finding: Finding, case: Case, thresholds: Th
     evidence = case.evidence
     published = case.judgement.protocol == "published"
     rows = [*_gain_rows(kind, finding, case, published)]
-    accuracies = _accuracies(check, kind, case)
+    accuracies = _accuracies(kind, case)
     if not any(known(end) for row in rows for end in row.drawn()):
         return [chart.absent("No gain can", evidence, f"{kind.absent}, and none of bp's"), accuracies]
     limit = (100 * finding.threshold, f"required {100 * finding.threshold:+g}")
@@ -92,7 +92,7 @@ def _gain_rows(kind: Gain, finding: Finding, case: Case, published: bool) -> Ite
         yield chart.Track(words, numbers, value, low, high, seeds, ink)
 
 
-def _accuracies(check: Check, kind: Gain, case: Case) -> chart.Figure:
+def _accuracies(kind: Gain, case: Case) -> chart.Figure:
     evidence, mine, found = case.evidence, case.accuracies, case.judgement.accuracy
     if not evidence.seeds and not evidence.baselines:
         return chart.absent("No accuracies can", evidence, "none is known")
@@ -117,7 +117,8 @@ def _accuracies(check: Check, kind: Gain, case: Case) -> chart.Figure:
         rows.append(shown)
     if not any(known(v) for row in rows for v in row.drawn()):
         return chart.absent("No accuracy can", evidence, "none is known")
-    return chart.Figure(chart.strip(rows, "test accuracy", least=0.05), check.layers)
+    caption = "The accuracies behind it: the mean, and one dot per seed."
+    return chart.Figure(chart.strip(rows, "test accuracy", least=0.05), caption)
 
 
 # --- the first screen: what is usually reported, what the audit adds, every check at a glance -------------------------

@@ -131,7 +131,7 @@ def value_of(finding: Finding) -> str:
     if check.form == "share" and (value is not None or (low is not None and high is not None)):
         ends = (low, high) if low is not None and high is not None else (value, value)
         first, last = (f"{100 * (end or 0.0):.0f}" for end in ends)
-        return plain(f"{last if ends[0] == ends[1] else f'{first} to {last}'}% {check.share_of}".rstrip())
+        return plain(f"{last if ends[0] == ends[1] else f'{first} to {last}'}% of {check.heading}")
     if value is None:
         return "no number"
     if check.form == "points":
