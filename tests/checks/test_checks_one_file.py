@@ -36,7 +36,6 @@ class Quiet(Check):
     answer = "symptom"
     quantity = {"ours": "the norm of the last hidden state"}
     limits = {"quiet.norm": Limit(77.0, "a test", "nothing at all, for it is planted")}
-    not_asked = "The published protocol does not ask for quiet."
     means = {"fires": "It is loud in there."}
     do = {"fires": "Close the door."}
     dates = (Date("quiet", "quiet, planted", "hidden", "the planted check"),)
@@ -149,8 +148,8 @@ def test_a_planted_check_has_its_place_on_the_page(planted: tuple[Path, dict[str
     assert "the planted check first fires at epoch" in (out / "page.html").read_text(encoding="utf-8")
     assert page.index("depth: Does") < page.index("spread: Of how") < page.index("quiet (symptom): Is the")
     published = words_of(out / "published.html")
-    assert "The published protocol does not ask for quiet." in published
-    assert "Is the last hidden state small?" not in published
+    assert "The published protocol does not ask: Is the last hidden state small?" in published
+    assert published.count("Is the last hidden state small?") == 1
     assert "quiet:" not in said["judge published"]
 
 
@@ -189,7 +188,6 @@ def test_every_check_carries_what_a_report_asks_for() -> None:
         assert f"## {check.name}: {check.asks[0].lower()}{check.asks[1:]}" in docs
         assert f"| `{check.name}` |" in readme
         assert check.quantity
-        assert check.not_asked or "published" in check.quantity
         for name, limit in check.limits.items():
             assert LIMITS[name] is limit
             assert f"| `{name}` | {limit.value:g}" in docs.replace("1e-7", "1e-07")

@@ -62,7 +62,6 @@ class Check(ABC):
     quantity: Mapping[Protocol, str]  # what its value is, by each protocol that asks it
     heading: str = ""  # what its column holds, in a word
     limits: Mapping[str, Limit] = {}  # its thresholds by name
-    not_asked: str = ""  # the words where a protocol does not ask it
 
     form: Form = "number"
     spread: Literal["seeds", "mean"] = "seeds"

@@ -122,7 +122,6 @@ class Chance(Check):
     raised = "Γ is not above its null, and is shown to be below .05"
     heading = "Γ"
     quantity: Mapping[Protocol, str] = {"ours": "Γ, the mean over the blocks of the cosine at their output"}
-    not_asked = "The published protocol does not ask whether Γ is above chance."
     spread = "mean"
     undated = "its null is measured at the end only"
     limits: Mapping[str, Limit] = {

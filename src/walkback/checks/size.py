@@ -52,7 +52,6 @@ class Size(Check):
     heading = "blocks"
     form = "share"
     quantity: Mapping[Protocol, str] = {"ours": "the share of blocks whose Frobenius cosine is shown to be positive"}
-    not_asked = "The published protocol does not ask about the sizes of credits."
     spread = "mean"
     undated = "it is measured at the end only"
     limits: Mapping[str, Limit] = {

@@ -123,7 +123,6 @@ class Spread(Check):
     raised = "Γ is above chance, and shown to speak for fewer than (L + 1) / 2 blocks"
     heading = "blocks"
     quantity: Mapping[Protocol, str] = {"ours": "how many blocks Γ speaks for"}
-    not_asked = "The published protocol does not ask how Γ is spread over the blocks."
     spread = "mean"
     figure = "cosines"
     undated = "it is a mean over seeds"

@@ -134,7 +134,8 @@ def _remarks(case: Case) -> list[Remark]:
         rows += [(finding.check, finding.basis, finding.says)] if finding.basis != "exact" else []
         rows += [(finding.check, "warning", warning) for warning in finding.warnings]
     asked = in_order(judgement.protocol)
-    rows += [(check.name, "not asked", check.not_asked) for check in in_order() if check not in asked]
+    silent = [check for check in in_order() if check not in asked]
+    rows += [(check.name, "not asked", f"The published protocol does not ask: {check.asks}") for check in silent]
     absent = [words for name, words in BASELINES.items() if name not in given]
     typed = [words for name, words in BASELINES.items() if name in given and given[name].typed]
     if absent and seeds:
