@@ -8,15 +8,14 @@ tensor, is not taken for a gradient that came through block m.
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
-from torch.utils.hooks import RemovableHandle
 
-from walkback.probes.hooks import watching
+from walkback.probes.hooks import BlockHooks, watching
 from walkback.probes.inputs import own_inputs
 from walkback.probes.outputs import call, entries
 from walkback.probes.perturb import Worker
@@ -52,7 +51,7 @@ class Listener:
 
     def __init__(self, blocks: Sequence[nn.Module]):
         self.blocks = list(blocks)
-        self._handles: list[RemovableHandle] = []
+        self._hooks = BlockHooks()
         self._clear()
 
     def _clear(self) -> None:
@@ -70,9 +69,7 @@ class Listener:
     def start(self) -> None:
         """Listen from now on."""
         self._clear()
-        for block in {id(block): block for block in self.blocks}.values():
-            self._handles.append(block.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._handles.append(block.register_forward_hook(self._after))
+        self._hooks = BlockHooks(self.blocks, self._before, self._after)
 
     def stop(self) -> Heard:
         """Remove the hooks and return what they saw."""
@@ -83,19 +80,9 @@ class Listener:
 
     def drop(self) -> None:
         """Remove the hooks."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.remove()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Somebody's copy of the model has hooks that do nothing."""
-        return Listener, ([],)
-
-    def _place(self, block: nn.Module) -> int | None:
-        return next((place for place, each in enumerate(self.blocks) if each is block), None)
-
-    def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        place = self._place(block)
+    def _before(self, place: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if place is None or in_backward():
             return
         for tensor in floating([*args, *kwargs.values()]):
@@ -103,9 +90,7 @@ class Listener:
                 self.cut = True
                 _on(tensor, _kept(self.carried[place]))
 
-    def _after(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args
-        place = self._place(block)
+    def _after(self, place: int | None, output: Any) -> None:
         if place is None:
             return
         if in_backward():
@@ -268,7 +253,7 @@ def direct(worker: Worker) -> list[bool | None]:
         with few.running():
             with watching(few.modules) as seen:
                 call(few.model, own_inputs(few.model, few.inputs))
-            states = [seen.outputs.get(id(module)) for module in few.modules]
+            states = seen.states[1:]
             edges = [None if state is None else state.edge for state in states]
             for low in range(count - 1):
                 below = edges[low]

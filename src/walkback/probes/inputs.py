@@ -259,12 +259,21 @@ def _finite(inputs: Any, number: int) -> None:
 
 
 def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
-    """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
+    """`do` applied to every tensor of a module's inputs, in tables, lists and tuples too; anything else stays.
+
+    >>> on_tensors({"a": torch.ones(1), "b": (torch.ones(1), "c")}, lambda t: t + 1)
+    {'a': tensor([2.]), 'b': (tensor([2.]), 'c')}
+    """
     if isinstance(inputs, Tensor):
         return do(inputs)
     if isinstance(inputs, Mapping):
-        return {key: do(value) if isinstance(value, Tensor) else value for key, value in inputs.items()}
-    return [do(value) if isinstance(value, Tensor) else value for value in inputs]
+        return {key: on_tensors(value, do) for key, value in inputs.items()}
+    if isinstance(inputs, list | tuple):
+        parts = [on_tensors(value, do) for value in inputs]
+        if hasattr(inputs, "_fields"):
+            return type(inputs)(*parts)
+        return parts if isinstance(inputs, list) else tuple(parts)
+    return inputs
 
 
 def own_inputs(model: nn.Module, inputs: Any) -> Any:
