@@ -149,26 +149,26 @@ class Branches(nn.Module):
         return self.head(self.norm(h))
 
 
-class Pairs(nn.Module):
-    """A block that gives a tuple, and one that gives a mapping."""
+class Wrapped(nn.Linear):
+    """A block that gives a tuple or a mapping."""
 
+    def __init__(self, kind: Any) -> None:
+        super().__init__(INPUTS, INPUTS)
+        self.kind = kind
+
+    def forward(self, x: Tensor) -> Any:
+        h = super().forward(x).tanh()
+        return (h, None) if self.kind is tuple else {"h": h}
+
+
+class Pairs(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(4)
-        self.first, self.second = _Wrapped(tuple), _Wrapped(dict)
+        self.first, self.second = Wrapped(tuple), Wrapped(dict)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x)[0])["h"][:, :CLASSES]
-
-
-class _Wrapped(nn.Module):
-    def __init__(self, kind: Any) -> None:
-        super().__init__()
-        self.linear, self.kind = nn.Linear(INPUTS, INPUTS), kind
-
-    def forward(self, x: Tensor) -> Any:
-        h = self.linear(x).tanh()
-        return (h, None) if self.kind is tuple else {"h": h}
 
 
 @pytest.mark.parametrize(
@@ -391,33 +391,18 @@ def test_what_has_no_derivative_has_a_gradient_of_zero() -> None:
     assert [c.status for c in found.cosine_out] == ["zero gradient", "zero gradient", "ok", "ok"]
 
 
-def only_in_training(layer: nn.Module, _: Tensor) -> bool:
-    return layer.training
-
-
-def only_with_gradients(_: nn.Module, x: Tensor) -> bool:
-    return torch.is_grad_enabled() and x.requires_grad
-
-
-def only_single(_: nn.Module, x: Tensor) -> bool:
-    return x.dtype == torch.float32
-
-
-def test_a_backward_overridden_in_training_alone_is_the_credit_that_trains() -> None:
-    model = net((2,), when=only_in_training)
-    assert standings(model) == PROVED  # in evaluation mode autograd is right, and the reference is good
-    found = [c.value for c in moment(model).cosine_out]
-    assert max(map(abs, found[:2])) < 0.5
-    assert found[2:] == pytest.approx([1.0, 1.0])
-
-
-def test_a_backward_overridden_with_gradients_enabled_alone_is_found_out() -> None:
-    assert standings(net((2,), when=only_with_gradients))[:3] == ["wrong"] * 3
-
-
-def test_a_backward_overridden_in_float32_alone_is_held_against_float64() -> None:
-    model = net((2,), when=only_single)
-    assert standings(model) == ["float64"] * 3 + ["proved"] * 2
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        (lambda layer, x: layer.training, PROVED),  # in evaluation mode autograd is right, and the reference is good
+        (lambda layer, x: torch.is_grad_enabled() and x.requires_grad, ["wrong"] * 3 + ["proved"] * 2),
+        (lambda layer, x: x.dtype == torch.float32, ["float64"] * 3 + ["proved"] * 2),
+    ],
+    ids=["in training", "with gradients", "in float32"],
+)
+def test_a_backward_overridden_at_times_is_the_credit_that_trains(when: Any, expected: list[str]) -> None:
+    model = net((2,), when=when)
+    assert standings(model) == expected
     found = [c.value for c in moment(model).cosine_out]
     assert max(map(abs, found[:2])) < 0.5
     assert found[2:] == pytest.approx([1.0, 1.0])

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from strangers import Residual
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.nets.reduction import has_cls_token, lift, reduce_gradient, reduce_hidden
-from walkback.probes import Look, credit_cosine, find_blocks, look, observe
-from walkback.rules import make_rule
+from walkback.probes import Look, find_blocks, look
 
 CLASSES = 3
 
@@ -148,25 +146,6 @@ def test_second_implementation_one_sample_at_a_time(sizes: tuple[int, ...]) -> N
         F.cross_entropy(model[1:](h), y[i : i + 1]).backward()
         alive(h.grad)
         assert torch.allclose(seen.gradients[0][i], h.grad[0])
-
-
-def test_second_implementation_our_own_net_through_both_doors() -> None:
-    torch.manual_seed(0)
-    net = make_net("resmlp", (5,), CLASSES, {"width": 8, "depth": 3})
-    rule = make_rule("fa", net, torch.Generator().manual_seed(1), {})
-    x, y = batch(20, 5)
-    ours = observe(net, rule, x.float(), y, torch.Generator())
-    foreign = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)
-    seen = look(foreign, [(x.float(), y)], ["1", "2", "3"], credits=lambda *_: list(ours.credits.blocks))
-    for mine, theirs in zip(ours.gradients, seen.gradients, strict=True):
-        alive(mine, theirs)
-        assert credit_cosine(mine, theirs).value == pytest.approx(1, abs=1e-12)
-        assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-8)
-    assert all(torch.equal(a, b) for a, b in zip(seen.credits, ours.credits.blocks, strict=True))
-    assert not any(row.note for row in seen.layers)
-    # Our blocks give branches and the skip is outside: the row of such a block says so.
-    branches = look(net, [(x.float(), y)], "blocks.*")
-    assert "skip between" in branches.layers[0].note
 
 
 def test_the_gradient_goes_through_a_skip_outside_the_block() -> None:

@@ -96,7 +96,9 @@ def _is_one_batch(given: Any, own_loss: bool) -> bool:
     inputs, labels = given
     if not inputs.ndim or not labels.ndim or len(inputs) != len(labels):
         return False
-    return own_loss or labels.ndim == 1 or not _is_float(labels) or inputs.shape != labels.shape
+    floating = isinstance(labels, Tensor) and labels.is_floating_point()
+    floating = floating or (isinstance(labels, np.ndarray) and np.issubdtype(labels.dtype, np.floating))
+    return own_loss or labels.ndim == 1 or not floating or inputs.shape != labels.shape
 
 
 def _is_one_batch_of_several(given: Any) -> bool:
@@ -109,10 +111,6 @@ def _is_one_batch_of_several(given: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, Tensor | np.ndarray)
-
-
-def _is_float(value: Any) -> bool:
-    return value.is_floating_point() if isinstance(value, Tensor) else np.issubdtype(value.dtype, np.floating)
 
 
 def _tensor(value: Any) -> Any:
