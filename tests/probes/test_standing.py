@@ -168,10 +168,13 @@ def one_block_in_turn(model):
     return Several([torch.optim.SGD(block.parameters(), lr=0.1) for block in model.blocks], turns=True)
 
 
-def warming_up(model, steps):
-    optimizer = sgd(model)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(step / 3, 1.0))
-    plain(lambda _: optimizer, after=lambda _: schedule.step())(model, steps)
+def warming_up(still):
+    def loop(model, steps):
+        optimizer = sgd(model)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(max(step - still, 0) / 3, 1.0))
+        plain(lambda _: optimizer, after=lambda _: schedule.step())(model, still + steps)
+
+    return loop
 
 
 def validating(model):
@@ -241,7 +244,7 @@ HONEST = {
     "L = 12 in bfloat16": (lambda: Net(depth=12), scaled),
     "one block": (lambda: Net(depth=1), plain()),
     "two optimizers": (Net, plain(two_optimizers)),
-    "a rate of 0 at first": (Net, warming_up),
+    "a rate of 0 at first": (Net, warming_up(0)),
     "one block per step in turn": (Net, lambda model, steps: plain(one_block_in_turn)(model, 4 * steps)),
     "validation in between": (Net, plain(between=validating)),
     "never zeroed": (Net, plain(zeroed=False, lr=1e-3)),
@@ -257,6 +260,15 @@ def test_the_models_own_backward_is_seen(name):
     make, loop = HONEST[name]
     found = answer(make(), loop)
     assert found.standing == "seen", found.why
+
+
+def test_planted_passes_of_many_steps_are_not_taken_for_one_pass():
+    """At a rate of 0 a look waits for a step that moves something; a new call may lie where an old one was."""
+    model = Net()
+    witness = witness_of(model)
+    warming_up(40)(model.train(), 6)
+    witness.close()
+    assert {each.standing for found in witness.found.values() for _, each in found} == {"seen"}
 
 
 # --- what is not what was measured ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ what the model's own backward pass sends there. Where the model was called as a 
 down; where the loop called its parts, from block to block.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +65,11 @@ class Passes:
         self._whole: list[Call] = []
         self._made: dict[Key, BlockCall] = {}
         self._open: dict[int, BlockCall] = {}
-        self._numbers: dict[tuple[int, int], int] = defaultdict(int)
+        self._numbers: Counter[int] = Counter()  # calls of each block within the model's own
+
+    def enters(self, call: Call) -> None:
+        """The model is called as a whole."""
+        self.around, self._numbers = call, Counter()
 
     def leaves(self, output: Any) -> None:
         """The model, which was called as a whole, gives this."""
@@ -82,8 +86,8 @@ class Passes:
     def takes(self, place: int, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A block is called."""
         call = BlockCall(place, block, args, kwargs)
-        call.around, key = self.around, (id(self.around), place)
-        call.number, self._numbers[key] = self._numbers[key], self._numbers[key] + 1
+        call.around, call.number = self.around, self._numbers[place]
+        self._numbers[place] += 1
         self._open[place] = call
 
     def gives(self, place: int, output: Any) -> None:

@@ -199,7 +199,7 @@ class Witness:
     def _enters(self, number: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if number is not None and self.model is not None and self._listens() and not self._stepping:
             self._begins()
-            self._passes.around = Call(self.model, args, kwargs)
+            self._passes.enters(Call(self.model, args, kwargs))
 
     def _leaves(self, number: int | None, output: Any) -> None:
         if number is not None and self._listens():
