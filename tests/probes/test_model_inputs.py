@@ -112,7 +112,7 @@ def test_a_limit_that_is_just_met_is_not_told_of() -> None:
     assert gather([(X, Y)] * 2, Net(), 48).notes == []
     assert sum(len(y) for _, y in gather([(X, Y)] * 2, Net(), None).batches) == 48
     assert gather([(X, Y)] * 2, Net(), 47).notes == ["looked at the first 47 samples and stopped there: max_samples=47"]
-    for wrong in (0, -1, 1.5, True):
+    for wrong in (0, -1, 1.5, 30.0, True, "all"):
         with pytest.raises(BadValue, match="max_samples is"):
             gather([(X, Y)], Net(), wrong)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ Nothing is guessed silently: what is taken, left out or converted is noted, and 
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,9 +38,8 @@ def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES
     model     says what a table's keys may be: the arguments of its forward
     own_loss  labels are whatever your loss takes; else they are class labels
     """
-    if max_samples is not None and (
-        isinstance(max_samples, bool) or int(max_samples) != max_samples or max_samples < 1
-    ):
+    whole = isinstance(max_samples, Integral) and not isinstance(max_samples, bool)
+    if max_samples is not None and not (whole and max_samples > 0):
         raise BadValue(f"max_samples is {max_samples}", "give a whole number above 0, or None for all samples")
     notes: dict[str, None] = {}
     kept: list[Pair] = []

@@ -169,7 +169,8 @@ class Memory:
         elif isinstance(value, set):
             undo = _members(value)
         elif isinstance(value, np.ndarray):
-            undo = _undo(value.copy, partial(np.copyto, value), lambda a, b: a.tobytes() == b.tobytes())
+            put = partial(operator.setitem, value, ...)
+            undo = _undo(value.copy, put, lambda a, b: a.tobytes() == b.tobytes())
         elif isinstance(value, torch.Generator):
             undo = _undo(value.get_state, value.set_state, torch.equal)
         if undo is not None:

@@ -47,8 +47,8 @@ class Fit(NamedTuple):
 
     @property
     def down(self) -> float:
-        """The share; none of a G that points the other way."""
-        return max(self.share, 0.0) if self.alpha > 0 else 0.0
+        """The share; none of a G that points the other way, or of what is no number."""
+        return self.share if self.share > 0 and self.alpha > 0 else 0.0
 
 
 def fit(gradients: Sequence[Tensor], products: Sequence[Tensor], parameters: Sequence[Tensor] = ()) -> Fit | None:
