@@ -61,6 +61,7 @@ def described(model: nn.Module) -> dict[str, Any]:
     """Everything there is, in values that do not change with the model."""
     return {
         "state": copy.deepcopy(dict(model.state_dict())),
+        "no buffers": [k for part in model.modules() for k, b in part._buffers.items() if b is None],
         "order": [name for name, _ in model.named_modules()],
         "grads": [(id(p.grad), None if p.grad is None else p.grad.clone()) for p in model.parameters()],
         "objects": [id(t) for t in (*model.parameters(), *model.buffers())],
@@ -73,7 +74,8 @@ def described(model: nn.Module) -> dict[str, Any]:
         "keys": [sorted(vars(part)) for part in model.modules()],
         "torch": (torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(),
                   torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
-                  torch.is_anomaly_enabled(), str(torch.get_default_device())),
+                  torch.is_anomaly_enabled(), str(torch.get_default_device()),
+                  torch.backends.mha.get_fastpath_enabled()),
         "others": (random.getstate(), np.random.get_state()[1].tolist()),
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ from strangers import Feedback
 from walkback.audits.alarms import WatchWarning
 from walkback.probes.update import REPLACED
 from walkback.records.readers.watch_log import UPDATE
-from watched_loops import PROBE, Net, X, Y
+from watched_loops import PROBE, Net, X, Y, train
 
 WIDTH, CLASSES = 10, 3
 
@@ -86,26 +86,18 @@ DIRECT = ["inside.0", "inside.1", "inside.2"]
 WITH_TARGETS = ({"x": PROBE[0], "targets": PROBE[1], "loss_function": F.cross_entropy}, PROBE[1])
 
 
+def loss_of(model, x, y):
+    return F.cross_entropy(model(x, y, F.cross_entropy) if isinstance(model, DirectNet) else model(x), y)
+
+
 def run(model, blocks, probe, watching=True, steps=3, batch=16, **options):
-    """A plain loop; the watch, the losses, and the weights and random numbers at the end."""
+    """A plain loop; the watch, and the weights and random numbers at the end."""
     torch.manual_seed(4)
-    direct = isinstance(model, DirectNet)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
     watch = wb.watch(model, blocks, probe=probe, every=1, show=False, residual=False, **options) if watching else None
-    losses = []
-    for step in range(steps):
-        rows = torch.arange(step * batch, (step + 1) * batch) % 128
-        optimizer.zero_grad()
-        out = model(X[rows], Y[rows], F.cross_entropy) if direct else model(X[rows])
-        loss = F.cross_entropy(out, Y[rows])
-        loss.backward()
-        if watch is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", WatchWarning)
-                watch.step()
-        optimizer.step()
-        losses.append(loss.item())
-    return watch, [torch.tensor(losses), *(p.detach().clone() for p in model.parameters()), torch.rand(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WatchWarning)
+        train(model, watch, steps, loss_of, batch)
+    return watch, [*(p.detach().clone() for p in model.parameters()), torch.rand(2)]
 
 
 def slopes(losses, moves):
@@ -161,9 +153,7 @@ def test_finite_differences_the_cosine_of_the_update(kind):
     model = make()
     watch, _ = run(model, blocks, probe, steps=1)
     again = make()
-    x, y = X[:16], Y[:16]
-    out = again(x, y, F.cross_entropy) if kind == "direct" else again(x)
-    F.cross_entropy(out, y).backward()
+    loss_of(again, X[:16], Y[:16]).backward()
     part = dict(again.named_modules())[blocks[1]]
     u = torch.cat([p.grad.flatten() for p in part.parameters() if p.requires_grad]).double()
     twin = make().double().eval()
@@ -264,15 +254,10 @@ def test_planted_an_optimizer_that_trains_orphans_is_found():
     model = nn.Sequential(
         nn.Linear(6, WIDTH), Constrained(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, CLASSES)
     )
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with wb.watch(model, ["1"], probe=PROBE, every=4, show=False, residual=False) as watch:
-            for step in range(14):
-                optimizer.zero_grad()
-                F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
-                watch.step()
-                optimizer.step()
+            train(model, watch, 14)
     assert sum("1.weight was replaced by another tensor" in str(w.message) for w in said) == 1
     assert watch.looks[0].moment.measured[UPDATE][0].status == REPLACED
     assert any("no trainable weight of the blocks changed since step" in str(w.message) for w in said)
@@ -281,15 +266,10 @@ def test_planted_an_optimizer_that_trains_orphans_is_found():
 def test_weights_that_nobody_steps_are_found_and_those_that_move_are_not():
     for stepped in (False, True):
         model = Net()
-        optimizer = torch.optim.SGD(model.blocks.parameters() if stepped else model.head.parameters(), lr=0.01)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             with wb.watch(model, "blocks.*", probe=PROBE, every=4, show=False, residual=True) as watch:
-                for step in range(20):
-                    optimizer.zero_grad()
-                    F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
-                    watch.step()
-                    optimizer.step()
+                train(model, watch, 20, trained=model.blocks if stepped else model.head)
         assert any("no trainable weight" in str(w.message) for w in said) != stepped
 
 
