@@ -199,6 +199,22 @@ def test_labels_beyond_127_and_labels_that_are_all_the_same() -> None:
     assert measured([(X, two)])[0] == measured([(X, two.long())])[0]
 
 
+def test_second_implementation_tensors_inside_of_the_inputs_are_taken_by_sample_too(plain: Any) -> None:
+    class Nested(Net):
+        def forward(self, x: Tensor, more: Any) -> Tensor:
+            return super().forward(x * more["scale"][0])
+
+    def batch(rows: slice) -> Any:
+        return (X[rows], {"scale": (torch.ones(len(X[rows]), 1), None)}), Y[rows]
+
+    numbers, notes = measured([batch(slice(0, 20)), batch(slice(20, 24))], Nested())
+    assert notes == plain[1]
+    assert numbers["gradient_norms"] == pytest.approx(plain[0]["gradient_norms"])
+    assert numbers["rho"] == pytest.approx(plain[0]["rho"])
+    with pytest.raises(BadValue, match=r"the inputs\[1\]\['scale'\]\[0\] of batch 0 hold NaN"):
+        measured([((X, {"scale": (X / 0 * 0,)}), Y)], Nested())
+
+
 def test_an_infinite_mask_beside_the_inputs_is_no_defect() -> None:
     class Masked(Net):
         def forward(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -228,12 +228,15 @@ def _fitting(inputs: Any, model: nn.Module, notes: dict[str, None]) -> Any:
                    "name the inputs as the forward's arguments, or give them as a tuple")  # fmt: skip
 
 
-def tensors_of(inputs: Any) -> dict[str, Tensor]:
-    """The tensors of a batch's inputs by name."""
+def tensors_of(inputs: Any, name: str = "inputs") -> dict[str, Tensor]:
+    """The tensors of a batch's inputs by name, in the order of `on_tensors`."""
     if isinstance(inputs, Tensor):
-        return {"inputs": inputs}
-    pairs = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
-    return {f"inputs[{key!r}]": value for key, value in pairs if isinstance(value, Tensor)}
+        return {name: inputs}
+    found: dict[str, Tensor] = {}
+    if isinstance(inputs, Mapping | list | tuple):
+        for key, value in inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs):
+            found |= tensors_of(value, f"{name}[{key!r}]")
+    return found
 
 
 def rows_of(inputs: Any, which: Tensor | slice, count: int) -> Any:
